@@ -1,0 +1,68 @@
+# Works on a fresh clone with Python 3.11 or newer, git and make.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+DEMO := EKIDEN_STORE=.ekiden/demo/relay.db $(BIN)/ekiden
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all check format lock bench docs conformance clean
+
+help:  ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(VENV)/.installed  ## Create .venv with everything the tests need (only when the lock changed)
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.locked: requirements/dev.lock | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.lock
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml $(VENV)/.locked
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup  ## A request, a handoff, a tool, an answer; stored, then shown
+	@rm -rf .ekiden/demo && mkdir -p .ekiden/demo
+	$(DEMO) run --session demo "Where is my order 1042?"
+	$(DEMO) run --session demo "我的订单1043呢？"
+	$(DEMO) session show demo
+	$(DEMO) chain demo
+
+test: setup  ## The fast tests, with coverage
+	$(PYTEST) -n 2 -m "not slow and not conformance" --cov --cov-report=term
+
+test-all: setup  ## Every test but conformance
+	$(PYTEST) -n 2 -m "not conformance" --cov --cov-report=term
+
+conformance: setup  ## Another SDK's own tests, fetched and run unmodified
+	$(PYTEST) -m conformance tests/conformance
+
+check: setup  ## Lint, format, types, floors
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup  ## Apply the formatter and the safe fixes
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: setup  ## Resolve requirements/dev.lock anew
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 \
+		--no-emit-index-url --custom-compile-command "make lock" \
+		--extra dev pyproject.toml -o requirements/dev.lock
+
+bench: setup  ## Ekiden and the floor, as JSON
+	@$(BIN)/ekiden bench --json
+
+docs: setup  ## Check that the pages and the code say the same
+	$(PYTEST) -q tests/docs
+
+clean:  ## Remove what the other targets made
+	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build

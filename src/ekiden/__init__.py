@@ -1,0 +1,163 @@
+"""Ekiden: agents hand work to each other, durably.
+
+Every public name can be imported from here; what it needs is loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ekiden.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ekiden.app import load_team as load_team
+    from ekiden.app import open_store as open_store
+    from ekiden.core.agent import Agent as Agent
+    from ekiden.core.context import AgentHookContext as AgentHookContext
+    from ekiden.core.context import RunContextWrapper as RunContextWrapper
+    from ekiden.core.context import ToolContext as ToolContext
+    from ekiden.core.errors import EkidenError as EkidenError
+    from ekiden.core.errors import EngineTooOld as EngineTooOld
+    from ekiden.core.errors import LeaseLost as LeaseLost
+    from ekiden.core.errors import MaxTurnsExceeded as MaxTurnsExceeded
+    from ekiden.core.errors import ModelBehaviorError as ModelBehaviorError
+    from ekiden.core.errors import ModelError as ModelError
+    from ekiden.core.errors import ModelRefused as ModelRefused
+    from ekiden.core.errors import ModelTimeout as ModelTimeout
+    from ekiden.core.errors import OutOfBudgetError as OutOfBudgetError
+    from ekiden.core.errors import SessionBusy as SessionBusy
+    from ekiden.core.errors import SessionError as SessionError
+    from ekiden.core.errors import SessionExists as SessionExists
+    from ekiden.core.errors import SessionNotFound as SessionNotFound
+    from ekiden.core.errors import StoreError as StoreError
+    from ekiden.core.errors import StoreTooNew as StoreTooNew
+    from ekiden.core.errors import StoreUnavailable as StoreUnavailable
+    from ekiden.core.errors import ToolError as ToolError
+    from ekiden.core.errors import ToolTimeout as ToolTimeout
+    from ekiden.core.errors import UnknownAgent as UnknownAgent
+    from ekiden.core.errors import UserError as UserError
+    from ekiden.core.events import Event as Event
+    from ekiden.core.handoff import Handoff as Handoff
+    from ekiden.core.handoff import HandoffInputData as HandoffInputData
+    from ekiden.core.hooks import AgentHooks as AgentHooks
+    from ekiden.core.hooks import RunHooks as RunHooks
+    from ekiden.core.model import Model as Model
+    from ekiden.core.model import ModelDelta as ModelDelta
+    from ekiden.core.model import ModelRequest as ModelRequest
+    from ekiden.core.model import ModelResponse as ModelResponse
+    from ekiden.core.model import ModelSettings as ModelSettings
+    from ekiden.core.outcomes import Done as Done
+    from ekiden.core.outcomes import Failed as Failed
+    from ekiden.core.outcomes import HandedOff as HandedOff
+    from ekiden.core.outcomes import Outcome as Outcome
+    from ekiden.core.outcomes import OutOfBudget as OutOfBudget
+    from ekiden.core.outcomes import Refused as Refused
+    from ekiden.core.outcomes import Waiting as Waiting
+    from ekiden.core.team import Team as Team
+    from ekiden.core.tool import FunctionTool as FunctionTool
+    from ekiden.core.usage import Usage as Usage
+    from ekiden.engine import Worker as Worker
+    from ekiden.engine import submit as submit
+    from ekiden.handoff import handoff as handoff
+    from ekiden.runtime import CodeContext as CodeContext
+    from ekiden.runtime import Limits as Limits
+    from ekiden.runtime import RunConfig as RunConfig
+    from ekiden.runtime import Runner as Runner
+    from ekiden.runtime import RunResult as RunResult
+    from ekiden.sessions import Session as Session
+    from ekiden.storage.base import Store as Store
+    from ekiden.storage.memory import MemoryStore as MemoryStore
+    from ekiden.storage.postgres import PostgresStore as PostgresStore
+    from ekiden.storage.sqlite import SqliteStore as SqliteStore
+    from ekiden.tools import function_tool as function_tool
+
+__version__ = "0.1.0"
+
+_MODULE_OF = {
+    "Agent": "ekiden.core.agent",
+    "AgentHookContext": "ekiden.core.context",
+    "AgentHooks": "ekiden.core.hooks",
+    "CodeContext": "ekiden.runtime",
+    "Done": "ekiden.core.outcomes",
+    "EkidenError": "ekiden.core.errors",
+    "EngineTooOld": "ekiden.core.errors",
+    "Event": "ekiden.core.events",
+    "Failed": "ekiden.core.outcomes",
+    "FunctionTool": "ekiden.core.tool",
+    "HandedOff": "ekiden.core.outcomes",
+    "Handoff": "ekiden.core.handoff",
+    "HandoffInputData": "ekiden.core.handoff",
+    "LeaseLost": "ekiden.core.errors",
+    "Limits": "ekiden.runtime",
+    "MaxTurnsExceeded": "ekiden.core.errors",
+    "MemoryStore": "ekiden.storage.memory",
+    "Model": "ekiden.core.model",
+    "ModelBehaviorError": "ekiden.core.errors",
+    "ModelDelta": "ekiden.core.model",
+    "ModelError": "ekiden.core.errors",
+    "ModelRefused": "ekiden.core.errors",
+    "ModelRequest": "ekiden.core.model",
+    "ModelResponse": "ekiden.core.model",
+    "ModelSettings": "ekiden.core.model",
+    "ModelTimeout": "ekiden.core.errors",
+    "OutOfBudget": "ekiden.core.outcomes",
+    "OutOfBudgetError": "ekiden.core.errors",
+    "Outcome": "ekiden.core.outcomes",
+    "PostgresStore": "ekiden.storage.postgres",
+    "Refused": "ekiden.core.outcomes",
+    "RunConfig": "ekiden.runtime",
+    "RunContextWrapper": "ekiden.core.context",
+    "RunHooks": "ekiden.core.hooks",
+    "RunResult": "ekiden.runtime",
+    "Runner": "ekiden.runtime",
+    "Session": "ekiden.sessions",
+    "SessionBusy": "ekiden.core.errors",
+    "SessionError": "ekiden.core.errors",
+    "SessionExists": "ekiden.core.errors",
+    "SessionNotFound": "ekiden.core.errors",
+    "SqliteStore": "ekiden.storage.sqlite",
+    "Store": "ekiden.storage.base",
+    "StoreError": "ekiden.core.errors",
+    "StoreTooNew": "ekiden.core.errors",
+    "StoreUnavailable": "ekiden.core.errors",
+    "Team": "ekiden.core.team",
+    "ToolContext": "ekiden.core.context",
+    "ToolError": "ekiden.core.errors",
+    "ToolTimeout": "ekiden.core.errors",
+    "UnknownAgent": "ekiden.core.errors",
+    "Usage": "ekiden.core.usage",
+    "UserError": "ekiden.core.errors",
+    "Waiting": "ekiden.core.outcomes",
+    "Worker": "ekiden.engine",
+    "function_tool": "ekiden.tools",
+    "handoff": "ekiden.handoff",
+    "load_team": "ekiden.app",
+    "open_store": "ekiden.app",
+    "submit": "ekiden.engine",
+}
+
+__all__ = ["__version__", *_MODULE_OF]
+
+
+__getattr__ = lazy_names(__name__, _MODULE_OF)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class _Package(ModuleType):
+    """Keeps `ekiden.handoff` the function.
+
+    Importing a subpackage binds it in its parent. `ekiden.handoff` is both a subpackage and a
+    public function, so that binding is dropped; `from ekiden.handoff import …` does not need it.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _MODULE_OF and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

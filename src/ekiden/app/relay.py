@@ -1,0 +1,32 @@
+"""Runs as the doors need them: watched, with a result also when they fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.team import Team
+from ekiden.runtime import RunConfig, RunResultStreaming
+from ekiden.runtime.opening import Circumstances, begun, resumed
+from ekiden.sessions import Session
+
+
+def begin(
+    team: Team | Agent[Any],
+    text: str,
+    session: Session,
+    *,
+    config: RunConfig,
+    live: bool = False,
+) -> RunResultStreaming:
+    """A run of `text` in the session; `live` asks models for their answers piece by piece."""
+    around = Circumstances(root=team, config=config, live=live)
+    return RunResultStreaming(lambda: begun(around, text, session))
+
+
+def go_on(
+    team: Team | Agent[Any], session: Session, *, config: RunConfig, live: bool = False
+) -> RunResultStreaming:
+    """The session's unfinished run; reading it raises `UserError` if there is none."""
+    around = Circumstances(root=team, config=config, live=live)
+    return RunResultStreaming(lambda: resumed(around, session))

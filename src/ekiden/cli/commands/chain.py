@@ -1,0 +1,53 @@
+"""`ekiden chain`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from ekiden.cli.errors import NoSessions
+from ekiden.cli.options import STORE, JsonOption, StoreOption
+from ekiden.cli.output import emit, say
+from ekiden.cli.tables import clock_time, print_table
+
+
+async def chain(
+    session: Annotated[
+        str | None, Parameter(help="The session; the newest if none is given.")
+    ] = None,
+    /,
+    *,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+) -> None:
+    """Show who handed a session to whom, and why."""
+    from ekiden.app import open_store
+    from ekiden.cli.records import chain_record
+
+    async with open_store(store, create=False) as opened:
+        if session is None:
+            newest = (await opened.list(limit=1)).sessions
+            if not newest:
+                raise NoSessions
+            session = newest[0].id
+        row = await opened.get(session)
+        record = chain_record(row, await opened.events(session))
+    if as_json:
+        emit(record)
+        return
+    say(f"{session}: {' → '.join(record['chain'])}")
+    if record["handoffs"]:
+        print_table(
+            ("time", "from", "to", "status", "why"),
+            [
+                (
+                    clock_time(each["timestamp"]),
+                    each["from"],
+                    each["to"],
+                    each["status"],
+                    each.get("error") or each.get("reason") or "",
+                )
+                for each in record["handoffs"]
+            ],
+        )

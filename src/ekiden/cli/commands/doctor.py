@@ -1,0 +1,26 @@
+"""`ekiden doctor`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from ekiden.cli.exits import Exit
+from ekiden.cli.options import STORE, JsonOption, StoreOption
+from ekiden.cli.output import emit
+from ekiden.cli.tables import print_table
+
+
+async def doctor(*, store: StoreOption = STORE, as_json: JsonOption = False) -> int:
+    """Check this installation and the store; nothing is changed."""
+    from ekiden.app.doctor import examine
+
+    checks = await examine(store)
+    healthy = all(check.status != "problem" for check in checks)
+    if as_json:
+        emit({"ok": healthy, "checks": [asdict(check) for check in checks]})
+    else:
+        print_table(
+            ("check", "status", "detail"),
+            [(check.name, check.status, check.detail) for check in checks],
+        )
+    return Exit.OK if healthy else Exit.STORE

@@ -1,0 +1,167 @@
+"""`ekiden session …`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from ekiden.cli.errors import UsageError
+from ekiden.cli.options import (
+    STORE,
+    TEAM,
+    JsonOption,
+    MaxTurnsOption,
+    NoWaitOption,
+    StoreOption,
+    StreamOption,
+    TeamOption,
+)
+from ekiden.cli.output import emit, note, say
+from ekiden.cli.tables import clock_time, print_pairs
+from ekiden.core.jsonio import dumps
+
+if TYPE_CHECKING:
+    from ekiden.cli.listing import ListForm
+    from ekiden.storage.base import SessionRow
+
+SessionArgument = Annotated[str, Parameter(help="The session's id.")]
+
+
+async def session_list(
+    *,
+    status: Annotated[
+        Literal["idle", "ready", "waiting"] | None, Parameter(help="Only those in this state.")
+    ] = None,
+    agent: Annotated[str | None, Parameter(help="Only those that this agent has.")] = None,
+    user: Annotated[str | None, Parameter(help="Only those of this user.")] = None,
+    outcome: Annotated[
+        Literal["done", "waiting", "refused", "failed", "out_of_budget"] | None,
+        Parameter(help="Only those whose last run ended like this."),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        Parameter(validator=Number(gte=1, lte=1000), help="How many; 50, or all as JSON lines."),
+    ] = None,
+    cursor: Annotated[str | None, Parameter(help="Go on where the last page ended.")] = None,
+    store: StoreOption = STORE,
+    json_lines: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Print one JSON object per line."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List the sessions, newest first."""
+    from ekiden.app import open_store
+    from ekiden.cli.listing import list_sessions
+    from ekiden.storage.base import SessionFilter
+
+    where = SessionFilter(status=status, agent=agent, user_id=user, outcome=outcome)
+    form: ListForm = "lines" if json_lines else "json" if as_json else "table"
+    async with open_store(store, create=False) as opened:
+        await list_sessions(opened, where, limit=limit, cursor=cursor, form=form)
+
+
+async def session_show(
+    session: SessionArgument, /, *, store: StoreOption = STORE, as_json: JsonOption = False
+) -> None:
+    """Show a session's conversation."""
+    from ekiden.app import open_store
+    from ekiden.cli.records import show_record
+    from ekiden.cli.transcript import transcript
+
+    async with open_store(store, create=False) as opened:
+        row = await opened.get(session)
+        events = await opened.events(session)
+    if as_json:
+        emit(show_record(row, events))
+        return
+    print_pairs(_heading(row))
+    say()
+    print_pairs(transcript(events))
+
+
+async def session_resume(
+    session: SessionArgument,
+    /,
+    *,
+    team: TeamOption = TEAM,
+    store: StoreOption = STORE,
+    max_turns: MaxTurnsOption = None,
+    no_wait: NoWaitOption = False,
+    stream: StreamOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Go on with a session that was interrupted, failed or ran out of its budget."""
+    from ekiden.app import load_team, open_store
+    from ekiden.app.relay import go_on
+    from ekiden.cli.watching import Onlooker, resume_command, run_config
+    from ekiden.sessions import Session
+
+    members = load_team(team)
+    async with open_store(store, create=False) as opened:
+        conversation = Session(session, store=opened)
+        hint = resume_command(session, store=opened, store_option=store, team=team)
+        onlooker = Onlooker(as_json=as_json, stream=stream, how_to_resume=hint, begun=True)
+        config = run_config(max_turns=max_turns, no_wait=no_wait)
+        return await onlooker.watch(go_on(members, conversation, config=config, live=stream))
+
+
+async def session_export(
+    session: SessionArgument,
+    /,
+    *,
+    output: Annotated[
+        Path | None, Parameter(name=["--output", "-o"], help="A new file to write to.")
+    ] = None,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a session with all its events as JSON, which it is with or without --json."""
+    from ekiden.app import open_store
+    from ekiden.cli.records import export_record
+
+    async with open_store(store, create=False) as opened:
+        record = export_record(await opened.get(session), await opened.events(session))
+    if output is None:
+        emit(record)
+        return
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(dumps(record) + "\n")
+    except OSError as exc:
+        raise UsageError(f"cannot write {output}: {exc.strerror}; name another file") from exc
+    note(f"{session} is in {output}")
+
+
+async def session_delete(
+    session: SessionArgument, /, *, store: StoreOption = STORE, as_json: JsonOption = False
+) -> None:
+    """Remove a session with everything that was said in it."""
+    from ekiden.app import open_store
+
+    async with open_store(store, create=False) as opened:
+        await opened.delete(session)
+    if as_json:
+        emit({"session_id": session, "deleted": True})
+    else:
+        say(f"{session} is deleted")
+
+
+def _heading(row: SessionRow) -> list[tuple[str, str]]:
+    state = row.status if row.outcome is None else f"{row.status}, last run {row.outcome}"
+    pairs = [
+        ("session", row.id),
+        ("agent", row.agent),
+        ("state", state),
+        ("created", clock_time(row.created_at_us / 1e6)),
+        ("changed", clock_time(row.updated_at_us / 1e6)),
+    ]
+    if row.user_id is not None:
+        pairs.append(("user", row.user_id))
+    pairs.extend((name, str(value)) for name, value in row.meta.items())
+    if row.owner is not None:
+        pairs.append(("run by", row.owner))
+    return pairs

@@ -1,0 +1,31 @@
+"""Errors that only the command line knows."""
+
+from __future__ import annotations
+
+from ekiden.core.errors import EkidenError, SessionNotFound, UserError
+
+
+class UsageError(UserError):
+    """The command line makes no sense."""
+
+    code = "cli.usage"
+
+
+class BadInput(UserError):
+    """What was to be said is not text."""
+
+    code = "cli.bad_input"
+
+
+class Interrupted(EkidenError):
+    """Ctrl-C."""
+
+    code = "cli.interrupted"
+
+
+class NoSessions(SessionNotFound):
+    """The newest session was asked for and there is none."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.args = ("the store has no sessions yet; `ekiden run` begins one",)

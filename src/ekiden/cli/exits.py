@@ -1,0 +1,74 @@
+"""What the command exits with: one table, which `docs/cli.md` repeats."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from ekiden.cli.errors import Interrupted
+from ekiden.core.errors import (
+    EkidenError,
+    LeaseLost,
+    SessionBusy,
+    SessionNotFound,
+    StoreError,
+    UnknownAgent,
+    UserError,
+)
+
+if TYPE_CHECKING:
+    from ekiden.core.outcomes import Outcome
+
+
+class Exit(IntEnum):
+    """An exit code, with what it means."""
+
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> Exit:
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+    OK = 0, "done"
+    FAILED = 1, "the run failed, or the model refused; its work is kept"
+    USAGE = 2, "the command line, the input or the team is wrong"
+    OUT_OF_BUDGET = 3, "the run reached a limit; its work is kept and it can be resumed"
+    WAITING = 4, "the session waits for somebody"
+    NOT_FOUND = 5, "there is no such session, or the team has no such agent"
+    BUSY = 6, "another process has the session"
+    STORE = 7, "the store cannot be reached, is too new, or fails"
+    INTERNAL = 70, "a mistake in Ekiden; EKIDEN_DEBUG=1 shows where"
+    INTERRUPTED = 130, "stopped with Ctrl-C; the session is kept"
+    PIPE = 141, "whoever read the output went away"
+
+
+_BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (
+    (Interrupted, Exit.INTERRUPTED),
+    (SessionNotFound, Exit.NOT_FOUND),
+    (UnknownAgent, Exit.NOT_FOUND),
+    (SessionBusy, Exit.BUSY),
+    (LeaseLost, Exit.BUSY),
+    (StoreError, Exit.STORE),
+    (UserError, Exit.USAGE),
+)
+"""The first that fits decides."""
+
+_BY_OUTCOME = {
+    "done": Exit.OK,
+    "refused": Exit.FAILED,
+    "failed": Exit.FAILED,
+    "out_of_budget": Exit.OUT_OF_BUDGET,
+    "waiting": Exit.WAITING,
+}
+
+
+def exit_for_error(error: EkidenError) -> Exit:
+    """The exit code of an error that ended the command."""
+    return next((code for kind, code in _BY_ERROR if isinstance(error, kind)), Exit.FAILED)
+
+
+def exit_for_outcome(outcome: Outcome) -> Exit:
+    """The exit code of a run that ended."""
+    return _BY_OUTCOME[outcome.kind]

@@ -1,0 +1,132 @@
+"""The door: parses the command line, calls one command, and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ekiden import __version__
+from ekiden.cli.errors import Interrupted, UsageError
+from ekiden.cli.exits import Exit, exit_for_error
+from ekiden.cli.output import complain, prepare_streams, say
+from ekiden.core.errors import EkidenError
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+_ABOUT = "Agents hand work to each other and never drop it."
+_COMMANDS = {
+    "run": "Say something to a team.",
+    "chain": "Show who handed a session to whom, and why.",
+    "doctor": "Check this installation and the store.",
+    "bench": "Measure Ekiden against plain asyncio.",
+}
+_SESSION_COMMANDS = {
+    "list": "List the sessions, newest first.",
+    "show": "Show a session's conversation.",
+    "resume": "Go on with a session that was interrupted.",
+    "export": "Write a session with all its events as JSON.",
+    "delete": "Remove a session.",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv` (this process's own by default) and give the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    prepare_streams()
+    if arguments == ["--version"]:
+        say(f"ekiden {__version__}")
+        return Exit.OK
+    if arguments in ([], ["--help"], ["-h"]):
+        say(overview())
+        return Exit.OK
+    as_json = wants_json(arguments)
+    try:
+        return _dispatch(arguments)
+    except EkidenError as exc:
+        _debug()
+        complain(exc.code, str(exc), as_json=as_json)
+        return exit_for_error(exc)
+    except KeyboardInterrupt:
+        complain(Interrupted.code, "stopped", as_json=as_json)
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # The interpreter flushes standard output once more at its end; give it somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.PIPE
+    except Exception as exc:
+        _debug()
+        message = f"{type(exc).__name__}: {exc} (EKIDEN_DEBUG=1 shows where)"
+        complain("cli.internal", message, as_json=as_json)
+        return Exit.INTERNAL
+
+
+def overview() -> str:
+    """What there is; made without the parser, which takes longer to load than all the rest."""
+    commands = {
+        **_COMMANDS,
+        **{f"session {name}": text for name, text in _SESSION_COMMANDS.items()},
+    }
+    width = max(map(len, commands))
+    return "\n".join(
+        [
+            "Usage: ekiden COMMAND [OPTIONS]",
+            "",
+            _ABOUT,
+            "",
+            *(f"  {name:{width}}  {text}" for name, text in commands.items()),
+            "",
+            "`ekiden COMMAND --help` says more. EKIDEN_STORE names the store.",
+        ]
+    )
+
+
+def build() -> App:
+    """The parser; the commands' own modules are loaded when they are called."""
+    from cyclopts import App
+
+    app = App(
+        name="ekiden",
+        help=_ABOUT,
+        version=f"ekiden {__version__}",
+        help_formatter="plain",
+        help_format="plaintext",
+        result_action="return_value",
+        suppress_keyboard_interrupt=False,
+    )
+    for name, text in _COMMANDS.items():
+        app.command(f"ekiden.cli.commands.{name}:{name}", name=name, help=text)
+    session = App(name="session", help="Look after stored sessions.")
+    for name, text in _SESSION_COMMANDS.items():
+        session.command(f"ekiden.cli.commands.session:session_{name}", name=name, help=text)
+    app.command(session)
+    return app
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Whether errors too are to be JSON: said before anything is parsed, for errors in parsing."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return "--json" in options or "--json-lines" in options
+
+
+def _dispatch(arguments: list[str]) -> int:
+    from cyclopts import CycloptsError
+
+    if "-" in arguments and "--" not in arguments:
+        # A lone dash is standard input, which the parser would take for an option.
+        arguments.remove("-")
+        arguments += ["--", "-"]
+    try:
+        code = build()(arguments, exit_on_error=False, print_error=False)
+    except CycloptsError as exc:
+        raise UsageError(f"{exc} `ekiden --help` shows what there is.") from exc
+    return Exit.OK if code is None else code
+
+
+def _debug() -> None:
+    if os.environ.get("EKIDEN_DEBUG") == "1":
+        import traceback
+
+        traceback.print_exc()

@@ -1,0 +1,66 @@
+"""Writing to the terminal, to a pipe, or as JSON."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from ekiden.core.jsonio import dumps
+
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""What would move the cursor, recolour the screen or reorder the text around it."""
+
+
+def prepare_streams() -> None:
+    """Make standard output and error take any text, whatever the locale says."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            if stream.isatty():
+                stream.reconfigure(errors="backslashreplace")
+            else:
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def safe(text: str) -> str:
+    """`text` with control and direction characters spelled out; line breaks and tabs stay."""
+    return _UNSAFE.sub(
+        lambda found: found.group().encode("unicode_escape", "replace").decode(), text
+    )
+
+
+def say(text: str = "") -> None:
+    """A line for people on standard output."""
+    sys.stdout.write(safe(text) + "\n")
+    sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """A remark beside the result, on standard error."""
+    sys.stderr.write(safe(text) + "\n")
+    sys.stderr.flush()
+
+
+def emit(value: Any) -> None:
+    """A value for programs: JSON on one line of standard output."""
+    sys.stdout.write(dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+def complain(code: str, message: str, *, as_json: bool, **facts: Any) -> None:
+    """An error, on standard error."""
+    if as_json:
+        error: Mapping[str, Any] = {"code": code, "message": message, **facts}
+        sys.stderr.write(dumps({"error": error}) + "\n")
+    else:
+        sys.stderr.write(f"error[{code}]: {safe(message)}\n")
+    sys.stderr.flush()
+
+
+def is_terminal(stream: TextIO | None = None) -> bool:
+    """Whether a person looks at standard output."""
+    return (stream or sys.stdout).isatty()

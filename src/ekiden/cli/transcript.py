@@ -1,0 +1,102 @@
+"""A session's events as lines that people read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ekiden.core.events import Event
+from ekiden.core.items import Item, is_message, refusal_of, text_of
+from ekiden.core.jsonio import dumps, loads
+from ekiden.sessions import said
+
+_LONGEST_OUTPUT = 600
+"""Characters of a tool's output that are shown."""
+
+
+class Line(NamedTuple):
+    """Something said or done: by whom, and what."""
+
+    who: str
+    what: str
+
+
+def transcript(events: Sequence[Event]) -> list[Line]:
+    """The conversation as it stands, with calls, handoffs and failures where they happened."""
+    standing = {event.seq for event in said(events)}
+    transfers = _transfer_calls(events)
+    lines: list[Line] = []
+    for event in events:
+        if event.type == "handoff":
+            lines.append(_handoff(event))
+        elif event.seq in standing:
+            lines.extend(_said(event, transfers))
+        elif event.type == "agent_error":
+            lines.append(Line("!", event.error or "failed"))
+    return lines
+
+
+def _transfer_calls(events: Iterable[Event]) -> set[str]:
+    return {
+        item["call_id"]
+        for event in events
+        if event.type == "handoff"
+        for item in event.items
+        if "call_id" in item
+    }
+
+
+def _handoff(event: Event) -> Line:
+    details = event.details or {}
+    route = f"{details.get('from')} → {details.get('to')}"
+    status = details.get("status")
+    if status not in (None, "completed"):
+        route = f"{route} ({status})"
+    return Line("handoff", f"{route}: {why}" if (why := _why(event, details)) else route)
+
+
+def _why(event: Event, details: dict[str, Any]) -> str:
+    return event.error or details.get("reason") or ""
+
+
+def _said(event: Event, transfers: set[str]) -> Iterable[Line]:
+    speaker = event.agent or "agent"
+    for item in event.items:
+        if item.get("call_id") in transfers:
+            continue
+        line = _line(item, speaker)
+        if line is not None:
+            yield line
+
+
+def _line(item: Item, speaker: str) -> Line | None:
+    kind = item.get("type")
+    if is_message(item):
+        who = speaker if item.get("role") == "assistant" else str(item.get("role"))
+        return Line(who, refusal_of(item) or text_of(item))
+    if kind == "function_call":
+        return Line(speaker, f"{item.get('name')}({_arguments(item.get('arguments'))})")
+    if kind == "function_call_output":
+        return Line("=", shorten(_output(item.get("output"))))
+    return None
+
+
+def _arguments(text: Any) -> str:
+    try:
+        values = loads(text or "{}")
+    except (TypeError, ValueError):
+        return str(text)
+    if not isinstance(values, dict):
+        return str(text)
+    return ", ".join(f"{name}={dumps(value)}" for name, value in values.items())
+
+
+def _output(value: Any) -> str:
+    return value if isinstance(value, str) else dumps(value)
+
+
+def shorten(text: str, longest: int = _LONGEST_OUTPUT) -> str:
+    """`text`, or its beginning with how much was left out."""
+    if len(text) <= longest:
+        return text
+    return f"{text[:longest]}… ({len(text) - longest} more characters)"

@@ -1,0 +1,138 @@
+"""Running a session in front of somebody: what is shown, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from ekiden.app.defaults import DEFAULT_STORE, DEMO_TEAM
+from ekiden.cli.errors import Interrupted
+from ekiden.cli.exits import exit_for_outcome
+from ekiden.cli.output import complain, emit, note, safe, say
+from ekiden.cli.transcript import transcript
+from ekiden.core.errors import OutOfBudgetError
+from ekiden.core.events import Event
+from ekiden.core.items import text_of
+from ekiden.core.jsonio import dumps
+from ekiden.core.model import ModelDelta
+from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
+from ekiden.runtime import RunConfig, RunResult, RunResultStreaming
+from ekiden.storage.base import Store
+
+
+@dataclass(slots=True, kw_only=True)
+class Onlooker:
+    """Shows a run as it happens (if `stream`), and its result."""
+
+    as_json: bool
+    stream: bool
+    how_to_resume: str
+    """The command that goes on with the session; empty if nothing is kept."""
+    begun: bool = False
+    """Whether anything is stored."""
+    _streamed: list[str] = field(default_factory=list)
+    _answer: str | None = None
+    """The last answer that was shown piece by piece."""
+
+    async def watch(self, run: RunResultStreaming) -> int:
+        """Read the run to its end and give the exit code; `Interrupted` after Ctrl-C."""
+        try:
+            async for shown in run.events():
+                self.begun = True
+                if self.stream:
+                    self._show(shown)
+        except asyncio.CancelledError:
+            raise Interrupted(self._stopped()) from None
+        except Exception:
+            # A run that failed has a result; one that could not begin has none.
+            if not run.is_complete:
+                raise
+        self._report(run.result)
+        return exit_for_outcome(run.result.outcome)
+
+    def _show(self, shown: Event | ModelDelta) -> None:
+        if self.as_json:
+            emit(_stream_record(shown))
+        elif isinstance(shown, ModelDelta):
+            if shown.kind == "text":
+                self._streamed.append(shown.text)
+                sys.stdout.write(safe(shown.text))
+                sys.stdout.flush()
+        else:
+            self._show_event(shown)
+
+    def _show_event(self, event: Event) -> None:
+        if self._streamed:
+            say()
+            self._answer = "".join(text_of(item) for item in event.items)
+            self._streamed.clear()
+        if event.type in ("handoff", "tool_call"):
+            for line in transcript([event]):
+                note(f"{line.who}: {line.what}")
+
+    def _report(self, result: RunResult) -> None:
+        record = result.to_json()
+        problem = problem_of(result.outcome)
+        if self.as_json:
+            emit({"result": record} if self.stream else record)
+        else:
+            output = record["output"]
+            text = output if isinstance(output, str) else dumps(output)
+            if output is not None and text != self._answer:
+                say(text)
+            note(f"[{result.session_id}] {' → '.join(result.chain)}")
+        if problem is not None:
+            code, message = problem
+            if isinstance(result.outcome, OutOfBudget | Failed) and self.how_to_resume:
+                message = f"{message}; go on with: {self.how_to_resume}"
+            complain(code, message, as_json=self.as_json, session_id=result.session_id)
+
+    def _stopped(self) -> str:
+        if not (self.begun and self.how_to_resume):
+            return "stopped; nothing is kept"
+        return f"stopped; the session is kept, go on with: {self.how_to_resume}"
+
+
+def problem_of(outcome: Outcome) -> tuple[str, str] | None:
+    """Code and message of an outcome that is not what was wished for."""
+    match outcome:
+        case Done():
+            return None
+        case Waiting(reason):
+            return "run.waiting", f"the session waits: {reason}"
+        case Refused(reason):
+            return "model.refused", f"the model refused: {reason}"
+        case OutOfBudget(limit, allowed, used):
+            return OutOfBudgetError.code, str(OutOfBudgetError(limit, allowed, used))
+        case Failed(code, error):
+            return code, error
+        case _ as never:
+            assert_never(never)
+
+
+def resume_command(session_id: str, *, store: Store, store_option: str, team: str) -> str:
+    """What to type in order to go on with the session; empty for a store that ends with us."""
+    if store_option == "memory:":
+        return ""
+    words = ["ekiden", "session", "resume", session_id]
+    if team != DEMO_TEAM:
+        words += ["--team", team]
+    if store_option not in (DEFAULT_STORE, os.environ.get("EKIDEN_STORE")):
+        # The store's own address has no password in it.
+        words += ["--store", store.url]
+    return shlex.join(words)
+
+
+def run_config(*, max_turns: int | None, no_wait: bool) -> RunConfig:
+    """The options as the runtime takes them."""
+    return RunConfig(on_busy="refuse" if no_wait else "wait").with_turns(max_turns)
+
+
+def _stream_record(shown: Event | ModelDelta) -> dict[str, object]:
+    if isinstance(shown, ModelDelta):
+        return {"delta": {"kind": shown.kind, "text": shown.text}}
+    return {"event": shown.to_json()}

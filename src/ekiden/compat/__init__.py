@@ -1,0 +1,1 @@
+"""Other SDKs' module trees over Ekiden's own objects."""

@@ -1,0 +1,5 @@
+"""Agents."""
+
+from ekiden.core.agent import Agent
+
+__all__ = ["Agent"]

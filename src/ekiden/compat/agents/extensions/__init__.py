@@ -1,0 +1,1 @@
+"""Filters and prompts for handoffs."""

@@ -1,0 +1,9 @@
+"""Filters for what the target of a handoff sees."""
+
+from ekiden.handoff import (
+    default_handoff_history_mapper,
+    nest_handoff_history,
+    remove_all_tools,
+)
+
+__all__ = ["default_handoff_history_mapper", "nest_handoff_history", "remove_all_tools"]

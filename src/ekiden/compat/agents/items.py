@@ -1,0 +1,45 @@
+"""Items: what goes into a model, what comes out of it, and what a run produced."""
+
+from ekiden.core.item_helpers import ItemHelpers
+from ekiden.core.items import Item as TResponseInputItem
+from ekiden.core.items import Item as TResponseOutputItem
+from ekiden.core.model import ModelResponse
+from ekiden.core.run_items import (
+    CompactionItem,
+    HandoffCallItem,
+    HandoffOutputItem,
+    MCPApprovalRequestItem,
+    MCPApprovalResponseItem,
+    MCPListToolsItem,
+    MessageOutputItem,
+    ReasoningItem,
+    RunItem,
+    RunItemBase,
+    ToolApprovalItem,
+    ToolCallItem,
+    ToolCallOutputItem,
+    ToolSearchCallItem,
+    ToolSearchOutputItem,
+)
+
+__all__ = [
+    "CompactionItem",
+    "HandoffCallItem",
+    "HandoffOutputItem",
+    "ItemHelpers",
+    "MCPApprovalRequestItem",
+    "MCPApprovalResponseItem",
+    "MCPListToolsItem",
+    "MessageOutputItem",
+    "ModelResponse",
+    "ReasoningItem",
+    "RunItem",
+    "RunItemBase",
+    "TResponseInputItem",
+    "TResponseOutputItem",
+    "ToolApprovalItem",
+    "ToolCallItem",
+    "ToolCallOutputItem",
+    "ToolSearchCallItem",
+    "ToolSearchOutputItem",
+]

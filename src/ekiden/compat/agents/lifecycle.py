@@ -1,0 +1,5 @@
+"""Hooks."""
+
+from ekiden.core.hooks import AgentHooks, RunHooks
+
+__all__ = ["AgentHooks", "RunHooks"]

@@ -1,0 +1,1 @@
+"""Parts of the loop that tools of this SDK reach into."""

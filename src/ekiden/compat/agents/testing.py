@@ -1,0 +1,5 @@
+"""A model that answers from a script."""
+
+from ekiden.testing import ScriptedModel
+
+__all__ = ["ScriptedModel"]

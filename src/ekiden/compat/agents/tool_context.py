@@ -1,0 +1,5 @@
+"""What tools are given."""
+
+from ekiden.core.context import ToolContext
+
+__all__ = ["ToolContext"]

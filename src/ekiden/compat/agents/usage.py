@@ -1,0 +1,5 @@
+"""Token counts."""
+
+from ekiden.core.usage import Usage
+
+__all__ = ["Usage"]

@@ -1,0 +1,1 @@
+"""The words that every floor speaks: ids, errors, items, agents, events, outcomes."""

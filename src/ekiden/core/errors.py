@@ -1,0 +1,253 @@
+"""Every error that Ekiden raises on purpose; each has a stable `code` and says the way out.
+
+EkidenError
+├── UserError                     the caller's code or configuration is at fault
+│   └── UnknownAgent
+├── ModelBehaviorError            the model answered something that cannot be used
+├── ModelError                    the provider failed
+│   ├── ModelTimeout
+│   └── ModelRefused              (only from `RunResult.raise_for_outcome`)
+├── ToolError
+│   └── ToolTimeout
+├── OutOfBudgetError              (only from `RunResult.raise_for_outcome`)
+│   └── MaxTurnsExceeded
+├── SessionError
+│   ├── SessionNotFound
+│   ├── SessionExists
+│   ├── SessionBusy
+│   └── LeaseLost
+└── StoreError
+    ├── StoreUnavailable
+    ├── StoreTooNew
+    ├── EngineTooOld
+    ├── MigrationChanged
+    ├── StepConflict
+    ├── StaleDocument
+    └── QueueFull
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import ClassVar
+
+
+class EkidenError(Exception):
+    """The root of the tree."""
+
+    code: ClassVar[str] = "ekiden.error"
+
+
+class UserError(EkidenError):
+    """Something in the caller's code or configuration is wrong; the message says what."""
+
+    code = "user.error"
+
+
+class UnknownAgent(UserError):
+    """A session or a request names an agent that the team does not have."""
+
+    code = "agent.unknown"
+
+    def __init__(self, name: str, *, known: Collection[str]) -> None:
+        listed = ", ".join(sorted(known)) or "none"
+        super().__init__(f"no agent is called {name!r}; known: {listed}")
+        self.name = name
+
+
+class ModelBehaviorError(EkidenError):
+    """The model did something that no agent can work with, such as malformed JSON."""
+
+    code = "model.behavior"
+
+
+class ModelError(EkidenError):
+    """The provider failed after the retries that make sense."""
+
+    code = "model.failed"
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ModelTimeout(ModelError):
+    """The model gave no complete answer in time."""
+
+    code = "model.timeout"
+
+    def __init__(self, model: str, timeout_s: float) -> None:
+        super().__init__(
+            f"{model} did not answer within {timeout_s:g} s; raise `model_timeout_s` to wait longer"
+        )
+
+
+class ModelRefused(ModelError):
+    """The model declined to answer."""
+
+    code = "model.refused"
+
+
+class ToolError(EkidenError):
+    """A tool failed and its agent wants the run to fail with it."""
+
+    code = "tool.failed"
+
+
+class ToolTimeout(ToolError):
+    """A tool did not return in time and was cancelled."""
+
+    code = "tool.timeout"
+
+    def __init__(self, tool: str, timeout_s: float) -> None:
+        super().__init__(f"tool {tool!r} did not finish within {timeout_s:g} s")
+
+
+class OutOfBudgetError(EkidenError):
+    """A run reached one of its limits; its work is kept and it can be resumed."""
+
+    code = "run.out_of_budget"
+
+    def __init__(self, limit: str, allowed: float, used: float) -> None:
+        super().__init__(
+            f"the run reached its limit of {allowed:g} {limit} (used {used:g}); "
+            "its work is kept: resume it with a higher limit"
+        )
+        self.limit, self.allowed, self.used = limit, allowed, used
+
+
+class MaxTurnsExceeded(OutOfBudgetError):
+    """A run took as many model turns as it may."""
+
+    code = "run.max_turns"
+
+
+class SessionError(EkidenError):
+    """Something about one session."""
+
+    code = "session.error"
+
+    def __init__(self, message: str, *, session_id: str) -> None:
+        super().__init__(message)
+        self.session_id = session_id
+
+
+class SessionNotFound(SessionError):
+    """No session has this id."""
+
+    code = "session.not_found"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"no session is called {session_id!r}; `ekiden session list` shows those there are",
+            session_id=session_id,
+        )
+
+
+class SessionExists(SessionError):
+    """A session was to be created under an id that is taken."""
+
+    code = "session.exists"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"a session called {session_id!r} exists already", session_id=session_id)
+
+
+class SessionBusy(SessionError):
+    """Another run has the session."""
+
+    code = "session.busy"
+
+    def __init__(self, session_id: str, *, owner: str, free_in_s: float) -> None:
+        super().__init__(
+            f"session {session_id!r} is being run by {owner!r}, whose lease lasts another "
+            f"{max(free_in_s, 0):.1f} s; wait for it, or use on_busy='wait'",
+            session_id=session_id,
+        )
+        self.owner, self.free_in_s = owner, free_in_s
+
+
+class LeaseLost(SessionError):
+    """This process no longer owns the session; nothing it tried to write was stored."""
+
+    code = "session.lease_lost"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"the lease on session {session_id!r} is lost: another process may have it; "
+            "nothing was written, run or resume the session again",
+            session_id=session_id,
+        )
+
+
+class StoreError(EkidenError):
+    """The store cannot do what was asked."""
+
+    code = "store.error"
+
+
+class StoreUnavailable(StoreError):
+    """The database cannot be reached, is full, or fails; what was acknowledged is safe."""
+
+    code = "store.unavailable"
+
+
+class StoreTooNew(StoreError):
+    """A newer Ekiden wrote this store."""
+
+    code = "store.too_new"
+
+    def __init__(self, where: str, *, found: int, known: int) -> None:
+        super().__init__(
+            f"{where} has format {found}, this Ekiden knows up to {known}: upgrade Ekiden "
+            "(pip install -U ekiden), or open another store"
+        )
+        self.found, self.known = found, known
+
+
+class EngineTooOld(StoreError):
+    """The database engine has a bug that loses data, or lacks what we need."""
+
+    code = "store.engine_too_old"
+
+    def __init__(self, engine: str, *, found: str, needed: str, advice: str) -> None:
+        super().__init__(f"{engine} {found} is too old, {needed} or newer is needed: {advice}")
+
+
+class MigrationChanged(StoreError):
+    """A migration that ran on this store is not the one that this Ekiden ships."""
+
+    code = "store.migration_changed"
+
+    def __init__(self, where: str, number: int) -> None:
+        super().__init__(
+            f"migration {number} of {where} differs from the one shipped with this Ekiden: "
+            "the store or the installation was altered; reinstall Ekiden or restore the store"
+        )
+
+
+class StepConflict(StoreError):
+    """A step or event is stored already; it is never stored, nor computed, a second time."""
+
+    code = "store.step_conflict"
+
+
+class StaleDocument(StoreError):
+    """A document was changed by somebody else since it was read."""
+
+    code = "document.stale"
+
+    def __init__(self, collection: str, key: str, *, expected: int, found: int) -> None:
+        super().__init__(
+            f"document {collection}/{key} has version {found}, expected {expected}: read it again"
+        )
+        self.expected, self.found = expected, found
+
+
+class QueueFull(StoreError):
+    """A bounded queue takes no more."""
+
+    code = "queue.full"
+
+    def __init__(self, queue: str, bound: int) -> None:
+        super().__init__(f"queue {queue!r} holds its bound of {bound} messages; try again later")

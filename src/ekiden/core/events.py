@@ -1,0 +1,102 @@
+"""Events: the one stream of which history, audit, trace and live view are readers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from ekiden.core.items import Item
+
+EventType: TypeAlias = Literal[
+    "route",
+    "llm_call",
+    "tool_call",
+    "handoff",
+    "guardrail",
+    "tool_confirmation",
+    "agent_start",
+    "agent_complete",
+    "agent_error",
+    "message",
+    "task",
+    "inbox",
+]
+
+
+class Event:
+    """Something that happened in a session, stored in the transaction that made it true.
+
+    Treat it as read-only. `items` are the conversation items that this event said: an item belongs
+    to exactly one event, so the conversation is the items of the events in order.
+    """
+
+    __slots__ = (
+        "agent",
+        "at_us",
+        "details",
+        "duration_us",
+        "error",
+        "items",
+        "seq",
+        "session_id",
+        "step",
+        "type",
+    )
+
+    def __init__(
+        self,
+        *,
+        session_id: str,
+        seq: int,
+        type: EventType,
+        at_us: int,
+        agent: str | None = None,
+        step: str | None = None,
+        duration_us: int | None = None,
+        details: dict[str, Any] | None = None,
+        items: tuple[Item, ...] = (),
+        error: str | None = None,
+    ) -> None:
+        self.session_id = session_id
+        self.seq = seq
+        """1, 2, 3 … in its session, without gaps."""
+        self.type = type
+        self.at_us = at_us
+        """Microseconds since 1970."""
+        self.agent = agent
+        self.step = step
+        """The key of the effect that this event records; a key is recorded once."""
+        self.duration_us = duration_us
+        self.details = details
+        self.items = items
+        self.error = error
+
+    @property
+    def event_id(self) -> str:
+        """Unique, and ordered within the session."""
+        return f"{self.session_id}/{self.seq}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The event as people and programs read it; empty fields are left out."""
+        data: dict[str, Any] = {
+            "event_id": self.event_id,
+            "event_type": self.type,
+            "timestamp": self.at_us / 1e6,
+            "session_id": self.session_id,
+            "seq": self.seq,
+        }
+        if self.agent is not None:
+            data["agent_name"] = self.agent
+        if self.step is not None:
+            data["step"] = self.step
+        if self.duration_us is not None:
+            data["duration_ms"] = self.duration_us / 1e3
+        if self.details:
+            data["details"] = self.details
+        if self.items:
+            data["items"] = list(self.items)
+        if self.error is not None:
+            data["error"] = self.error
+        return data
+
+    def __repr__(self) -> str:
+        return f"<Event {self.event_id} {self.type} agent={self.agent!r}>"

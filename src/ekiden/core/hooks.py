@@ -1,0 +1,94 @@
+"""Callbacks at the joints of a run: for the whole run, or for one agent.
+
+A hook is part of the step it belongs to: it runs before the step is stored, so a step that is
+repeated after a crash calls it again. Override what you need; each default does nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic
+
+from ekiden.core.context import AgentHookContext, RunContextWrapper, TContext
+from ekiden.core.items import Item
+from ekiden.core.model import ModelResponse
+from ekiden.core.tool import Tool
+
+
+class RunHooks(Generic[TContext]):
+    """Called for every agent of a run."""
+
+    async def on_agent_start(self, context: AgentHookContext[TContext], agent: Any) -> None:
+        """An agent begins, or gets the conversation back."""
+
+    async def on_agent_end(
+        self, context: RunContextWrapper[TContext], agent: Any, output: Any
+    ) -> None:
+        """An agent gave the run's answer."""
+
+    async def on_llm_start(
+        self,
+        context: RunContextWrapper[TContext],
+        agent: Any,
+        system_prompt: str | None,
+        input_items: list[Item],
+    ) -> None:
+        """The model is about to be asked."""
+
+    async def on_llm_end(
+        self, context: RunContextWrapper[TContext], agent: Any, response: ModelResponse
+    ) -> None:
+        """The model answered."""
+
+    async def on_tool_start(
+        self, context: RunContextWrapper[TContext], agent: Any, tool: Tool
+    ) -> None:
+        """A tool is about to run; `context` is its `ToolContext`."""
+
+    async def on_tool_end(
+        self, context: RunContextWrapper[TContext], agent: Any, tool: Tool, result: Any
+    ) -> None:
+        """A tool returned."""
+
+    async def on_handoff(
+        self, context: RunContextWrapper[TContext], from_agent: Any, to_agent: Any
+    ) -> None:
+        """Control passes from one agent to another."""
+
+
+class AgentHooks(Generic[TContext]):
+    """Called for the agent that has them in `Agent(hooks=…)`."""
+
+    async def on_start(self, context: AgentHookContext[TContext], agent: Any) -> None:
+        """This agent begins, or gets the conversation back."""
+
+    async def on_end(self, context: RunContextWrapper[TContext], agent: Any, output: Any) -> None:
+        """This agent gave the run's answer."""
+
+    async def on_llm_start(
+        self,
+        context: RunContextWrapper[TContext],
+        agent: Any,
+        system_prompt: str | None,
+        input_items: list[Item],
+    ) -> None:
+        """The model is about to be asked."""
+
+    async def on_llm_end(
+        self, context: RunContextWrapper[TContext], agent: Any, response: ModelResponse
+    ) -> None:
+        """The model answered."""
+
+    async def on_tool_start(
+        self, context: RunContextWrapper[TContext], agent: Any, tool: Tool
+    ) -> None:
+        """A tool is about to run; `context` is its `ToolContext`."""
+
+    async def on_tool_end(
+        self, context: RunContextWrapper[TContext], agent: Any, tool: Tool, result: Any
+    ) -> None:
+        """A tool returned."""
+
+    async def on_handoff(
+        self, context: RunContextWrapper[TContext], agent: Any, source: Any
+    ) -> None:
+        """This agent (`source`) passes control to `agent`."""

@@ -1,0 +1,32 @@
+"""Ids that sort by time and name what they identify."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+from ekiden.core.errors import UserError
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_VALID = re.compile(r"[A-Za-z0-9_\-.:@]{1,128}")
+
+
+def new_id(prefix: str) -> str:
+    """A fresh id such as ``ses_01k9w3…``: 48 bits of milliseconds, then 52 random bits."""
+    value = (time.time_ns() // 1_000_000) << 52 | int.from_bytes(os.urandom(7), "big") >> 4
+    digits = []
+    for _ in range(20):
+        digits.append(_ALPHABET[value & 31])
+        value >>= 5
+    digits.reverse()
+    return f"{prefix}_{''.join(digits)}"
+
+
+def check_id(value: str, *, what: str) -> str:
+    """`value` unchanged, or `UserError` when it could not be an id of ours or of a caller's."""
+    if not _VALID.fullmatch(value):
+        raise UserError(
+            f"{value[:80]!r} is not a valid {what}: use 1 to 128 letters, digits and _ - . : @"
+        )
+    return value

@@ -1,0 +1,117 @@
+"""Conversation items: plain JSON in the shape of OpenAI Responses items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias, overload
+
+from ekiden.core.errors import UserError
+
+Item: TypeAlias = dict[str, Any]
+"""One item, e.g. ``{"role": "user", "content": "hi"}``; never changed once it was said."""
+
+
+class ItemView(Sequence[Item]):
+    """The first `length` items of an append-only list: O(1) to make, safe against later appends."""
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: list[Item], length: int | None = None) -> None:
+        self._items = items
+        self._length = len(items) if length is None else length
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Item]: ...
+    def __getitem__(self, index: int | slice) -> Item | list[Item]:
+        if isinstance(index, slice):
+            return [self._items[i] for i in range(*index.indices(self._length))]
+        if index < 0:
+            index += self._length
+        if not 0 <= index < self._length:
+            raise IndexError(index)
+        return self._items[index]
+
+    def __iter__(self) -> Iterator[Item]:
+        items = self._items
+        for index in range(self._length):
+            yield items[index]
+
+
+def user_message(text: str) -> Item:
+    """What a person said."""
+    return {"role": "user", "content": text}
+
+
+def assistant_message(text: str) -> Item:
+    """What an agent said."""
+    return {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": text}],
+    }
+
+
+def function_call(call_id: str, name: str, arguments: str) -> Item:
+    """A request to run a tool; `arguments` is JSON text."""
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
+
+
+def function_output(call_id: str, output: Any) -> Item:
+    """The answer to `function_call` with the same `call_id`."""
+    return {"type": "function_call_output", "call_id": call_id, "output": output}
+
+
+def to_item(value: Any) -> Item:
+    """`value` as a plain item; a pydantic object of the `openai` package is dumped to JSON."""
+    if isinstance(value, dict):
+        return value
+    dump = getattr(value, "model_dump", None)
+    if dump is None:
+        raise UserError(f"an item must be a JSON object, not {type(value).__name__}")
+    dumped: Item = dump(mode="json", exclude_unset=True)
+    return dumped
+
+
+def to_items(value: str | Iterable[Any]) -> list[Item]:
+    """A run's input as items: a string is one message of the user's."""
+    if isinstance(value, str):
+        return [user_message(value)]
+    return [to_item(each) for each in value]
+
+
+def is_message(item: Item) -> bool:
+    """Whether the item is something said, rather than a call, an output or reasoning."""
+    kind = item.get("type")
+    return kind == "message" or (kind is None and "role" in item)
+
+
+def text_of(item: Item) -> str:
+    """All text of a message, in order; empty for other items."""
+    content = item.get("content")
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    return "".join(
+        part.get("text") or ""
+        for part in content
+        if isinstance(part, dict) and part.get("type") in _TEXT_PARTS
+    )
+
+
+def refusal_of(item: Item) -> str | None:
+    """The refusal in a message, if there is one."""
+    content = item.get("content")
+    if isinstance(content, list):
+        for part in content:
+            if isinstance(part, dict) and part.get("type") == "refusal":
+                return str(part.get("refusal") or "")
+    return None
+
+
+_TEXT_PARTS = frozenset({"output_text", "input_text", "text"})

@@ -1,0 +1,67 @@
+"""How a run, or one turn of it, can end; a `match` on `Outcome` ends in `assert_never`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+LimitName: TypeAlias = Literal["turns", "depth", "tokens", "seconds"]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The agent answered."""
+
+    output: Any
+    kind: Literal["done"] = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOff:
+    """A turn ended with another agent in charge; the run goes on."""
+
+    source: str
+    target: str
+    kind: Literal["handed_off"] = "handed_off"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The session is parked until somebody answers or something happens."""
+
+    reason: str
+    kind: Literal["waiting"] = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The model declined to answer."""
+
+    reason: str
+    kind: Literal["refused"] = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The run cannot go on; what was done is kept, and it can be resumed."""
+
+    code: str
+    error: str
+    kind: Literal["failed"] = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfBudget:
+    """A limit was reached; what was done is kept, and it can be resumed with a higher one."""
+
+    limit: LimitName
+    allowed: float
+    used: float
+    kind: Literal["out_of_budget"] = "out_of_budget"
+
+
+Outcome: TypeAlias = Done | Waiting | Refused | Failed | OutOfBudget
+"""How a run ends."""
+
+TurnOutcome: TypeAlias = Outcome | HandedOff | None
+"""How a turn ends; `None` asks for another turn of the same agent."""

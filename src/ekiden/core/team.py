@@ -1,0 +1,57 @@
+"""A team: agents found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import UnknownAgent, UserError
+
+
+class Team:
+    """The agents that can be reached from some starting ones through their handoffs.
+
+    `entry` is who gets a new conversation: the first of `agents` unless named.
+    """
+
+    def __init__(self, *agents: Agent[Any], entry: str | None = None, name: str = "team") -> None:
+        if not agents:
+            raise UserError("a team needs at least one agent")
+        self.name = name
+        self._agents = {agent.name: agent for agent in reachable(agents)}
+        self.entry = self[entry] if entry is not None else agents[0]
+
+    def __getitem__(self, name: str) -> Agent[Any]:
+        try:
+            return self._agents[name]
+        except KeyError:
+            raise UnknownAgent(name, known=self._agents) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._agents
+
+    def __iter__(self) -> Iterator[Agent[Any]]:
+        return iter(self._agents.values())
+
+    def __len__(self) -> int:
+        return len(self._agents)
+
+
+def reachable(agents: Iterable[Agent[Any]]) -> Iterator[Agent[Any]]:
+    """The agents and everyone they may hand to, each once; two of one name is `UserError`."""
+    found: dict[str, Agent[Any]] = {}
+    todo = list(agents)
+    while todo:
+        agent = todo.pop(0)
+        known = found.get(agent.name)
+        if known is agent:
+            continue
+        if known is not None:
+            raise UserError(f"two different agents of the team are called {agent.name!r}")
+        found[agent.name] = agent
+        yield agent
+        for edge in agent.handoffs:
+            target = edge if isinstance(edge, Agent) else edge.agent
+            if target is not None:
+                todo.append(target)

@@ -1,0 +1,46 @@
+"""A tool that an agent may call."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ekiden.core.context import RunContextWrapper, ToolContext
+from ekiden.core.model import ToolSpec
+
+ToolErrorFunction: TypeAlias = Callable[[RunContextWrapper[Any], Exception], Any]
+"""Turns an exception of a tool into what the model is told; sync or async."""
+
+Enabled: TypeAlias = bool | Callable[[RunContextWrapper[Any], Any], bool | Awaitable[bool]]
+"""Whether something is offered this turn: fixed, or asked with the context and the agent."""
+
+
+@dataclass(eq=False)
+class FunctionTool:
+    """A function that the model may ask for, with its schema."""
+
+    name: str
+    description: str
+    params_json_schema: dict[str, Any]
+    on_invoke_tool: Callable[[ToolContext[Any], str], Awaitable[Any]]
+    """Called with the context and the JSON text of the arguments."""
+    strict_json_schema: bool = True
+    is_enabled: Enabled = True
+    timeout_seconds: float | None = None
+    """Give up after this long; `None` takes the run's `tool_timeout_s`."""
+    failure_error_function: ToolErrorFunction | None = None
+    """`None`: an exception of the tool ends the run."""
+    spec: ToolSpec = field(init=False, repr=False)
+    """As the model is shown it; made once."""
+
+    def __post_init__(self) -> None:
+        self.spec = ToolSpec(
+            name=self.name,
+            description=self.description,
+            parameters=self.params_json_schema,
+            strict=self.strict_json_schema,
+        )
+
+
+Tool: TypeAlias = FunctionTool

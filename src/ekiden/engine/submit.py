@@ -1,0 +1,28 @@
+"""Leaving work for the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.team import Team
+from ekiden.runtime import Circumstances, RunConfig
+from ekiden.runtime import submit as store_message
+from ekiden.sessions import Session
+
+
+async def submit(
+    team: Agent[Any] | Team,
+    input: str | Iterable[Any],
+    *,
+    session: Session,
+    run_config: RunConfig | None = None,
+) -> None:
+    """Store a message for the session, which is created if need be, and return at once.
+
+    The session is then `ready`: a `Worker` claims it and takes it to an outcome. `SessionBusy` when
+    a run has the session for longer than the configuration waits.
+    """
+    around = Circumstances(root=team, config=run_config or RunConfig())
+    await store_message(around, input, session)

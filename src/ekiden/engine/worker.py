@@ -1,0 +1,95 @@
+"""The worker engine: several processes share the sessions of one store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import LeaseLost, StoreError
+from ekiden.core.team import Team
+from ekiden.runtime import Circumstances, RunConfig, advance, taken_up
+from ekiden.runtime.leases import owner_name
+from ekiden.storage.base import Claim, SessionRow, Store
+
+_log = logging.getLogger("ekiden.worker")
+
+_IDLE_S = 1.0
+"""How long to wait for a hint of work before looking anyway: expired leases send no hint."""
+
+
+class Worker:
+    """Claims `ready` sessions and advances each to an outcome, `concurrency` of them at a time.
+
+    Any number of workers may use one store: a session is claimed by one of them, and a session
+    whose worker died is taken over when its lease has run out.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        team: Agent[Any] | Team,
+        *,
+        concurrency: int = 16,
+        context: Any = None,
+        run_config: RunConfig | None = None,
+    ) -> None:
+        self._store = store
+        self._team = team
+        self._concurrency = concurrency
+        self._context = context
+        self._config = run_config or RunConfig()
+        self._stopping = asyncio.Event()
+        self.finished = 0
+        """Sessions advanced to an outcome by this worker."""
+
+    def stop(self) -> None:
+        """Take no further session and end when those under way are done."""
+        self._stopping.set()
+
+    async def run(self, *, until_idle: bool = False) -> None:
+        """Work until `stop`; with `until_idle` also end when no session is ready."""
+        await self._store.open()
+        slots = asyncio.Semaphore(self._concurrency)
+        async with asyncio.TaskGroup() as group:
+            while not self._stopping.is_set():
+                await slots.acquire()
+                claimed = await self._next()
+                if claimed is not None:
+                    task = group.create_task(self._advance(*claimed))
+                    task.add_done_callback(lambda _: slots.release())
+                    continue
+                slots.release()
+                if until_idle:
+                    return
+                await self._wait()
+
+    async def _next(self) -> tuple[Claim, SessionRow] | None:
+        try:
+            return await self._store.claim_next(owner=owner_name(), lease_s=self._config.lease_s)
+        except StoreError as exc:
+            _log.warning("no session could be claimed, trying again: %s", exc)
+            return None
+
+    async def _wait(self) -> None:
+        hint = asyncio.create_task(self._store.wait_for_change(_IDLE_S))
+        stop = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({hint, stop}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (hint, stop):
+                task.cancel()
+            await asyncio.gather(hint, stop, return_exceptions=True)
+
+    async def _advance(self, claim: Claim, row: SessionRow) -> None:
+        around = Circumstances(root=self._team, config=self._config, context=self._context)
+        try:
+            async with taken_up(around, self._store, claim, row) as run:
+                async for _ in advance(run):
+                    pass
+            self.finished += 1
+        except LeaseLost:
+            _log.warning("session %s was taken over by another process", row.id)
+        except Exception:
+            _log.exception("session %s could not be advanced", row.id)

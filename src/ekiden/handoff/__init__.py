@@ -1,0 +1,77 @@
+"""Handoffs between agents: making them, offering them, and choosing what the target sees."""
+
+from typing import TYPE_CHECKING
+
+from ekiden.core.handoff import Handoff, HandoffInputData, HandoffInputFilter
+from ekiden.core.lazy import lazy_names
+from ekiden.handoff.collisions import resolve_tool_name_collisions
+from ekiden.handoff.offers import default_handoff, get_handoffs
+from ekiden.handoff.prompt import (
+    RECOMMENDED_PROMPT_PREFIX,
+    prompt_with_handoff_instructions,
+    received_block,
+)
+from ekiden.handoff.tool import handoff
+
+if TYPE_CHECKING:
+    from ekiden.handoff.filters import (
+        HandoffFilter,
+        compose,
+        keep_first_and_last,
+        keep_last,
+        remove_all_tools,
+        shorten_tool_outputs,
+    )
+    from ekiden.handoff.history import (
+        HistoryMapper,
+        default_handoff_history_mapper,
+        nest_handoff_history,
+    )
+    from ekiden.handoff.transcript import (
+        get_conversation_history_wrappers,
+        reset_conversation_history_wrappers,
+        set_conversation_history_wrappers,
+    )
+
+__all__ = [
+    "RECOMMENDED_PROMPT_PREFIX",
+    "Handoff",
+    "HandoffFilter",
+    "HandoffInputData",
+    "HandoffInputFilter",
+    "HistoryMapper",
+    "compose",
+    "default_handoff",
+    "default_handoff_history_mapper",
+    "get_conversation_history_wrappers",
+    "get_handoffs",
+    "handoff",
+    "keep_first_and_last",
+    "keep_last",
+    "nest_handoff_history",
+    "prompt_with_handoff_instructions",
+    "received_block",
+    "remove_all_tools",
+    "reset_conversation_history_wrappers",
+    "resolve_tool_name_collisions",
+    "set_conversation_history_wrappers",
+    "shorten_tool_outputs",
+]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "HandoffFilter": "ekiden.handoff.filters",
+        "compose": "ekiden.handoff.filters",
+        "keep_first_and_last": "ekiden.handoff.filters",
+        "keep_last": "ekiden.handoff.filters",
+        "remove_all_tools": "ekiden.handoff.filters",
+        "shorten_tool_outputs": "ekiden.handoff.filters",
+        "HistoryMapper": "ekiden.handoff.history",
+        "default_handoff_history_mapper": "ekiden.handoff.history",
+        "nest_handoff_history": "ekiden.handoff.history",
+        "get_conversation_history_wrappers": "ekiden.handoff.transcript",
+        "reset_conversation_history_wrappers": "ekiden.handoff.transcript",
+        "set_conversation_history_wrappers": "ekiden.handoff.transcript",
+    },
+)

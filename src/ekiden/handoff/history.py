@@ -1,0 +1,79 @@
+"""Nesting: the past of a conversation as one message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from ekiden.core.handoff import HandoffInputData
+from ekiden.core.items import Item
+from ekiden.handoff.filters import SyncFilter
+from ekiden.handoff.selection import Entry, visible_entries
+from ekiden.handoff.transcript import parse_transcript, render_transcript
+
+HistoryMapper: TypeAlias = Callable[[list[Item]], list[Item]]
+"""Turns the transcript so far into what the target is given of it."""
+
+
+class _NestHistory(SyncFilter):
+    """Everything before the last turn becomes one message of the assistant's.
+
+    What was said in the last turn follows as it is; its calls and outputs, the transfer among
+    them, follow as such a message too. `new_items` stays what the run produced.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(self._nest, "nest_handoff_history")
+
+    def __call__(
+        self, data: HandoffInputData, *, history_mapper: HistoryMapper | None = None
+    ) -> HandoffInputData:
+        return self._nest(data, history_mapper)
+
+    @staticmethod
+    def _nest(
+        data: HandoffInputData, history_mapper: HistoryMapper | None = None
+    ) -> HandoffInputData:
+        entries = visible_entries(data)
+        past = [entry for entry in entries if entry.section in _PAST]
+        transcript = [item for entry in past for item in _unnested(_plain(entry))]
+        mapped = (history_mapper or default_handoff_history_mapper)(transcript)
+        present = _last_turn([entry for entry in entries if entry.section not in _PAST])
+        return data.clone(input_history=(*mapped, *present), pre_handoff_items=(), input_items=())
+
+
+_PAST = ("input_history", "pre_handoff_items")
+
+nest_handoff_history = _NestHistory()
+
+
+def default_handoff_history_mapper(transcript: list[Item]) -> list[Item]:
+    """The transcript as one message."""
+    return [{"role": "assistant", "content": render_transcript(transcript)}]
+
+
+def _last_turn(entries: Sequence[Entry]) -> Iterator[Item]:
+    """What was said stays; runs of anything else become a nested history of their own."""
+    others: list[Item] = []
+    for entry in entries:
+        if entry.kind != "message":
+            others.append(_plain(entry))
+            continue
+        if others:
+            yield from default_handoff_history_mapper(others)
+            others = []
+        yield _plain(entry)
+    if others:
+        yield from default_handoff_history_mapper(others)
+
+
+def _plain(entry: Entry) -> Item:
+    value = entry.value
+    item: Item = value if isinstance(value, dict) else value.to_input_item()
+    return item
+
+
+def _unnested(item: Item) -> Sequence[Item]:
+    """The items of a nested history, so that nesting again does not nest deeper."""
+    inner = parse_transcript(item)
+    return (item,) if inner is None else inner

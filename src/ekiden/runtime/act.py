@@ -1,0 +1,93 @@
+"""Doing what a model asked for: tools first, then at most one transfer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.core.errors import ModelBehaviorError
+from ekiden.core.faults import fault_point
+from ekiden.core.handoff import Handoff
+from ekiden.core.items import Item, function_output
+from ekiden.core.tool import FunctionTool
+from ekiden.runtime.limits import check_depth
+from ekiden.runtime.state import RunState
+from ekiden.runtime.tool_calls import PlannedCall, run_tools
+from ekiden.runtime.transfer import transfer
+
+
+@dataclass(slots=True)
+class _Plan:
+    tools: list[PlannedCall]
+    transfers: list[tuple[Handoff[Any, Any], Item]]
+    unknown: list[Item]
+
+
+async def act(run: RunState, calls: list[Item]) -> None:
+    """Answer every call of the turn, then store the turn as finished or hand over.
+
+    `OverLimit`, before anything is done, if the turn asks for a handoff and the run may not go
+    deeper.
+    """
+    plan = _plan(run, calls)
+    if plan.transfers:
+        check_depth(run)
+    if plan.tools:
+        await run_tools(run, plan.tools, more_to_come=bool(plan.transfers))
+    for call in plan.unknown:
+        tell(run, call, f"there is no tool called {call.get('name')!r}; {_choices(run)}")
+    mistaken = bool(plan.unknown)
+    if plan.transfers:
+        (handoff, call), *others = plan.transfers
+        for _, other in others:
+            tell(run, other, "only one handoff can be made in a turn; this one was not made")
+        requested = [each.tool_name for each, _ in plan.transfers] if others else None
+        moved = await transfer(run, handoff, call, requested=requested)
+        if moved:
+            return
+        mistaken = True
+    await _end_turn(run, mistaken=mistaken)
+
+
+def tell(run: RunState, call: Item, problem: str) -> None:
+    """Answer a call with what is wrong with it."""
+    run.record(
+        "tool_call",
+        items=(function_output(call["call_id"], f"Error: {problem}"),),
+        details={"tool": call.get("name")},
+        error=problem,
+    )
+
+
+async def _end_turn(run: RunState, *, mistaken: bool) -> None:
+    cursor = run.cursor
+    cursor.mistakes = cursor.mistakes + 1 if mistaken else 0
+    cursor.turn += 1
+    cursor.phase = "think"
+    fault_point("turn.tools.before_commit")
+    await run.commit()
+    fault_point("turn.tools.after_commit")
+    run.memo = {}
+    if cursor.mistakes > run.config.model_retries:
+        raise ModelBehaviorError(
+            f"the model of agent {run.agent.name!r} asked {cursor.mistakes} times in a row for "
+            f"something that cannot be done; {_choices(run)}"
+        )
+
+
+def _plan(run: RunState, calls: list[Item]) -> _Plan:
+    plan = _Plan([], [], [])
+    for index, call in enumerate(calls):
+        offer = run.offered.get(call.get("name", ""))
+        if isinstance(offer, FunctionTool):
+            plan.tools.append(PlannedCall(offer, call, run.step_key(f"t{index}")))
+        elif offer is not None:
+            plan.transfers.append((offer, call))
+        else:
+            plan.unknown.append(call)
+    return plan
+
+
+def _choices(run: RunState) -> str:
+    names = ", ".join(run.offered)
+    return f"there are: {names}" if names else "there are none"

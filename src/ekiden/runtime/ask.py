@@ -1,0 +1,117 @@
+"""One call of the active agent's model."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from ekiden.core.errors import ModelBehaviorError, ModelTimeout, UserError
+from ekiden.core.faults import fault_point
+from ekiden.core.items import ItemView
+from ekiden.core.model import Model, ModelRequest, ModelResponse
+from ekiden.runtime.calls import both
+from ekiden.runtime.limits import OverLimit, seconds_left
+from ekiden.runtime.model_input import filtered_input
+from ekiden.runtime.offer import refresh_offer
+from ekiden.runtime.output import output_spec
+from ekiden.runtime.prompt import system_prompt
+from ekiden.runtime.state import RunState
+
+
+async def ask_model(run: RunState) -> ModelResponse:
+    """Ask the active agent's model for its next answer, hooks included.
+
+    Raises what the model or a callback raises; `OverLimit` when the run's time is up meanwhile.
+    """
+    model = resolve(run)
+    request = await _request(run)
+    agent, hooks, context = run.agent, run.hooks, run.context
+    if hooks is not None or agent.hooks is not None:
+        shown = list(request.input)
+        prompt = request.instructions
+        await both(
+            None if hooks is None else hooks.on_llm_start(context, agent, prompt, shown),
+            None
+            if agent.hooks is None
+            else agent.hooks.on_llm_start(context, agent, prompt, shown),
+        )
+    fault_point("turn.model.before_call")
+    response = await _answer(run, model, request)
+    fault_point("turn.model.after_call")
+    run.cursor.usage.add(response.usage)
+    if hooks is not None or agent.hooks is not None:
+        await both(
+            None if hooks is None else hooks.on_llm_end(context, agent, response),
+            None if agent.hooks is None else agent.hooks.on_llm_end(context, agent, response),
+        )
+    return response
+
+
+def resolve(run: RunState) -> Model:
+    """The model of the active agent: the run's, else the agent's, else ``EKIDEN_MODEL``."""
+    wanted: Any = run.config.model or run.agent.model or os.environ.get("EKIDEN_MODEL")
+    if wanted is None:
+        raise UserError(
+            f"agent {run.agent.name!r} has no model: give it one (`model='openai:gpt-5.2'`), set "
+            "one for the run (`RunConfig(model=…)`) or for everything (EKIDEN_MODEL)"
+        )
+    if isinstance(wanted, str):
+        from ekiden.models import resolve_model
+
+        return resolve_model(wanted)
+    if not hasattr(wanted, "respond"):
+        raise UserError(
+            f"the model of agent {run.agent.name!r} is {type(wanted).__name__}, which has no "
+            "`respond`: pass a `provider:model` string or an object of the Model protocol"
+        )
+    model: Model = wanted
+    return model
+
+
+async def _request(run: RunState) -> ModelRequest:
+    await refresh_offer(run)
+    agent, config = run.agent, run.config
+    instructions: str | None = await system_prompt(run)
+    items: Any = ItemView(run.visible)
+    if config.call_model_input_filter is not None:
+        changed = await filtered_input(run, instructions, items)
+        instructions, items = changed.instructions, changed.input
+    settings = agent.model_settings
+    if config.model_settings is not None:
+        settings = settings.resolve(config.model_settings)
+    return ModelRequest(
+        instructions=instructions,
+        input=items,
+        tools=run.specs,
+        settings=settings,
+        output=None if agent.output_type is None else output_spec(agent.output_type),
+        stream=run.live,
+        agent=agent.name,
+        session_id=run.session_id,
+        step=run.step_key("m"),
+    )
+
+
+async def _answer(run: RunState, model: Model, request: ModelRequest) -> ModelResponse:
+    left = seconds_left(run)
+    timeout_s = run.config.model_timeout_s
+    patience = timeout_s if left is None else min(timeout_s, left)
+    response: ModelResponse | None = None
+    scope = asyncio.timeout(patience)
+    try:
+        async with scope:
+            async for part in model.respond(request):
+                if type(part) is ModelResponse:
+                    response = part
+                elif run.live:
+                    run.show(part)  # type: ignore[arg-type]
+    except TimeoutError as exc:
+        if not scope.expired():
+            raise
+        if left is not None and left < timeout_s:
+            raise OverLimit("seconds", run.config.limits.seconds or 0, run.spent_s()) from exc
+        raise ModelTimeout(f"the model of agent {run.agent.name!r}", timeout_s) from exc
+    if response is None:
+        raise ModelBehaviorError(f"the model of agent {run.agent.name!r} ended without an answer")
+    return response

@@ -1,0 +1,197 @@
+"""Agents that are code: a function instead of a model."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from ekiden.core.agent import Agent
+from ekiden.core.context import RunContextWrapper, TContext
+from ekiden.core.errors import ToolError, UserError
+from ekiden.core.faults import fault_point
+from ekiden.core.handoff import Handoff
+from ekiden.core.items import (
+    Item,
+    assistant_message,
+    function_call,
+    function_output,
+    is_message,
+    text_of,
+)
+from ekiden.core.jsonio import dumps, loads
+from ekiden.core.outcomes import Done
+from ekiden.core.tool import FunctionTool
+from ekiden.runtime.limits import OverLimit, seconds_left
+from ekiden.runtime.offer import refresh_offer
+from ekiden.runtime.state import RunState
+from ekiden.runtime.tool_calls import tool_context
+from ekiden.runtime.turn import conclude, start_agent
+from ekiden.tools import invoke, output_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOff:
+    """What a code agent returns to pass the conversation on; `CodeContext.hand_off` makes it."""
+
+    tool_name: str
+    arguments: str
+
+
+class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
+    """What the function of an agent that is code is given.
+
+    The function may be run again after a crash. `call` is a remembered step: a call whose result is
+    stored is not made a second time, so make calls in an order that does not depend on chance or
+    time. What else the function does must bear repetition::
+
+        async def orders(ctx: CodeContext) -> str:
+            return f"It is {await ctx.call('lookup_order', order_id='A-42')}."
+    """
+
+    __slots__ = ("_made", "_run")
+
+    def __init__(self, run: RunState) -> None:
+        base = run.context
+        super().__init__(
+            base.context, base.usage, session_id=base.session_id, variables=base.variables
+        )
+        self._run = run
+        self._made = 0
+
+    @property
+    def agent(self) -> Agent[Any]:
+        """The agent that this code is."""
+        return self._run.agent
+
+    @property
+    def items(self) -> list[Item]:
+        """The conversation, as a copy."""
+        return list(self._run.visible)
+
+    @property
+    def text(self) -> str:
+        """What the person said last."""
+        for item in reversed(self._run.visible):
+            if is_message(item) and item.get("role") == "user":
+                return text_of(item)
+        return ""
+
+    @property
+    def received(self) -> dict[str, Any]:
+        """What came with the handoff to this agent: from, reason, summary, context."""
+        return dict(self._run.cursor.received or {})
+
+    @property
+    def failed_handoffs(self) -> dict[str, str]:
+        """Agents that this agent handed to in this run and that could not take it, with why."""
+        return {
+            event.details["to"]: event.error
+            for event in self._run.events
+            if event.type == "handoff"
+            and event.error
+            and event.details
+            and event.details["from"] == self.agent.name
+        }
+
+    async def call(self, tool: str | FunctionTool, **arguments: Any) -> Any:
+        """Run one of the agent's tools and give its result, which is JSON.
+
+        Raises `ToolError` if the tool fails, `UserError` if the agent does not have it.
+        """
+        run = self._run
+        found = self._find(tool)
+        self._made += 1
+        key = run.step_key(f"c{self._made}")
+        stored = run.memo.get(key)
+        if stored is None:
+            stored = await self._make(found, key, arguments)
+        output, error, is_json = stored
+        if error is not None:
+            raise ToolError(f"tool {found.name!r} failed: {error}")
+        return loads(output) if is_json else output
+
+    def hand_off(
+        self,
+        to: str | Agent[Any],
+        *,
+        reason: str = "",
+        summary: str = "",
+        context: Any = None,
+        **arguments: Any,
+    ) -> HandOff:
+        """What to return in order to pass the conversation on to one of the agent's handoffs."""
+        name = to if isinstance(to, str) else to.name
+        edges = [each for each in self._run.offered.values() if isinstance(each, Handoff)]
+        for edge in edges:
+            if edge.agent_name == name:
+                given = {"reason": reason, "summary": summary, "context": context, **arguments}
+                passed = {key: value for key, value in given.items() if value}
+                return HandOff(tool_name=edge.tool_name, arguments=dumps(passed))
+        known = ", ".join(edge.agent_name for edge in edges) or "nobody"
+        raise UserError(f"agent {self.agent.name!r} may not hand to {name!r}, but to: {known}")
+
+    def _find(self, tool: str | FunctionTool) -> FunctionTool:
+        name = tool if isinstance(tool, str) else tool.name
+        offer = self._run.offered.get(name)
+        if isinstance(offer, FunctionTool):
+            return offer
+        raise UserError(f"agent {self.agent.name!r} has no tool called {name!r}; add it to `tools`")
+
+    async def _make(
+        self, tool: FunctionTool, key: str, arguments: dict[str, Any]
+    ) -> tuple[Any, str | None, bool]:
+        run = self._run
+        call_id = f"call_{key.replace('.', '_')}"
+        call = function_call(call_id, tool.name, dumps(arguments))
+        began = run.config.clock.monotonic()
+        fault_point("code.tool.before_call")
+        result = await invoke(
+            tool, tool_context(run, tool, call, key), timeout_s=run.config.tool_timeout_s
+        )
+        fault_point("code.tool.after_call")
+        is_json = (
+            result.error is None
+            and isinstance(result.output, str)
+            and not isinstance(result.value, str)
+        )
+        run.record(
+            "tool_call",
+            items=(call, function_output(call_id, result.output)),
+            step=key,
+            details={"tool": tool.name, "json": True} if is_json else {"tool": tool.name},
+            duration_us=int((run.config.clock.monotonic() - began) * 1e6),
+            error=result.error,
+        )
+        await run.commit()
+        fault_point("code.tool.after_commit")
+        return result.output, result.error, is_json
+
+
+async def run_code(run: RunState) -> None:
+    """Let the active agent's function answer, and do what it returns."""
+    agent = run.agent
+    assert agent.run is not None
+    if not run.cursor.started:
+        await start_agent(run)
+    await refresh_offer(run)
+    began = run.config.clock.monotonic()
+    scope = asyncio.timeout(seconds_left(run))
+    try:
+        async with scope:
+            result = await agent.run(CodeContext(run))
+    except TimeoutError as exc:
+        if not scope.expired():
+            raise
+        raise OverLimit("seconds", run.config.limits.seconds or 0, run.spent_s()) from exc
+    fault_point("code.answer.after_run")
+    key = run.step_key("m")
+    duration_us = int((run.config.clock.monotonic() - began) * 1e6)
+    if isinstance(result, HandOff):
+        call = function_call(f"call_{key.replace('.', '_')}", result.tool_name, result.arguments)
+        run.record("message", items=(call,), step=key, duration_us=duration_us)
+        await conclude(run, [call], None)
+        return
+    text = result if isinstance(result, str) else output_text(result)
+    run.record("message", items=(assistant_message(text),), step=key, duration_us=duration_us)
+    await conclude(run, [], Done(result))

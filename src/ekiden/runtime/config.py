@@ -1,0 +1,92 @@
+"""How a run is to be made."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Literal, TypeAlias
+
+from ekiden.core.clock import SYSTEM_CLOCK
+from ekiden.core.context import TContext
+from ekiden.core.handoff import HandoffInputData
+from ekiden.core.items import Item
+from ekiden.core.model import Model, ModelSettings
+from ekiden.core.roles import Clock, EventSink
+
+
+@dataclass(slots=True)
+class ModelInputData:
+    """What a model is about to be given."""
+
+    input: list[Item]
+    instructions: str | None
+
+
+@dataclass(slots=True)
+class CallModelData(Generic[TContext]):
+    """What a `call_model_input_filter` gets."""
+
+    model_data: ModelInputData
+    agent: Any
+    context: TContext | None
+
+
+CallModelInputFilter: TypeAlias = Callable[
+    [CallModelData[Any]], ModelInputData | Awaitable[ModelInputData]
+]
+HandoffInputFilter: TypeAlias = Callable[
+    [HandoffInputData], HandoffInputData | Awaitable[HandoffInputData]
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Where a run stops; its work is kept and it can be resumed. `None` is no limit."""
+
+    turns: int | None = 10
+    """Turns of any agent of the run."""
+    depth: int | None = 5
+    """Handoffs in one run."""
+    tokens: int | None = None
+    """Tokens of all model calls of the run."""
+    seconds: float | None = None
+    """Time spent working on the run, waiting for people not counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """Settings of one run; everything has a default that works."""
+
+    model: str | Model | None = None
+    """Used instead of the agents' own."""
+    model_settings: ModelSettings | None = None
+    """On top of the agents' own."""
+    model_timeout_s: float = 120.0
+    """The longest wait for one model call."""
+    tool_timeout_s: float | None = None
+    """The longest wait for a tool that has no time-out of its own."""
+    handoff_input_filter: HandoffInputFilter | None = None
+    """For handoffs that have no filter of their own."""
+    call_model_input_filter: CallModelInputFilter | None = None
+    """May change what the model is given, just before it is."""
+    limits: Limits = field(default_factory=Limits)
+    model_retries: int = 3
+    """How often in a row a model may ask for what does not exist before the run fails."""
+    on_busy: Literal["wait", "refuse"] = "wait"
+    """When another run has the session."""
+    busy_timeout_s: float = 30.0
+    lease_s: float = 30.0
+    """After so long without a sign of life others may take the session over."""
+    events: bool = True
+    """Whether events that carry no part of the conversation are recorded."""
+    trace_include_sensitive_data: bool = True
+    """Whether texts of errors are recorded."""
+    sinks: Sequence[EventSink] = ()
+    """Shown every event after it is stored."""
+    clock: Clock = SYSTEM_CLOCK
+
+    def with_turns(self, turns: int | None) -> RunConfig:
+        """The same with another limit of turns; `None` changes nothing."""
+        if turns is None:
+            return self
+        return replace(self, limits=replace(self.limits, turns=turns))

@@ -1,0 +1,65 @@
+"""The end of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ekiden.core.errors import EkidenError
+from ekiden.core.faults import fault_point
+from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
+from ekiden.runtime.calls import both
+from ekiden.runtime.state import RunState
+
+REDACTED = "Error details are redacted."
+
+
+async def finish(run: RunState, outcome: Outcome) -> None:
+    """Store how the run ended and give the session free; hooks learn of an answer."""
+    agent, hooks = run.agent, run.hooks
+    if isinstance(outcome, Done) and (hooks is not None or agent.hooks is not None):
+        await both(
+            None if hooks is None else hooks.on_agent_end(run.context, agent, outcome.output),
+            None if agent.hooks is None else agent.hooks.on_end(run.context, agent, outcome.output),
+        )
+    details, error = _details(outcome)
+    run.record("agent_error" if error else "agent_complete", details=details, error=error)
+    if isinstance(outcome, (Done, Refused)):
+        run.cursor.phase = "end"
+    fault_point("run.finish.before_commit")
+    await run.commit(
+        status="waiting" if isinstance(outcome, Waiting) else "idle",
+        outcome=outcome.kind,
+        release=True,
+    )
+    fault_point("run.finish.after_commit")
+    run.outcome = outcome
+
+
+async def fail(run: RunState, exc: Exception) -> None:
+    """End the run because of `exc`; what was not stored yet is thrown away."""
+    run.discard()
+    run.exception = exc
+    code = exc.code if isinstance(exc, EkidenError) else "run.failed"
+    shown = str(exc) if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {exc}"
+    for note in getattr(exc, "__notes__", ()):
+        shown = f"{shown} ({note})"
+    await finish(run, Failed(code, shown if run.config.trace_include_sensitive_data else REDACTED))
+
+
+async def park(run: RunState) -> None:
+    """Give the session free in the middle of a run that was cancelled; it can be resumed."""
+    run.discard()
+    run.record("agent_complete", details={"outcome": "cancelled"})
+    await run.commit(status="idle", outcome="", release=True)
+
+
+def _details(outcome: Outcome) -> tuple[dict[str, Any] | None, str | None]:
+    match outcome:
+        case Done():
+            return None, None
+        case Refused(reason) | Waiting(reason):
+            return {"outcome": outcome.kind, "reason": reason}, None
+        case OutOfBudget(limit, allowed, used):
+            return {"outcome": outcome.kind, "limit": limit, "allowed": allowed, "used": used}, None
+        case Failed(code, error):
+            return {"outcome": outcome.kind, "code": code}, error

@@ -1,0 +1,34 @@
+"""What an agent is offered this turn: its tools and the agents it may hand to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ekiden.core.tool import FunctionTool
+from ekiden.handoff import get_handoffs, resolve_tool_name_collisions
+from ekiden.runtime.calls import settled
+from ekiden.runtime.state import RunState
+
+
+async def refresh_offer(run: RunState) -> None:
+    """Evaluate anew what is enabled, into `run.offered` (by name) and `run.specs`.
+
+    Two things under one name are `UserError`: the model could not say which it means.
+    """
+    agent = run.agent
+    tools = [tool for tool in agent.tools if tool.is_enabled is True or await is_enabled(tool, run)]
+    handoffs = await get_handoffs(agent, run.context) if agent.handoffs else []
+    offered: dict[str, Any] = {tool.name: tool for tool in tools}
+    for handoff in handoffs:
+        offered[handoff.tool_name] = handoff
+    if len(offered) != len(tools) + len(handoffs):
+        resolve_tool_name_collisions(tools, handoffs, collision_policy="error")
+    run.offered = offered
+    run.specs = tuple([offer.spec for offer in offered.values()])
+
+
+async def is_enabled(tool: FunctionTool, run: RunState) -> bool:
+    """Whether the tool is offered to the active agent now."""
+    if callable(tool.is_enabled):
+        return bool(await settled(tool.is_enabled(run.context, run.agent)))
+    return tool.is_enabled

@@ -1,0 +1,123 @@
+"""What a run gave."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, assert_never
+
+from ekiden.core.agent import Agent
+from ekiden.core.context import RunContextWrapper
+from ekiden.core.errors import (
+    EkidenError,
+    MaxTurnsExceeded,
+    ModelRefused,
+    OutOfBudgetError,
+    UserError,
+)
+from ekiden.core.events import Event
+from ekiden.core.items import Item
+from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
+from ekiden.core.run_items import RunItem
+from ekiden.core.usage import Usage
+from ekiden.runtime.run_items import run_items
+from ekiden.runtime.state import RunState
+from ekiden.sessions import said
+
+T = TypeVar("T")
+
+
+class RunResult:
+    """How a run ended and what it did; the session goes on from here."""
+
+    def __init__(self, run: RunState) -> None:
+        if run.outcome is None:
+            raise UserError("the run is not over yet: read its stream to the end first")
+        self._run = run
+        self.outcome: Outcome = run.outcome
+        self.last_agent: Agent[Any] = run.agent
+        self.session_id: str = run.session_id
+        self.usage: Usage = run.cursor.usage
+        self.context_wrapper: RunContextWrapper[Any] = run.context
+
+    @property
+    def final_output(self) -> Any:
+        """The answer: text, or an object of the agent's `output_type`; `None` without one."""
+        return self.outcome.output if isinstance(self.outcome, Done) else None
+
+    @property
+    def chain(self) -> list[str]:
+        """Who had the run, beginning with ``user``."""
+        return list(self._run.cursor.chain)
+
+    @property
+    def events(self) -> list[Event]:
+        """What happened in this run."""
+        return list(self._run.events)
+
+    @property
+    def handoffs(self) -> list[str]:
+        """The ids of the handoffs of this run that were made, undone ones included."""
+        return [
+            event.details["id"]
+            for event in self._run.events
+            if event.type == "handoff" and event.details and event.details["status"] == "completed"
+        ]
+
+    @property
+    def input(self) -> list[Item]:
+        """What the run was given."""
+        return list(self._run.events[0].items) if self._run.events else []
+
+    @property
+    def new_items(self) -> list[RunItem]:
+        """What the run produced, item by item."""
+        produced = [event for event in said(self._run.events) if event.seq > self._run.cursor.first]
+        return run_items(produced, self._run.find_agent)
+
+    def to_input_list(self) -> list[Item]:
+        """The conversation so far, as input for another run."""
+        return [item for event in said(self._run.events) for item in event.items]
+
+    def final_output_as(self, kind: type[T]) -> T:
+        """The answer, if it is of this type; `TypeError` if not."""
+        output = self.final_output
+        if not isinstance(output, kind):
+            raise TypeError(f"the output is {type(output).__name__}, not {kind.__name__}")
+        return output
+
+    def raise_for_outcome(self) -> RunResult:
+        """The result itself if there is an answer; otherwise the outcome as an exception."""
+        match self.outcome:
+            case Done():
+                return self
+            case Refused(reason):
+                raise ModelRefused(reason)
+            case OutOfBudget("turns", allowed, used):
+                raise MaxTurnsExceeded("turns", allowed, used)
+            case OutOfBudget(limit, allowed, used):
+                raise OutOfBudgetError(limit, allowed, used)
+            case Waiting(reason):
+                raise EkidenError(f"the run waits: {reason}")
+            case Failed(_, error):
+                raise EkidenError(error)
+            case _ as never:
+                assert_never(never)
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as the command line prints it."""
+        output = self.final_output
+        dump = getattr(output, "model_dump", None)
+        return {
+            "session_id": self.session_id,
+            "agent": self.last_agent.name,
+            "output": dump(mode="json") if dump is not None else output,
+            "outcome": self.outcome.kind,
+            "chain": self.chain,
+            "handoffs": self.handoffs,
+            "usage": self.usage.to_json(),
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"<RunResult {self.outcome.kind} session={self.session_id!r} "
+            f"agent={self.last_agent.name!r} output={self.final_output!r}>"
+        )

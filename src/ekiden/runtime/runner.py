@@ -1,0 +1,223 @@
+"""`Runner`: run an agent, or resume what was left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import UserError
+from ekiden.core.hooks import RunHooks
+from ekiden.core.team import Team
+from ekiden.runtime.advance import advance
+from ekiden.runtime.config import RunConfig
+from ekiden.runtime.opening import Circumstances, begun, resumed
+from ekiden.runtime.results import RunResult
+from ekiden.runtime.state import RunState
+from ekiden.runtime.streaming import RunResultStreaming
+from ekiden.sessions import Session
+
+_DEFAULT_CONFIG = RunConfig()
+
+
+class AgentRunner:
+    """Runs agents in this process; `Runner` asks the default one."""
+
+    async def run(
+        self,
+        starting_agent: Agent[Any] | Team,
+        input: str | Iterable[Any],
+        *,
+        context: Any = None,
+        session: Session | None = None,
+        hooks: RunHooks[Any] | None = None,
+        run_config: RunConfig | None = None,
+        max_turns: int | None = None,
+    ) -> RunResult:
+        """See `Runner.run`."""
+        around = _around(starting_agent, run_config, max_turns, context, hooks)
+        async with begun(around, input, session) as run:
+            return await _to_the_end(run)
+
+    def run_sync(self, starting_agent: Agent[Any] | Team, input: Any, **options: Any) -> RunResult:
+        """See `Runner.run_sync`."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self.run(starting_agent, input, **options))
+        raise UserError("run_sync cannot be used inside an event loop: `await Runner.run(…)` there")
+
+    def run_streamed(
+        self,
+        starting_agent: Agent[Any] | Team,
+        input: str | Iterable[Any],
+        *,
+        context: Any = None,
+        session: Session | None = None,
+        hooks: RunHooks[Any] | None = None,
+        run_config: RunConfig | None = None,
+        max_turns: int | None = None,
+    ) -> RunResultStreaming:
+        """See `Runner.run_streamed`."""
+        around = _around(starting_agent, run_config, max_turns, context, hooks)
+        around.live = True
+        return RunResultStreaming(lambda: begun(around, input, session))
+
+    async def resume(
+        self,
+        team: Agent[Any] | Team,
+        session: Session,
+        *,
+        context: Any = None,
+        hooks: RunHooks[Any] | None = None,
+        run_config: RunConfig | None = None,
+        max_turns: int | None = None,
+    ) -> RunResult:
+        """See `Runner.resume`."""
+        around = _around(team, run_config, max_turns, context, hooks)
+        async with resumed(around, session) as run:
+            return await _to_the_end(run)
+
+
+async def _to_the_end(run: RunState) -> RunResult:
+    async for _ in advance(run):
+        pass
+    if run.exception is not None:
+        raise run.exception
+    return RunResult(run)
+
+
+def _around(
+    root: Agent[Any] | Team,
+    config: RunConfig | None,
+    max_turns: int | None,
+    context: Any,
+    hooks: RunHooks[Any] | None,
+) -> Circumstances:
+    if not isinstance(root, (Agent, Team)):
+        raise UserError(f"a run starts with an Agent or a Team, not {type(root).__name__}")
+    config = config or _DEFAULT_CONFIG
+    if max_turns is not None:
+        config = config.with_turns(max_turns)
+    return Circumstances(root=root, config=config, context=context, hooks=hooks)
+
+
+_default_runner = AgentRunner()
+
+
+def set_default_agent_runner(runner: AgentRunner | None) -> None:
+    """Make `Runner` use another runner; `None` restores the built-in one."""
+    global _default_runner
+    _default_runner = AgentRunner() if runner is None else runner
+
+
+def get_default_agent_runner() -> AgentRunner:
+    """The runner that `Runner` uses."""
+    return _default_runner
+
+
+class Runner:
+    """The door to running agents::
+
+    result = await Runner.run(triage, "Where is my parcel?")
+    print(result.final_output, result.chain)
+    """
+
+    @classmethod
+    async def run(
+        cls,
+        starting_agent: Agent[Any] | Team,
+        input: str | Iterable[Any],
+        *,
+        context: Any = None,
+        session: Session | None = None,
+        hooks: RunHooks[Any] | None = None,
+        run_config: RunConfig | None = None,
+        max_turns: int | None = None,
+    ) -> RunResult:
+        """Give `input` to the agent, or to the one that has the session, and run to an outcome.
+
+        A result says how it ended: answered, refused, out of budget. An exception of a model, tool
+        or callback is stored as the session's failure and raised. Without `session` the run is kept
+        in memory only. `SessionBusy` when another run has the session (see `RunConfig.on_busy`).
+        """
+        return await _default_runner.run(
+            starting_agent,
+            input,
+            context=context,
+            session=session,
+            hooks=hooks,
+            run_config=run_config,
+            max_turns=max_turns,
+        )
+
+    @classmethod
+    def run_sync(
+        cls,
+        starting_agent: Agent[Any] | Team,
+        input: str | Iterable[Any],
+        *,
+        context: Any = None,
+        session: Session | None = None,
+        hooks: RunHooks[Any] | None = None,
+        run_config: RunConfig | None = None,
+        max_turns: int | None = None,
+    ) -> RunResult:
+        """`run` for programs without an event loop."""
+        return _default_runner.run_sync(
+            starting_agent,
+            input,
+            context=context,
+            session=session,
+            hooks=hooks,
+            run_config=run_config,
+            max_turns=max_turns,
+        )
+
+    @classmethod
+    def run_streamed(
+        cls,
+        starting_agent: Agent[Any] | Team,
+        input: str | Iterable[Any],
+        *,
+        context: Any = None,
+        session: Session | None = None,
+        hooks: RunHooks[Any] | None = None,
+        run_config: RunConfig | None = None,
+        max_turns: int | None = None,
+    ) -> RunResultStreaming:
+        """`run`, shown while it happens; it happens while the stream is read."""
+        return _default_runner.run_streamed(
+            starting_agent,
+            input,
+            context=context,
+            session=session,
+            hooks=hooks,
+            run_config=run_config,
+            max_turns=max_turns,
+        )
+
+    @classmethod
+    async def resume(
+        cls,
+        team: Agent[Any] | Team,
+        session: Session,
+        *,
+        context: Any = None,
+        hooks: RunHooks[Any] | None = None,
+        run_config: RunConfig | None = None,
+        max_turns: int | None = None,
+    ) -> RunResult:
+        """Go on with the session's unfinished run: killed, cancelled, failed or out of budget.
+
+        Steps that are stored are not taken again. `UserError` if there is nothing to resume.
+        """
+        return await _default_runner.resume(
+            team,
+            session,
+            context=context,
+            hooks=hooks,
+            run_config=run_config,
+            max_turns=max_turns,
+        )

@@ -1,0 +1,299 @@
+"""A claimed session in memory: what the steps of a run read and change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.context import RunContextWrapper
+from ekiden.core.events import Event, EventType
+from ekiden.core.hooks import RunHooks
+from ekiden.core.items import Item
+from ekiden.core.model import ModelDelta, ToolSpec
+from ekiden.core.outcomes import Outcome
+from ekiden.core.team import Team
+from ekiden.runtime.config import RunConfig
+from ekiden.runtime.cursor import Cursor
+from ekiden.runtime.drafts import check_variable
+from ekiden.sessions import said
+from ekiden.storage.base import Claim, Commit, SessionPatch, SessionStatus, Store
+
+
+class RunState:
+    """One run of one session, owned by this process through `claim`.
+
+    Steps `record` events and then `commit` them: nothing is shown to anybody (`take`) before it is
+    stored. What was recorded and not committed can be thrown away with `discard`.
+    """
+
+    __slots__ = (
+        "_committing",
+        "_dirty_variables",
+        "_known",
+        "_pending",
+        "_pending_items",
+        "_seq",
+        "_started_at",
+        "_steps",
+        "_stored_agent",
+        "_stored_cursor",
+        "_stored_variables",
+        "_woken",
+        "agent",
+        "claim",
+        "config",
+        "context",
+        "cursor",
+        "events",
+        "exception",
+        "history_length",
+        "hooks",
+        "live",
+        "memo",
+        "offered",
+        "outbox",
+        "outcome",
+        "prompt_block",
+        "root",
+        "specs",
+        "store",
+        "visible",
+    )
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        claim: Claim,
+        root: Agent[Any] | Team,
+        agent: Agent[Any],
+        cursor: Cursor,
+        seq: int,
+        visible: list[Item],
+        variables: Mapping[str, Any],
+        config: RunConfig,
+        context: Any = None,
+        hooks: RunHooks[Any] | None = None,
+        memo: Mapping[str, Any] | None = None,
+        live: bool = False,
+    ) -> None:
+        self.store = store
+        self.claim = claim
+        self.root = root
+        self.agent = agent
+        self.cursor = cursor
+        self.config = config
+        self.hooks = hooks
+        self.live = live
+        """Whether somebody looks on: then deltas are asked for and shown."""
+        self.visible = visible
+        """What the active agent sees; only ever appended to, or replaced as a whole."""
+        self.memo: Mapping[str, Any] = memo or {}
+        """Results that a killed predecessor stored for the step that is due."""
+        self.events: list[Event] = []
+        """All events of this run that are stored."""
+        self.history_length = len(visible)
+        """How much of `visible` was there before this run produced anything."""
+        self.offered: dict[str, Any] = {}
+        """By name, the tools and handoffs that the active agent may use this turn."""
+        self.specs: tuple[ToolSpec, ...] = ()
+        self.prompt_block: str | None = None
+        self.outbox: list[Event | ModelDelta] = []
+        self.outcome: Outcome | None = None
+        self.exception: BaseException | None = None
+        self.context: RunContextWrapper[Any] = RunContextWrapper(
+            context, cursor.usage, session_id=claim.session_id, variables=_Tracked(self, variables)
+        )
+        self._dirty_variables = False
+        self._known: dict[str, Agent[Any]] = {agent.name: agent}
+        self._committing = asyncio.Lock()
+        """Commits of one session go to the store one after the other."""
+        self._pending: list[Event] = []
+        self._pending_items = len(visible)
+        self._steps: dict[str, Any] = {}
+        self._seq = seq
+        self._stored_agent = agent.name
+        self._stored_cursor: Mapping[str, Any] = cursor.to_json()
+        self._stored_variables: Mapping[str, Any] = variables
+        self._started_at = config.clock.monotonic()
+        self._woken: asyncio.Event | None = None
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self.claim.session_id
+
+    @property
+    def next_seq(self) -> int:
+        """The number that the next recorded event gets."""
+        return self._seq + 1
+
+    def step_key(self, suffix: str) -> str:
+        """The key of an effect of the turn under way: the same after a restart."""
+        return f"{self.cursor.run}.{self.cursor.turn + 1}.{suffix}"
+
+    def spent_s(self) -> float:
+        """Seconds worked on the run so far."""
+        return self.cursor.spent_s + self.config.clock.monotonic() - self._started_at
+
+    def record(
+        self,
+        type: EventType,
+        *,
+        items: tuple[Item, ...] = (),
+        step: str | None = None,
+        details: dict[str, Any] | None = None,
+        duration_us: int | None = None,
+        error: str | None = None,
+    ) -> int:
+        """Note that something happened; it becomes true with the next `commit`."""
+        if not items and not self.config.events and error is None:
+            return self._seq
+        self._seq += 1
+        self._pending.append(
+            Event(
+                session_id=self.claim.session_id,
+                seq=self._seq,
+                type=type,
+                at_us=self.config.clock.now_us(),
+                agent=self.agent.name,
+                step=step,
+                duration_us=duration_us,
+                details=details,
+                items=items,
+                error=error,
+            )
+        )
+        if items:
+            self.visible.extend(items)
+        return self._seq
+
+    def remember(self, key: str, result: Any) -> None:
+        """Store `result` under `key` with the next `commit`."""
+        self._steps[key] = result
+
+    def discard(self) -> None:
+        """Go back to what is stored; only tokens and time that were spent stay spent."""
+        self._seq -= len(self._pending)
+        self._pending.clear()
+        self._steps.clear()
+        del self.visible[self._pending_items :]
+        self.cursor.go_back_to(self._stored_cursor)
+        if self._dirty_variables:
+            variables = self.context.variables
+            variables.clear()
+            variables.update(self._stored_variables)
+            self._dirty_variables = False
+
+    def replace_view(self, visible: list[Item]) -> None:
+        """From now on the active agent sees `visible`."""
+        self.visible = visible
+        self._pending_items = len(visible)
+
+    async def commit(
+        self,
+        *,
+        status: SessionStatus | None = None,
+        outcome: str | None = None,
+        release: bool = False,
+    ) -> None:
+        """Store what was recorded, with the cursor and the active agent, as one transaction."""
+        if release:
+            self.cursor.spent_s = self.spent_s()
+            self._started_at = self.config.clock.monotonic()
+        async with self._committing:
+            await self._store_pending(status, outcome, release)
+        if self._woken is not None:
+            self._woken.set()
+
+    async def _store_pending(
+        self, status: SessionStatus | None, outcome: str | None, release: bool
+    ) -> None:
+        agent = self.agent.name
+        cursor = self.cursor.to_json()
+        if self._dirty_variables:
+            self._stored_variables = dict(self.context.variables)
+        patch = SessionPatch(
+            agent=None if agent == self._stored_agent else agent,
+            status=status,
+            outcome=outcome,
+            cursor=cursor,
+            variables=self._stored_variables if self._dirty_variables else None,
+        )
+        events, self._pending = self._pending, []
+        steps, self._steps = self._steps, {}
+        self._dirty_variables = False
+        self._pending_items = len(self.visible)
+        await self.store.commit(
+            self.claim, Commit(patch=patch, events=events, steps=steps, release=release)
+        )
+        self._stored_agent = agent
+        self._stored_cursor = cursor
+        self.events.extend(events)
+        self.outbox.extend(events)
+        for sink in self.config.sinks:
+            for event in events:
+                sink.emit(event)
+
+    def show(self, delta: ModelDelta) -> None:
+        """Show a piece of an answer to whoever looks on; it is not stored."""
+        self.outbox.append(delta)
+        if self._woken is not None:
+            self._woken.set()
+
+    def take(self) -> list[Event | ModelDelta]:
+        """What is new for an onlooker."""
+        taken, self.outbox = self.outbox, []
+        return taken
+
+    def watch(self) -> asyncio.Event:
+        """Set whenever there is something to `take`."""
+        if self._woken is None:
+            self._woken = asyncio.Event()
+        return self._woken
+
+    def mark_variables(self) -> None:
+        """The session's variables changed: store them with the next commit."""
+        self._dirty_variables = True
+
+    def said_since(self, seq: int) -> list[Event]:
+        """This run's events after number `seq` that carry items and stand, stored or not."""
+        return [event for event in said([*self.events, *self._pending]) if event.seq > seq]
+
+    def know(self, agent: Agent[Any]) -> None:
+        """Remember an agent that came along, so that it is found by name."""
+        self._known[agent.name] = agent
+
+    def find_agent(self, name: str) -> Agent[Any]:
+        """A member of the team by name; `UnknownAgent`."""
+        agent = self._known.get(name)
+        if agent is None:
+            if not isinstance(self.root, Team):
+                self.root = Team(self.root)
+            agent = self._known[name] = self.root[name]
+        return agent
+
+
+class _Tracked(dict[str, Any]):
+    """The session's variables; tells the run when they change."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: RunState, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self._run = run
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        check_variable(name, value)
+        super().__setitem__(name, value)
+        self._run.mark_variables()
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        self._run.mark_variables()
+
+    def pop(self, name: str, *default: Any) -> Any:
+        self._run.mark_variables()
+        return super().pop(name, *default)

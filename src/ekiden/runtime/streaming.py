@@ -1,0 +1,136 @@
+"""A run that is watched while it happens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import UserError
+from ekiden.core.events import Event
+from ekiden.core.model import ModelDelta
+from ekiden.core.run_items import RunItem
+from ekiden.runtime.advance import advance
+from ekiden.runtime.results import RunResult
+from ekiden.runtime.run_items import run_items
+from ekiden.runtime.state import RunState
+
+
+@dataclass(frozen=True, slots=True)
+class RawResponsesStreamEvent:
+    """A piece of an answer that is still being made."""
+
+    data: ModelDelta
+    type: ClassVar[Literal["raw_response_event"]] = "raw_response_event"
+
+
+@dataclass(frozen=True, slots=True)
+class RunItemStreamEvent:
+    """Something was said, called or returned, and is stored."""
+
+    name: str
+    item: RunItem
+    type: ClassVar[Literal["run_item_stream_event"]] = "run_item_stream_event"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentUpdatedStreamEvent:
+    """Another agent has the conversation."""
+
+    new_agent: Agent[Any]
+    type: ClassVar[Literal["agent_updated_stream_event"]] = "agent_updated_stream_event"
+
+
+StreamEvent: TypeAlias = RawResponsesStreamEvent | RunItemStreamEvent | AgentUpdatedStreamEvent
+
+_NAMES = {
+    "message_output_item": "message_output_created",
+    "tool_call_item": "tool_called",
+    "tool_call_output_item": "tool_output",
+    "handoff_call_item": "handoff_requested",
+    "handoff_output_item": "handoff_occured",
+    "reasoning_item": "reasoning_item_created",
+}
+
+
+class RunResultStreaming:
+    """A run that happens while somebody reads `stream_events` or `events`; read one of them, once.
+
+    Leaving the loop early cancels the run and keeps the session, which can be resumed.
+    """
+
+    def __init__(self, open_run: Callable[[], AbstractAsyncContextManager[RunState]]) -> None:
+        self._open_run = open_run
+        self._run: RunState | None = None
+        self._stream: AsyncGenerator[Event | ModelDelta, None] | None = None
+        self._cancelled = False
+        self.is_complete = False
+
+    async def events(self) -> AsyncIterator[Event | ModelDelta]:
+        """Everything that happens: stored events, and deltas of answers between them.
+
+        Raises what the run raises.
+        """
+        if self._stream is not None:
+            raise UserError("this run is being read already; a stream can be read once")
+        self._stream = self._events()
+        try:
+            async for shown in self._stream:
+                yield shown
+        finally:
+            await self._stream.aclose()
+
+    async def stream_events(self) -> AsyncIterator[StreamEvent]:
+        """The same as items and changes of agent."""
+        async for shown in self.events():
+            if isinstance(shown, ModelDelta):
+                yield RawResponsesStreamEvent(shown)
+                continue
+            for event in self._translate(shown):
+                yield event
+
+    def cancel(self) -> None:
+        """Stop after the step under way; the session can be resumed."""
+        self._cancelled = True
+
+    @property
+    def result(self) -> RunResult:
+        """The result; `UserError` before the stream was read to its end."""
+        if self._run is None:
+            raise UserError("the run is not over yet: read its stream to the end first")
+        return RunResult(self._run)
+
+    @property
+    def final_output(self) -> Any:
+        """The answer, or `None` while there is none."""
+        return self.result.final_output if self.is_complete else None
+
+    async def _events(self) -> AsyncGenerator[Event | ModelDelta, None]:
+        async with self._open_run() as run:
+            self._run = run
+            stream = advance(run)
+            try:
+                async for shown in stream:
+                    yield shown
+                    if self._cancelled:
+                        break
+            finally:
+                await stream.aclose()
+        self.is_complete = run.outcome is not None
+        if run.exception is not None:
+            raise run.exception
+
+    def _translate(self, event: Event) -> list[StreamEvent]:
+        run = self._run
+        assert run is not None
+        shown: list[StreamEvent] = []
+        if event.type == "agent_start":
+            shown.append(AgentUpdatedStreamEvent(run.find_agent(event.agent or "")))
+        elif event.seq > run.cursor.first:
+            shown.extend(
+                RunItemStreamEvent(_NAMES.get(item.type, item.type), item)
+                for item in run_items([event], run.find_agent)
+            )
+        return shown

@@ -1,0 +1,121 @@
+"""Running the tools of a turn, side by side, each result remembered."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.core.context import ToolContext
+from ekiden.core.faults import fault_point
+from ekiden.core.items import Item, function_output
+from ekiden.core.tool import FunctionTool
+from ekiden.runtime.calls import both
+from ekiden.runtime.drafts import Draft
+from ekiden.runtime.state import RunState
+from ekiden.tools import ToolResult, invoke
+
+
+@dataclass(slots=True)
+class PlannedCall:
+    """A call of a tool and the key of its step."""
+
+    tool: FunctionTool
+    call: Item
+    key: str
+
+
+async def run_tools(run: RunState, planned: list[PlannedCall], *, more_to_come: bool) -> None:
+    """Run the tools and record their outputs in the order of the calls.
+
+    Each result but the last is stored as soon as it is there, so that after a crash only those
+    that were under way are run again; with `more_to_come` in the turn the last one is, too. The
+    events are recorded when all are done and the caller commits them. An exception that a tool
+    lets through cancels the others.
+    """
+    if len(planned) == 1 and not more_to_come:
+        results = [await _run_one(run, planned[0])]
+    else:
+        results = await _side_by_side(run, planned, len(planned) + more_to_come)
+    for each, (result, duration_us) in zip(planned, results, strict=True):
+        run.record(
+            "tool_call",
+            items=(function_output(each.call["call_id"], result.output),),
+            step=each.key,
+            details={"tool": each.tool.name},
+            duration_us=duration_us,
+            error=result.error,
+        )
+
+
+async def _side_by_side(
+    run: RunState, planned: list[PlannedCall], left: int
+) -> list[tuple[ToolResult, int]]:
+    async def one(each: PlannedCall) -> tuple[ToolResult, int]:
+        nonlocal left
+        draft = Draft(run.context.variables)
+        result, duration_us = await _run_one(run, each, draft)
+        left -= 1
+        if each.key in run.memo:
+            return result, duration_us
+        # Nothing is awaited between these two: whichever commit comes next has both.
+        draft.settle()
+        run.remember(each.key, [result.output, result.error, duration_us])
+        if left:
+            await run.commit()
+            fault_point("turn.tools.after_remember")
+        return result, duration_us
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(each)) for each in planned]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+async def _run_one(
+    run: RunState, each: PlannedCall, variables: Draft | None = None
+) -> tuple[ToolResult, int]:
+    stored = run.memo.get(each.key)
+    if stored is not None:
+        output, error, duration_us = stored
+        return ToolResult(output=output, value=output, error=error), duration_us
+    context = tool_context(run, each.tool, each.call, each.key, variables)
+    agent, hooks, tool = run.agent, run.hooks, each.tool
+    watched = hooks is not None or agent.hooks is not None
+    if watched:
+        await both(
+            None if hooks is None else hooks.on_tool_start(context, agent, tool),
+            None if agent.hooks is None else agent.hooks.on_tool_start(context, agent, tool),
+        )
+    began = run.config.clock.monotonic()
+    fault_point("turn.tool.before_call")
+    result = await invoke(tool, context, timeout_s=run.config.tool_timeout_s)
+    fault_point("turn.tool.after_call")
+    duration_us = int((run.config.clock.monotonic() - began) * 1e6)
+    if watched:
+        shown: Any = result.value if result.error is None else result.output
+        await both(
+            None if hooks is None else hooks.on_tool_end(context, agent, tool, shown),
+            None if agent.hooks is None else agent.hooks.on_tool_end(context, agent, tool, shown),
+        )
+    return result, duration_us
+
+
+def tool_context(
+    run: RunState, tool: FunctionTool, call: Item, key: str, variables: Draft | None = None
+) -> ToolContext[Any]:
+    """What the tool is given; its idempotency key is the same when the call is repeated."""
+    base = run.context
+    return ToolContext(
+        base.context,
+        base.usage,
+        tool_name=tool.name,
+        tool_call_id=call["call_id"],
+        tool_arguments=call.get("arguments") or "",
+        idempotency_key=f"{run.session_id}:{key}",
+        agent=run.agent,
+        session_id=run.session_id,
+        variables=base.variables if variables is None else variables,
+    )

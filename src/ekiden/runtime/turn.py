@@ -1,0 +1,110 @@
+"""One turn of an agent that thinks with a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ekiden.core.context import AgentHookContext
+from ekiden.core.faults import fault_point
+from ekiden.core.handoff import Handoff
+from ekiden.core.items import Item
+from ekiden.core.model import ModelResponse
+from ekiden.core.outcomes import Outcome
+from ekiden.runtime.act import act
+from ekiden.runtime.ask import ask_model
+from ekiden.runtime.calls import both
+from ekiden.runtime.finish import finish
+from ekiden.runtime.offer import refresh_offer
+from ekiden.runtime.output import final_outcome
+from ekiden.runtime.state import RunState
+
+
+async def think(run: RunState) -> None:
+    """Ask the model, and do what it says as far as that needs no step of its own."""
+    if not run.cursor.started:
+        await start_agent(run)
+    began = run.config.clock.monotonic()
+    key = run.step_key("m")
+    response = await ask_model(run)
+    duration_us = int((run.config.clock.monotonic() - began) * 1e6)
+    output = tuple(response.output)
+    calls = [item for item in output if item.get("type") == "function_call"]
+    outcome = None if calls else final_outcome(response.output, run.agent.output_type)
+    run.record(
+        "llm_call",
+        items=output,
+        step=key,
+        duration_us=duration_us,
+        details=_call_details(response),
+    )
+    await conclude(run, calls, outcome)
+
+
+async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) -> None:
+    """Store the answer that was just recorded, and do what it asks for.
+
+    With it the agent has answered: a handoff that led to it stands.
+    """
+    cursor = run.cursor
+    cursor.pending = None
+    cursor.calls = run.next_seq - 1
+    if outcome is not None:
+        cursor.turn += 1
+        await finish(run, outcome)
+        return
+    cursor.phase = "act"
+    if not _is_plain_transfer(run, calls):
+        fault_point("turn.answer.before_commit")
+        await run.commit()
+        fault_point("turn.answer.after_commit")
+    await act(run, calls)
+
+
+async def resume_acting(run: RunState, calls: list[Item]) -> None:
+    """Go on with calls that a predecessor stored and did not finish."""
+    await refresh_offer(run)
+    await act(run, calls)
+
+
+async def start_agent(run: RunState) -> None:
+    """Record that the active agent begins, and tell the hooks."""
+    agent, hooks = run.agent, run.hooks
+    if hooks is not None or agent.hooks is not None:
+        context: AgentHookContext[Any] = AgentHookContext(run.context, turn_input=list(run.visible))
+        await both(
+            None if hooks is None else hooks.on_agent_start(context, agent),
+            None if agent.hooks is None else agent.hooks.on_start(context, agent),
+        )
+    run.cursor.started = True
+    run.record("agent_start")
+    if run.live:
+        await run.commit()
+
+
+def _call_details(response: ModelResponse) -> dict[str, Any] | None:
+    details: dict[str, Any] = {}
+    if response.model is not None:
+        details["model"] = response.model
+    if response.response_id is not None:
+        details["response_id"] = response.response_id
+    usage = response.usage.to_json()
+    if usage:
+        details["usage"] = usage
+    return details or None
+
+
+def _is_plain_transfer(run: RunState, calls: list[Item]) -> bool:
+    """Whether the turn is one transfer during which nothing of the user's runs.
+
+    Then the answer and the transfer are stored together: there is nothing between them that could
+    be lost or done twice.
+    """
+    if len(calls) != 1 or run.hooks is not None or run.agent.hooks is not None:
+        return False
+    offer = run.offered.get(calls[0].get("name", ""))
+    return (
+        isinstance(offer, Handoff)
+        and not offer.has_callback
+        and offer.input_filter is None
+        and run.config.handoff_input_filter is None
+    )

@@ -1,0 +1,43 @@
+"""Where sessions live: the roles of a store; each back end is loaded by its own module."""
+
+from ekiden.storage.base import (
+    Claim,
+    Commit,
+    Document,
+    DocumentStore,
+    DocumentWrite,
+    Journal,
+    LeaseStore,
+    NewSession,
+    QueueMessage,
+    QueuePut,
+    QueueStore,
+    SessionFilter,
+    SessionPage,
+    SessionPatch,
+    SessionRow,
+    SessionStatus,
+    SessionStore,
+    Store,
+)
+
+__all__ = [
+    "Claim",
+    "Commit",
+    "Document",
+    "DocumentStore",
+    "DocumentWrite",
+    "Journal",
+    "LeaseStore",
+    "NewSession",
+    "QueueMessage",
+    "QueuePut",
+    "QueueStore",
+    "SessionFilter",
+    "SessionPage",
+    "SessionPatch",
+    "SessionRow",
+    "SessionStatus",
+    "SessionStore",
+    "Store",
+]

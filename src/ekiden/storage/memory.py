@@ -1,0 +1,383 @@
+"""The store that lives and dies with its process: for tests, and for runs without a session.
+
+Events are kept and given back as the objects they are, which nobody may change (see `Event`).
+Everything else that a caller could change later is copied on the way in and on the way out.
+A store belongs to one event loop; there is no locking because no method gives way half-done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from ekiden.core.clock import SYSTEM_CLOCK
+from ekiden.core.errors import (
+    LeaseLost,
+    SessionBusy,
+    SessionExists,
+    SessionNotFound,
+)
+from ekiden.core.events import Event
+from ekiden.core.roles import Clock
+from ekiden.storage.base import (
+    Claim,
+    Commit,
+    Document,
+    DocumentWrite,
+    NewSession,
+    QueueMessage,
+    QueuePut,
+    SessionFilter,
+    SessionPage,
+    SessionRow,
+    SessionStatus,
+)
+from ekiden.storage.changes import ChangeSignal
+from ekiden.storage.memory_documents import MemoryDocuments
+from ekiden.storage.memory_queue import MemoryQueues
+from ekiden.storage.values import check_numbers, copy_json, parse_cursor, step_conflict
+
+
+class _Session:
+    """A session's row and journal."""
+
+    __slots__ = (
+        "agent",
+        "created_at_us",
+        "cursor",
+        "epoch",
+        "events",
+        "id",
+        "meta",
+        "number",
+        "outcome",
+        "owner",
+        "seq",
+        "status",
+        "steps",
+        "until",
+        "updated_at_us",
+        "user_id",
+        "variables",
+    )
+
+    def __init__(self, new: NewSession, number: int, now_us: int) -> None:
+        self.id = new.id
+        self.number = number
+        self.agent = new.agent
+        self.status: SessionStatus = new.status
+        self.outcome: str | None = None
+        self.user_id = new.user_id
+        self.meta = copy_json(new.meta)
+        self.cursor: Mapping[str, Any] = {}
+        self.variables: Mapping[str, Any] = {}
+        self.seq = 0
+        self.epoch = 0
+        self.owner: str | None = None
+        self.until = 0.0
+        self.created_at_us = self.updated_at_us = now_us
+        self.events: list[Event] = []
+        self.steps: dict[str, Any] = {}
+
+
+class MemoryStore:
+    """`Store` in this process's memory.
+
+    Nobody else can be alive when this process is not, so a session's lease ends only by release,
+    or when a test lets time pass with `advance`. Queues run on the clock.
+    """
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
+        self._advanced_s = 0.0
+        self._sessions: dict[str, _Session] = {}
+        self._ready: dict[str, _Session] = {}
+        self._created = 0
+        self._documents = MemoryDocuments()
+        self._queues = MemoryQueues()
+        self._changes = ChangeSignal()
+
+    @property
+    def url(self) -> str:
+        return "memory:"
+
+    @property
+    def shared(self) -> bool:
+        return False
+
+    def advance(self, seconds: float) -> None:
+        """Let `seconds` pass for leases and delays; for tests."""
+        self._advanced_s += seconds
+
+    async def open(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nothing to do; what is stored stays until the object is gone."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        return None
+
+    async def info(self) -> Mapping[str, Any]:
+        return {
+            "engine": "memory",
+            "version": "1",
+            "format": 1,
+            "sessions": len(self._sessions),
+            "events": sum(session.seq for session in self._sessions.values()),
+        }
+
+    # Sessions
+
+    async def create(self, new: NewSession) -> None:
+        if new.id in self._sessions:
+            raise SessionExists(new.id)
+        self._create(new)
+        self._changes.notify()
+
+    async def get(self, session_id: str) -> SessionRow:
+        return self._row(self._find(session_id))
+
+    async def list(
+        self, where: SessionFilter = SessionFilter(), *, limit: int = 50, cursor: str | None = None
+    ) -> SessionPage:
+        below = self._created + 1 if cursor is None else parse_cursor(cursor)
+        page: list[SessionRow] = []
+        last = 0
+        for session in reversed(self._sessions.values()):
+            if session.number >= below or not _matches(session, where):
+                continue
+            if len(page) == limit:
+                return SessionPage(sessions=page, next_cursor=str(last))
+            page.append(self._row(session))
+            last = session.number
+        return SessionPage(sessions=page, next_cursor=None)
+
+    async def delete(self, session_id: str) -> None:
+        session = self._find(session_id)
+        self._check_free(session)
+        del self._sessions[session_id]
+        self._ready.pop(session_id, None)
+        self._changes.notify()
+
+    # Leases
+
+    async def claim(
+        self, session_id: str, *, owner: str, lease_s: float, create: NewSession | None = None
+    ) -> tuple[Claim, SessionRow]:
+        session = self._sessions.get(session_id)
+        if session is None:
+            if create is None:
+                raise SessionNotFound(session_id)
+            session = self._create(create)
+        else:
+            self._check_free(session)
+        return self._take(session, owner, lease_s)
+
+    async def claim_next(self, *, owner: str, lease_s: float) -> tuple[Claim, SessionRow] | None:
+        now = self._advanced_s
+        for session in self._ready.values():
+            if session.owner is None or session.until <= now:
+                return self._take(session, owner, lease_s)
+        return None
+
+    async def renew(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+        lost = []
+        for claim in claims:
+            session = self._owned(claim)
+            if session is None:
+                lost.append(claim)
+            else:
+                session.until = self._advanced_s + claim.lease_s
+        return lost
+
+    async def release(self, claim: Claim) -> None:
+        session = self._owned(claim)
+        if session is not None:
+            session.owner = None
+            self._changes.notify()
+
+    async def wait_for_change(self, timeout_s: float) -> None:
+        await self._changes.wait(timeout_s)
+
+    # Journal
+
+    async def commit(self, claim: Claim, commit: Commit) -> None:
+        session = self._owned(claim)
+        if session is None:
+            raise LeaseLost(claim.session_id)
+        events, steps = commit.events, commit.steps
+        if events:
+            check_numbers(session.id, session.seq, events)
+        if steps:
+            _check_steps(session, steps)
+        if commit.documents or commit.messages:
+            documents = self._documents.stage(commit.documents, now_us=self._clock.now_us())
+            messages = self._queues.stage(commit.messages)
+            self._documents.apply(documents)
+            self._queues.put(messages, now=self._now())
+        if events:
+            session.events.extend(events)
+            session.seq = events[-1].seq
+        for key, result in steps.items():
+            session.steps[key] = copy_json(result)
+        self._patch(session, claim, commit)
+        self._changes.notify()
+
+    async def events(
+        self, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Event]:
+        session = self._sessions.get(session_id)
+        if session is None:
+            return ()
+        return session.events[after : None if limit is None else after + limit]
+
+    async def steps(self, session_id: str, *, prefix: str = "") -> Mapping[str, Any]:
+        session = self._sessions.get(session_id)
+        if session is None:
+            return {}
+        return {
+            key: copy_json(result)
+            for key, result in session.steps.items()
+            if key.startswith(prefix)
+        }
+
+    # Documents
+
+    async def get_document(self, collection: str, key: str) -> Document | None:
+        return self._documents.get(collection, key)
+
+    async def write_documents(self, writes: Sequence[DocumentWrite]) -> None:
+        self._documents.apply(self._documents.stage(writes, now_us=self._clock.now_us()))
+        self._changes.notify()
+
+    async def list_documents(
+        self, collection: str, *, prefix: str = "", after: str = "", limit: int = 100
+    ) -> Sequence[Document]:
+        return self._documents.page(collection, prefix=prefix, after=after, limit=limit)
+
+    # Queues
+
+    async def put_messages(self, messages: Sequence[QueuePut]) -> None:
+        self._queues.put(self._queues.stage(messages), now=self._now())
+        self._changes.notify()
+
+    async def take_messages(
+        self, queue: str, *, owner: str, lease_s: float, limit: int = 1
+    ) -> Sequence[QueueMessage]:
+        return self._queues[queue].take(owner=owner, lease_s=lease_s, limit=limit, now=self._now())
+
+    async def ack_message(self, message: QueueMessage) -> bool:
+        return self._queues[message.queue].ack(message)
+
+    async def release_message(self, message: QueueMessage, *, delay_s: float = 0.0) -> bool:
+        queue = self._queues[message.queue]
+        if not queue.release(message, delay_s=delay_s, now=self._now()):
+            return False
+        self._changes.notify()
+        return True
+
+    async def queue_depth(self, queue: str) -> int:
+        return len(self._queues[queue])
+
+    # Within
+
+    def _now(self) -> float:
+        return self._clock.monotonic() + self._advanced_s
+
+    def _create(self, new: NewSession) -> _Session:
+        self._created += 1
+        session = _Session(new, self._created, self._clock.now_us())
+        self._sessions[new.id] = session
+        if new.status == "ready":
+            self._ready[new.id] = session
+        return session
+
+    def _find(self, session_id: str) -> _Session:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise SessionNotFound(session_id)
+        return session
+
+    def _check_free(self, session: _Session) -> None:
+        if session.owner is not None and session.until > self._advanced_s:
+            raise SessionBusy(
+                session.id, owner=session.owner, free_in_s=session.until - self._advanced_s
+            )
+
+    def _take(self, session: _Session, owner: str, lease_s: float) -> tuple[Claim, SessionRow]:
+        session.epoch += 1
+        session.owner = owner
+        session.until = self._advanced_s + lease_s
+        claim = Claim(
+            session_id=session.id, owner=owner, epoch=session.epoch, lease_s=lease_s, key=session
+        )
+        return claim, self._row(session)
+
+    def _owned(self, claim: Claim) -> _Session | None:
+        session = self._sessions.get(claim.session_id)
+        if (
+            session is None
+            or session is not claim.key
+            or session.epoch != claim.epoch
+            or session.owner != claim.owner
+            or session.until <= self._advanced_s
+        ):
+            return None
+        return session
+
+    def _row(self, session: _Session) -> SessionRow:
+        return SessionRow(
+            id=session.id,
+            agent=session.agent,
+            status=session.status,
+            outcome=session.outcome,
+            user_id=session.user_id,
+            meta=copy_json(session.meta),
+            cursor=copy_json(session.cursor),
+            variables=copy_json(session.variables),
+            seq=session.seq,
+            epoch=session.epoch,
+            owner=session.owner if session.until > self._advanced_s else None,
+            created_at_us=session.created_at_us,
+            updated_at_us=session.updated_at_us,
+        )
+
+    def _patch(self, session: _Session, claim: Claim, commit: Commit) -> None:
+        patch = commit.patch
+        if patch.agent is not None:
+            session.agent = patch.agent
+        if patch.status is not None:
+            session.status = patch.status
+        if patch.outcome is not None:
+            session.outcome = patch.outcome or None
+        if patch.cursor is not None:
+            session.cursor = copy_json(patch.cursor)
+        if patch.variables is not None:
+            session.variables = copy_json(patch.variables)
+        self._ready.pop(session.id, None)
+        if session.status == "ready":
+            self._ready[session.id] = session
+        session.updated_at_us = self._clock.now_us()
+        if commit.release:
+            session.owner = None
+        else:
+            session.until = self._advanced_s + claim.lease_s
+
+
+def _matches(session: _Session, where: SessionFilter) -> bool:
+    return (
+        (where.status is None or where.status == session.status)
+        and (where.agent is None or where.agent == session.agent)
+        and (where.user_id is None or where.user_id == session.user_id)
+        and (where.outcome is None or where.outcome == session.outcome)
+    )
+
+
+def _check_steps(session: _Session, steps: Mapping[str, Any]) -> None:
+    for key in steps:
+        if key in session.steps:
+            raise step_conflict(session.id, key)

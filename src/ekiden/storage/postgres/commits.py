@@ -1,0 +1,214 @@
+"""Storing one step of a session exactly once, whatever happens to the connection.
+
+A commit names the token of the commit before it and leaves one of its own, both in the session's
+row, and takes effect only while the row has the former. So it can be sent again after the
+connection broke: if the first copy was stored, the second finds its own token and that is the
+answer; if not, the second is stored, and the first, should it still be under way in the network or
+in a server process that does not know of our end, can no longer take effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.core.errors import LeaseLost, StepConflict, StoreUnavailable
+from ekiden.core.jsonio import dumps
+from ekiden.storage.base import Claim, Commit
+from ekiden.storage.postgres.database import Database
+from ekiden.storage.postgres.documents import store_documents
+from ekiden.storage.postgres.errors import UNIQUE_VIOLATION, ConnectionLost, OutcomeUnknown
+from ekiden.storage.postgres.queues import store_messages
+from ekiden.storage.postgres.rows import EVENT, Handle, event_columns, step_columns
+from ekiden.storage.postgres.text import to_column, to_column_or_null
+from ekiden.storage.values import event_conflict, step_conflict
+
+SETTLE_S = 15.0
+"""How long a commit whose connection broke asks what became of it."""
+_FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 0.5
+
+_OWNED = "num = $1 and epoch = $2 and owner = $3 and lease_until > clock_timestamp()"
+_COMMIT = f"""
+with moved as (
+    update sessions set
+        token = $5,
+        agent = coalesce($7, agent),
+        status = coalesce($8, status),
+        outcome = case when $9::text is null then outcome else nullif($9, '') end,
+        cursor = coalesce($10, cursor),
+        variables = coalesce($11, variables),
+        seq = seq + cardinality($14::bigint[]),
+        owner = case when $12 then null else owner end,
+        lease_until = case when $12 then null
+            else clock_timestamp() + $13::float8 * interval '1 second' end,
+        ready_at = case when coalesce($8, status) = 'ready' and ($12 or status <> 'ready')
+            then clock_timestamp() else ready_at end,
+        updated_at = clock_timestamp()
+    where {_OWNED} and token = $4 and ($6::bigint is null or seq = $6)
+    returning num
+), new_events as (
+    insert into events (session, {EVENT})
+    select num, said.* from moved, unnest($14::bigint[], $15::text[], $16::bigint[], $17::text[],
+        $18::text[], $19::bigint[], $20::text[], $21::text[], $22::text[]) as said
+), new_steps as (
+    insert into steps (session, key, result)
+    select num, done.* from moved, unnest($23::text[], $24::text[]) as done
+)
+select num from moved"""
+_LOOK = f"select token, seq, coalesce({_OWNED}, false) as owned from sessions where num = $1"
+_STORED_EVENT = f"select {EVENT} from events where session = $1 and seq = $2"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Attempt:
+    """One commit on its way."""
+
+    claim: Claim
+    commit: Commit
+    handle: Handle
+    columns: list[list[Any]]
+    """The events and steps, encoded."""
+    token: int
+    doubtful: bool = False
+    """Whether a copy was sent whose fate is not known."""
+
+
+async def store_commit(database: Database, handle: Handle, claim: Claim, commit: Commit) -> None:
+    """Store it, or raise `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`.
+
+    `StoreUnavailable` if the database went away: before the commit was sent, or for so long that
+    its fate is not known.
+    """
+    attempt = _Attempt(
+        claim=claim,
+        commit=commit,
+        handle=handle,
+        columns=[*event_columns(commit.events), *step_columns(commit.steps)],
+        token=secrets.randbits(63),
+    )
+    try:
+        await _store(database, attempt)
+    except ConnectionLost:
+        attempt.doubtful = True
+        await _settle(database, attempt)
+    handle.token = attempt.token
+
+
+async def _settle(database: Database, attempt: _Attempt) -> None:
+    """Send it until the database answers."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + SETTLE_S
+    pause = _FIRST_PAUSE_S
+    while True:
+        try:
+            return await _store(database, attempt)
+        except OutcomeUnknown:
+            raise
+        except StoreUnavailable as exc:
+            if loop.time() + pause > deadline:
+                raise OutcomeUnknown(str(exc), attempt.claim.session_id) from exc
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+async def _store(database: Database, attempt: _Attempt) -> None:
+    commit = attempt.commit
+
+    async def work(connection: Any) -> bool:
+        try:
+            moved = await connection.fetchval(_COMMIT, *_arguments(attempt))
+        except UNIQUE_VIOLATION as exc:
+            raise _step_conflict(attempt) from exc
+        if moved is None:
+            return False
+        if commit.documents:
+            await store_documents(connection, commit.documents)
+        if commit.messages:
+            await store_messages(connection, commit.messages)
+        return True
+
+    run = database.transact if commit.documents or commit.messages else database.run
+    while not (await run(work) or await _explain(database, attempt)):
+        pass
+
+
+async def _explain(database: Database, attempt: _Attempt) -> bool:
+    """Why nothing was stored just now: raise it, or tell whether it was stored before."""
+    claim, handle = attempt.claim, attempt.handle
+    owned_by = (handle.num, claim.epoch, to_column(claim.owner))
+    found = await database.query(_LOOK, *owned_by, repeatable=True)
+    if not found:
+        raise LeaseLost(claim.session_id)
+    token, seq, owned = found[0]
+    if token == attempt.token:
+        return True
+    if attempt.doubtful and token != handle.token:
+        return await _was_stored(database, attempt)
+    if not owned:
+        raise LeaseLost(claim.session_id)
+    events = attempt.commit.events
+    if events and seq != _expected_seq(attempt.commit):
+        raise event_conflict(claim.session_id, events[0].seq, events[-1].seq, seq)
+    # Another copy of this claim has committed since; nothing of ours is on the way.
+    handle.token = token
+    return False
+
+
+async def _was_stored(database: Database, attempt: _Attempt) -> bool:
+    """Whether a copy was stored before somebody else, who has the session now, committed too.
+
+    An event of ours that stands in the journal as we wrote it, to the microsecond, is the answer.
+    """
+    if not attempt.commit.events:
+        why = f"the connection to {database.address.shown} was lost, and another owner wrote since"
+        raise OutcomeUnknown(why, attempt.claim.session_id)
+    ours = tuple(column[0] for column in attempt.columns[:9])
+    place = (attempt.handle.num, ours[0])
+    found = await database.query(_STORED_EVENT, *place, repeatable=True)
+    if found and tuple(found[0]) == ours:
+        return True
+    raise LeaseLost(attempt.claim.session_id)
+
+
+def _arguments(attempt: _Attempt) -> tuple[Any, ...]:
+    claim, commit, patch = attempt.claim, attempt.commit, attempt.commit.patch
+    return (
+        attempt.handle.num,
+        claim.epoch,
+        to_column(claim.owner),
+        attempt.handle.token,
+        attempt.token,
+        _expected_seq(commit),
+        to_column_or_null(patch.agent),
+        patch.status,
+        to_column_or_null(patch.outcome),
+        None if patch.cursor is None else dumps(dict(patch.cursor)),
+        None if patch.variables is None else dumps(dict(patch.variables)),
+        commit.release,
+        claim.lease_s,
+        *attempt.columns,
+    )
+
+
+def _expected_seq(commit: Commit) -> int | None:
+    """The `seq` that the row must have for these events to go on from; none has -1."""
+    events = commit.events
+    if not events:
+        return None
+    first = events[0].seq
+    if any(event.seq != first + place for place, event in enumerate(events)):
+        return -1
+    return first - 1
+
+
+def _step_conflict(attempt: _Attempt) -> StepConflict:
+    keys = list(attempt.commit.steps)
+    if len(keys) == 1:
+        return step_conflict(attempt.claim.session_id, keys[0])
+    return StepConflict(
+        f"one of the steps {', '.join(map(repr, keys))} of session {attempt.claim.session_id!r} "
+        "is stored already: use the stored result"
+    )

@@ -1,0 +1,196 @@
+"""Connections: a pool that opens when it is needed and mends itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from ekiden.core.errors import EkidenError, UserError
+from ekiden.storage.postgres.address import Address
+from ekiden.storage.postgres.driver import asyncpg
+from ekiden.storage.postgres.errors import FOREIGN, ROLLED_BACK, ConnectionLost, translated
+
+T = TypeVar("T")
+
+CONNECT_S = 10.0
+COMMAND_S = 30.0
+CLOSE_S = 5.0
+_TRIES = 4
+"""How often a transaction is done that the server undoes for the sake of another."""
+
+
+class Database:
+    """One schema of one database, through a pool; errors leave it translated.
+
+    A pool belongs to the event loop that made it. When a program uses the store again from another
+    loop after the first one ended, as successive calls of `asyncio.run` do, a new pool is made.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        min_size: int,
+        max_size: int,
+        prepare: Callable[[Any], Awaitable[None]],
+    ) -> None:
+        self.address = address
+        self._sizes = (min_size, max_size)
+        self._prepare = prepare
+        """Run on the first connection: the migrations."""
+        self._pool: Any = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._opening = asyncio.Lock()
+        self._closed = False
+
+    async def open(self) -> None:
+        """Connect and prepare, unless that is done."""
+        self._closed = False
+        await self._ready()
+
+    async def close(self) -> None:
+        """Disconnect, in peace if that goes quickly; later calls are refused until `open`."""
+        self._closed = True
+        async with self._opening:
+            pool, self._pool = self._pool, None
+        if pool is None or self._loop is not asyncio.get_running_loop():
+            return
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await pool.close()
+        except FOREIGN:
+            pool.terminate()
+
+    async def connect(self) -> Any:
+        """A connection outside the pool, which the caller closes."""
+        self._refuse_if_closed()
+        try:
+            return await asyncpg.connect(**self._settings())
+        except FOREIGN as exc:
+            raise self._error(exc, sent=False) from exc
+
+    async def query(self, sql: str, *args: Any, repeatable: bool = False) -> list[Any]:
+        """The rows of one statement, which is a transaction of its own.
+
+        A `repeatable` one, which may be done twice without harm, is tried again on a new
+        connection if the first breaks.
+        """
+
+        async def run(connection: Any) -> list[Any]:
+            rows: list[Any] = await connection.fetch(sql, *args)
+            return rows
+
+        try:
+            return await self.run(run)
+        except ConnectionLost:
+            if not repeatable:
+                raise
+        return await self.run(run)
+
+    async def transact(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """What `work` returns, done in one transaction; an error of it undoes all."""
+
+        async def run(connection: Any) -> T:
+            async with connection.transaction():
+                return await work(connection)
+
+        return await self.run(run)
+
+    async def run(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """What `work` returns with a connection of the pool.
+
+        It is called again if the server undid it to end a deadlock. `ConnectionLost` if the
+        connection broke on the way, `StoreUnavailable` if there was none to begin with.
+        """
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                async with self._connection() as connection:
+                    return await work(connection)
+            except ROLLED_BACK as exc:
+                if not tries_left:
+                    raise self._error(exc, sent=True) from exc
+            except FOREIGN as exc:
+                raise self._error(exc, sent=True) from exc
+        raise AssertionError("the last try returns or raises")
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        pool = await self._ready()
+        try:
+            connection = await pool.acquire()
+        except FOREIGN as exc:
+            raise self._error(exc, sent=False) from exc
+        try:
+            yield connection
+        finally:
+            await pool.release(connection)
+
+    async def _ready(self) -> Any:
+        if self._pool is not None and self._loop is asyncio.get_running_loop():
+            return self._pool
+        self._refuse_if_closed()
+        self._follow_loop()
+        async with self._opening:
+            if self._pool is None:
+                self._pool = await self._open_pool()
+        return self._pool
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise UserError(f"the store {self.address.shown} is closed; open it before use")
+
+    def _follow_loop(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._loop is loop:
+            return
+        if self._loop is not None and not self._loop.is_closed():
+            raise UserError(
+                f"the store {self.address.shown} is in use by another event loop; "
+                "give each thread a store of its own"
+            )
+        self._loop, self._pool, self._opening = loop, None, asyncio.Lock()
+
+    async def _open_pool(self) -> Any:
+        pool = asyncpg.create_pool(
+            min_size=self._sizes[0],
+            max_size=self._sizes[1],
+            reset=_keep,
+            **self._settings(),
+        )
+        sent = False
+        try:
+            await pool
+            async with pool.acquire() as connection:
+                sent = True
+                await self._prepare(connection)
+        except BaseException as exc:
+            pool.terminate()
+            if isinstance(exc, FOREIGN):
+                raise self._error(exc, sent=sent) from exc
+            raise
+        return pool
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "dsn": self.address.dsn,
+            "timeout": CONNECT_S,
+            "command_timeout": COMMAND_S,
+            "server_settings": {
+                "application_name": f"ekiden:{self.address.schema}",
+                "search_path": f'"{self.address.schema}"',
+                "synchronous_commit": "on",
+                # Our statements count on seeing what others committed while they waited.
+                "default_transaction_isolation": "read committed",
+                # A process that was stopped within a transaction must not keep its locks.
+                "idle_in_transaction_session_timeout": "10s",
+            },
+        }
+
+    def _error(self, exc: BaseException, *, sent: bool) -> EkidenError:
+        return translated(exc, self.address.shown, sent=sent)
+
+
+async def _keep(connection: Any) -> None:
+    """Nothing to reset: no statement of ours changes a connection; it would cost a round trip."""

@@ -1,0 +1,94 @@
+"""The store as `DocumentStore`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ekiden.core.errors import StaleDocument
+from ekiden.core.jsonio import dumps
+from ekiden.storage.base import Document, DocumentWrite
+from ekiden.storage.postgres.role import Role
+from ekiden.storage.postgres.rows import DOCUMENT, document
+from ekiden.storage.postgres.text import to_column
+from ekiden.storage.values import prefix_end
+
+_GET = f"select {DOCUMENT} from documents where collection = $1 and key = $2"
+_LIST = f"""
+select {DOCUMENT} from documents
+where collection = $1 and key >= $2 and key > $3 and ($4::text is null or key < $4)
+order by key limit $5"""
+_VERSION = "select version from documents where collection = $1 and key = $2"
+
+_PUT = """
+insert into documents as old (collection, key, body) values ($1, $2, $3)
+on conflict (collection, key) do update
+set body = excluded.body, version = old.version + 1, updated_at = excluded.updated_at"""
+_PUT_NEW = """
+insert into documents (collection, key, body) values ($1, $2, $3)
+on conflict (collection, key) do nothing returning version"""
+_REPLACE = """
+update documents set body = $3, version = version + 1, updated_at = clock_timestamp()
+where collection = $1 and key = $2 and version = $4 returning version"""
+_DROP = "delete from documents where collection = $1 and key = $2"
+_DROP_VERSION = f"{_DROP} and version = $3 returning version"
+
+
+class Documents(Role):
+    """Versioned JSON documents."""
+
+    async def get_document(self, collection: str, key: str) -> Document | None:
+        args = (to_column(collection), to_column(key))
+        found = await self._database.query(_GET, *args, repeatable=True)
+        return document(found[0]) if found else None
+
+    async def write_documents(self, writes: Sequence[DocumentWrite]) -> None:
+        async def work(connection: Any) -> None:
+            await store_documents(connection, writes)
+
+        await self._database.transact(work)
+        self._changes.changed()
+
+    async def list_documents(
+        self, collection: str, *, prefix: str = "", after: str = "", limit: int = 100
+    ) -> Sequence[Document]:
+        begin = to_column(prefix)
+        args = (to_column(collection), begin, to_column(after), prefix_end(begin), limit)
+        found = await self._database.query(_LIST, *args, repeatable=True)
+        return [document(record) for record in found]
+
+
+async def store_documents(connection: Any, writes: Sequence[DocumentWrite]) -> None:
+    """Write within the transaction of `connection`; `StaleDocument` means that it must be undone.
+
+    The order by key keeps two writers of the same documents from waiting for each other; writes to
+    the same key stay in the order in which they were given.
+    """
+    for write in sorted(writes, key=lambda each: (each.collection, each.key)):
+        place = (to_column(write.collection), to_column(write.key))
+        if not await _store(connection, place, write):
+            raise StaleDocument(
+                write.collection,
+                write.key,
+                expected=write.expected_version or 0,
+                found=await connection.fetchval(_VERSION, *place) or 0,
+            )
+
+
+async def _store(connection: Any, place: tuple[str, str], write: DocumentWrite) -> bool:
+    """Whether the version was as expected, and so the document was written."""
+    expected = write.expected_version
+    if write.body is None:
+        if expected is None:
+            await connection.execute(_DROP, *place)
+            return True
+        if expected == 0:
+            return await connection.fetchval(_VERSION, *place) is None
+        return await connection.fetchval(_DROP_VERSION, *place, expected) is not None
+    body = dumps(write.body)
+    if expected is None:
+        await connection.execute(_PUT, *place, body)
+        return True
+    if expected == 0:
+        return await connection.fetchval(_PUT_NEW, *place, body) is not None
+    return await connection.fetchval(_REPLACE, *place, body, expected) is not None

@@ -1,0 +1,93 @@
+"""The driver's errors as ours.
+
+Only `driver` and this module know asyncpg's exceptions.
+"""
+
+from __future__ import annotations
+
+from ekiden.core.errors import EkidenError, StoreUnavailable, UserError
+from ekiden.storage.postgres.driver import asyncpg
+
+FOREIGN: tuple[type[BaseException], ...] = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+)
+"""All that a call of the driver raises when the database or the way to it is at fault."""
+
+ROLLED_BACK: tuple[type[BaseException], ...] = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+)
+"""The transaction was undone for the sake of another: it may simply be done again."""
+
+UNIQUE_VIOLATION: type[BaseException] = asyncpg.UniqueViolationError
+
+_BROKEN: tuple[type[BaseException], ...] = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.DatabaseDroppedError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+)
+
+_CALLERS: tuple[type[BaseException], ...] = (
+    asyncpg.DataError,
+    asyncpg.ProgramLimitExceededError,
+)
+
+_FORBIDDEN: tuple[type[BaseException], ...] = (
+    asyncpg.InsufficientPrivilegeError,
+    # A schema is invisible to a role that has no right to use it.
+    asyncpg.InvalidSchemaNameError,
+)
+
+
+class ConnectionLost(StoreUnavailable):
+    """The connection broke after the statement was sent: it may have been done or not."""
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """Whether a commit was stored cannot be found out."""
+
+    def __init__(self, why: str, session_id: str) -> None:
+        super().__init__(
+            f"{why}; whether the last step of session {session_id!r} was stored is not known: "
+            "resume the session, which goes on from what is stored"
+        )
+
+
+def is_broken(exc: BaseException) -> bool:
+    """Whether the connection failed, so that nobody knows what became of the statement."""
+    return isinstance(exc, _BROKEN) and not isinstance(exc, _CALLERS)
+
+
+def translated(exc: BaseException, where: str, *, sent: bool) -> EkidenError:
+    """Our error for one of `FOREIGN`; `sent` tells whether the statement was on its way."""
+    told = _told(exc)
+    if isinstance(exc, asyncpg.ClientConfigurationError):
+        return UserError(f"{where} is not a usable PostgreSQL URL: {told}")
+    if isinstance(exc, _FORBIDDEN):
+        return UserError(f"the database role may not use {where} as a store: {told}")
+    if isinstance(exc, _CALLERS):
+        return UserError(f"this cannot be stored in {where}: {told}")
+    if not sent:
+        return StoreUnavailable(f"cannot reach {where}: {told}")
+    if is_broken(exc):
+        return ConnectionLost(
+            f"the connection to {where} was lost: {told}; the store reconnects by itself"
+        )
+    return StoreUnavailable(f"{where} failed: {told}")
+
+
+def _told(exc: BaseException) -> str:
+    """The first line of the error: no row's contents, which PostgreSQL puts into the details."""
+    text = str(exc.args[0]) if isinstance(exc, asyncpg.PostgresError) and exc.args else str(exc)
+    return text.partition("\n")[0] or type(exc).__name__

@@ -1,0 +1,58 @@
+"""The store as `Journal`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ekiden.core.events import Event
+from ekiden.core.faults import fault_point
+from ekiden.core.jsonio import loads
+from ekiden.storage.base import Claim, Commit
+from ekiden.storage.postgres.commits import store_commit
+from ekiden.storage.postgres.role import Role
+from ekiden.storage.postgres.rows import EVENT, events_of
+from ekiden.storage.postgres.text import from_column, to_column
+from ekiden.storage.values import prefix_end
+
+_PAGE = 5_000
+"""Events are fetched in portions, so that a long history does not hold up the event loop."""
+
+_EVENTS = f"""
+select {EVENT} from events
+where session = (select num from sessions where id = $1) and events.seq > $2
+order by events.seq limit $3"""
+_STEPS = """
+select key, result from steps
+where session = (select num from sessions where id = $1)
+    and key >= $2 and ($3::text is null or key < $3)"""
+
+
+class Journal(Role):
+    """What happened in a session."""
+
+    async def commit(self, claim: Claim, commit: Commit) -> None:
+        handle = await self._handle(claim)
+        fault_point("store.postgres.before_commit")
+        await store_commit(self._database, handle, claim, commit)
+        fault_point("store.postgres.after_commit")
+        self._changes.changed()
+
+    async def events(
+        self, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Event]:
+        stored_id = to_column(session_id)
+        events: list[Event] = []
+        while True:
+            size = _PAGE if limit is None else min(_PAGE, limit - len(events))
+            last = events[-1].seq if events else after
+            page = await self._database.query(_EVENTS, stored_id, last, size, repeatable=True)
+            events += events_of(session_id, page)
+            if len(page) < size or len(events) == limit:
+                return events
+
+    async def steps(self, session_id: str, *, prefix: str = "") -> Mapping[str, Any]:
+        begin = to_column(prefix)
+        args = (to_column(session_id), begin, prefix_end(begin))
+        found = await self._database.query(_STEPS, *args, repeatable=True)
+        return {from_column(key): loads(result) for key, result in found}

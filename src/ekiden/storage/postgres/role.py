@@ -1,0 +1,47 @@
+"""What the roles of the store share."""
+
+from __future__ import annotations
+
+from ekiden.core.errors import SessionBusy, SessionNotFound
+from ekiden.storage.base import Claim
+from ekiden.storage.postgres.changes import Changes
+from ekiden.storage.postgres.database import Database
+from ekiden.storage.postgres.rows import Handle
+from ekiden.storage.postgres.text import from_column, to_column
+
+FREE = "(owner is null or lease_until <= clock_timestamp())"
+"""Whether nobody has a live lease on the session."""
+
+_LEASE = """
+select owner, extract(epoch from lease_until - clock_timestamp())::float8 as free_in_s
+from sessions where id = $1"""
+
+
+_HANDLE = "select num, token from sessions where id = $1"
+
+
+class Role:
+    """One of the store's roles, over the one database."""
+
+    def __init__(self, database: Database, changes: Changes) -> None:
+        self._database = database
+        self._changes = changes
+
+    async def _explain_not_free(self, session_id: str, *, may_be_missing: bool = False) -> None:
+        """Raise `SessionNotFound` or `SessionBusy`; return if neither is so by now."""
+        found = await self._database.query(_LEASE, to_column(session_id), repeatable=True)
+        if not found:
+            if may_be_missing:
+                return
+            raise SessionNotFound(session_id)
+        owner, free_in_s = found[0]
+        if owner is not None and free_in_s > 0:
+            raise SessionBusy(session_id, owner=from_column(owner), free_in_s=free_in_s)
+
+    async def _handle(self, claim: Claim) -> Handle:
+        """The claim's own handle, or one for a claim that was made by hand."""
+        if isinstance(claim.key, Handle):
+            return claim.key
+        found = await self._database.query(_HANDLE, to_column(claim.session_id), repeatable=True)
+        num, token = found[0] if found else (-1, 0)
+        return Handle(num=num, token=token)

@@ -1,0 +1,157 @@
+"""Rows of the tables as values of the contract, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.core.events import Event
+from ekiden.core.jsonio import dumps, loads
+from ekiden.storage.base import Claim, Document, QueueMessage, SessionRow
+from ekiden.storage.postgres.text import (
+    from_column,
+    from_column_or_null,
+    to_column,
+    to_column_or_null,
+)
+
+SESSION = """
+    num, token, id, agent, status, outcome, user_id, meta, cursor, variables, seq, epoch,
+    case when lease_until > clock_timestamp() then owner end as owner,
+    (extract(epoch from created_at) * 1000000)::bigint as created_at_us,
+    (extract(epoch from updated_at) * 1000000)::bigint as updated_at_us"""
+"""The columns that `session_row` and `claim_of` read."""
+
+EVENT = "seq, type, at_us, agent, step, duration_us, details, items, error"
+"""The columns that `event_columns` writes, in its order."""
+
+DOCUMENT = """
+    collection, key, body, version,
+    (extract(epoch from updated_at) * 1000000)::bigint as updated_at_us"""
+"""The columns that `document` reads."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Handle:
+    """What a `Claim` of this store has as its key; all copies of the claim share it."""
+
+    num: int
+    token: int
+    """The token of the session's last commit, as far as this owner knows."""
+
+
+def session_row(record: Any) -> SessionRow:
+    """A session from its `SESSION` columns."""
+    return SessionRow(
+        id=from_column(record["id"]),
+        agent=from_column(record["agent"]),
+        status=record["status"],
+        outcome=from_column_or_null(record["outcome"]),
+        user_id=from_column_or_null(record["user_id"]),
+        meta=loads(record["meta"]),
+        cursor=loads(record["cursor"]),
+        variables=loads(record["variables"]),
+        seq=record["seq"],
+        epoch=record["epoch"],
+        owner=from_column_or_null(record["owner"]),
+        created_at_us=record["created_at_us"],
+        updated_at_us=record["updated_at_us"],
+    )
+
+
+def claim_of(record: Any, *, owner: str, lease_s: float) -> Claim:
+    """The claim that was just made on the session with these `SESSION` columns."""
+    return Claim(
+        session_id=from_column(record["id"]),
+        owner=owner,
+        epoch=record["epoch"],
+        lease_s=lease_s,
+        key=Handle(num=record["num"], token=record["token"]),
+    )
+
+
+def event_columns(events: Sequence[Event]) -> list[list[Any]]:
+    """The `EVENT` columns, each as a list over the events."""
+    return [
+        [each.seq for each in events],
+        [each.type for each in events],
+        [each.at_us for each in events],
+        [to_column_or_null(each.agent) for each in events],
+        [to_column_or_null(each.step) for each in events],
+        [each.duration_us for each in events],
+        [None if each.details is None else dumps(each.details) for each in events],
+        [dumps(each.items) if each.items else None for each in events],
+        [to_column_or_null(each.error) for each in events],
+    ]
+
+
+def events_of(session_id: str, records: Sequence[Any]) -> list[Event]:
+    """Events from their `EVENT` columns.
+
+    The JSON of all of them is parsed at once, column by column, which takes half the time.
+    """
+    if not records:
+        return []
+    seqs, types, times, agents, steps, durations, details, items, errors = zip(
+        *records, strict=True
+    )
+    return [
+        Event(
+            session_id=session_id,
+            seq=seq,
+            type=type,
+            at_us=at_us,
+            agent=agent,
+            step=step,
+            duration_us=duration_us,
+            details=detail,
+            items=tuple(said or ()),
+            error=error,
+        )
+        for seq, type, at_us, agent, step, duration_us, detail, said, error in zip(
+            seqs,
+            types,
+            times,
+            map(from_column_or_null, agents),
+            map(from_column_or_null, steps),
+            durations,
+            _loads_each(details),
+            _loads_each(items),
+            map(from_column_or_null, errors),
+            strict=True,
+        )
+    ]
+
+
+def _loads_each(texts: Sequence[str | None]) -> list[Any]:
+    values: list[Any] = loads(f"[{','.join([text or 'null' for text in texts])}]")
+    return values
+
+
+def step_columns(steps: Any) -> list[list[str]]:
+    """Keys and results, each as a list over the steps."""
+    return [[to_column(key) for key in steps], [dumps(result) for result in steps.values()]]
+
+
+def document(record: Any) -> Document:
+    """A document from its `DOCUMENT` columns."""
+    return Document(
+        collection=from_column(record["collection"]),
+        key=from_column(record["key"]),
+        body=loads(record["body"]),
+        version=record["version"],
+        updated_at_us=record["updated_at_us"],
+    )
+
+
+def queue_message(record: Any) -> QueueMessage:
+    """A message as it was just taken."""
+    return QueueMessage(
+        id=record["id"],
+        queue=from_column(record["queue"]),
+        body=loads(record["body"]),
+        priority=record["priority"],
+        attempts=record["attempts"],
+        owner=from_column(record["owner"]),
+    )

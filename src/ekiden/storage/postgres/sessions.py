@@ -1,0 +1,89 @@
+"""The store as `SessionStore`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ekiden.core.errors import SessionExists, SessionNotFound
+from ekiden.core.jsonio import dumps
+from ekiden.storage.base import NewSession, SessionFilter, SessionPage, SessionRow
+from ekiden.storage.postgres.role import FREE, Role
+from ekiden.storage.postgres.rows import SESSION, session_row
+from ekiden.storage.postgres.text import to_column, to_column_or_null
+from ekiden.storage.values import parse_cursor
+
+INSERT = "insert into sessions (id, agent, status, user_id, meta, created_at, updated_at, ready_at"
+"""The beginning of an insert of `new_columns`, `now` three times, and what the caller adds."""
+
+_CREATE = f"""
+{INSERT}) select $1, $2, $3, $4, $5, now, now, now from clock_timestamp() as now
+on conflict (id) do nothing returning num"""
+_GET = f"select {SESSION} from sessions where id = $1"
+_LOCK = f"select num from sessions where id = $1 and {FREE} for update"
+_DELETE = """
+with gone as (delete from sessions where num = $1),
+    old_events as (delete from events where session = $1)
+delete from steps where session = $1"""
+
+_FILTERS = ("status", "agent", "user_id", "outcome")
+_LARGEST = 2**63 - 1
+
+
+def new_columns(new: NewSession) -> tuple[Any, ...]:
+    """What an insert stores of a new session."""
+    return (
+        to_column(new.id),
+        to_column(new.agent),
+        new.status,
+        to_column_or_null(new.user_id),
+        dumps(dict(new.meta)),
+    )
+
+
+class Sessions(Role):
+    """Sessions as rows."""
+
+    async def create(self, new: NewSession) -> None:
+        if not await self._database.query(_CREATE, *new_columns(new)):
+            raise SessionExists(new.id)
+        self._changes.changed()
+
+    async def get(self, session_id: str) -> SessionRow:
+        found = await self._database.query(_GET, to_column(session_id), repeatable=True)
+        if not found:
+            raise SessionNotFound(session_id)
+        return session_row(found[0])
+
+    async def list(
+        self, where: SessionFilter = SessionFilter(), *, limit: int = 50, cursor: str | None = None
+    ) -> SessionPage:
+        args: list[Any] = [limit + 1, _LARGEST if cursor is None else parse_cursor(cursor)]
+        conditions = ["num < $2"]
+        for column in _FILTERS:
+            wanted = getattr(where, column)
+            if wanted is not None:
+                args.append(to_column(wanted))
+                conditions.append(f"{column} = ${len(args)}")
+        sql = (
+            f"select {SESSION} from sessions where {' and '.join(conditions)} "
+            "order by num desc limit $1"
+        )
+        found = await self._database.query(sql, *args, repeatable=True)
+        page = found[:limit]
+        return SessionPage(
+            sessions=[session_row(record) for record in page],
+            next_cursor=str(page[-1]["num"]) if page and len(found) > limit else None,
+        )
+
+    async def delete(self, session_id: str) -> None:
+        async def work(connection: Any) -> bool:
+            # The lock comes first, in a statement of its own: the next one then sees, and
+            # removes, what the last owner committed while we waited for it.
+            num = await connection.fetchval(_LOCK, to_column(session_id))
+            if num is not None:
+                await connection.execute(_DELETE, num)
+            return num is not None
+
+        while not await self._database.transact(work):
+            await self._explain_not_free(session_id)
+        self._changes.changed()

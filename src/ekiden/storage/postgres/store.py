@@ -1,0 +1,87 @@
+"""The store over PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from ekiden.core.errors import UserError
+from ekiden.storage.postgres.address import parse_address
+from ekiden.storage.postgres.changes import Changes
+from ekiden.storage.postgres.database import Database
+from ekiden.storage.postgres.documents import Documents
+from ekiden.storage.postgres.journal import Journal
+from ekiden.storage.postgres.leases import Leases
+from ekiden.storage.postgres.migrate import migrate
+from ekiden.storage.postgres.queues import Queues
+from ekiden.storage.postgres.sessions import Sessions
+
+_INFO = """
+select current_setting('server_version') as version,
+    (select max(number) from migrations) as format,
+    (select count(*) from sessions) as sessions,
+    (select count(*) from events) as events,
+    (select count(*) from steps) as steps,
+    (select count(*) from documents) as documents,
+    (select count(*) from messages) as messages"""
+
+
+class PostgresStore(Sessions, Leases, Journal, Documents, Queues):
+    """A `Store` in one schema of a PostgreSQL database, 14 or newer.
+
+    `url` is ``postgresql://user:password@host:port/database``; the schema may be given there too,
+    as ``?schema=name``, and is ``ekiden`` if it is given nowhere. The first call connects and
+    migrates. Connections are kept in a pool of at most `max_size`, and one more listens for
+    changes once somebody waits for them. What the database refuses, or a connection that breaks,
+    leaves the store usable: the next call connects anew.
+    """
+
+    def __init__(
+        self, url: str, *, schema: str | None = None, min_size: int = 0, max_size: int = 10
+    ) -> None:
+        if not 0 <= min_size <= max_size or max_size < 1:
+            raise UserError(
+                f"a pool of {min_size} to {max_size} connections is not possible: "
+                "0 <= min_size <= max_size and max_size >= 1"
+            )
+        address = parse_address(url, schema)
+
+        async def prepare(connection: Any) -> None:
+            await migrate(connection, address)
+
+        database = Database(address, min_size=min_size, max_size=max_size, prepare=prepare)
+        super().__init__(database, Changes(database))
+
+    @property
+    def url(self) -> str:
+        return self._database.address.shown
+
+    @property
+    def shared(self) -> bool:
+        return True
+
+    async def open(self) -> None:
+        await self._database.open()
+
+    async def close(self) -> None:
+        await self._changes.close()
+        await self._database.close()
+
+    async def info(self) -> Mapping[str, Any]:
+        found = await self._database.query(_INFO, repeatable=True)
+        return {
+            "engine": "postgresql",
+            "url": self.url,
+            "schema": self._database.address.schema,
+            **found[0],
+        }
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<PostgresStore {self.url}>"

@@ -1,0 +1,5 @@
+"""The store in one SQLite file."""
+
+from ekiden.storage.sqlite.store import SqliteStore
+
+__all__ = ["SqliteStore"]

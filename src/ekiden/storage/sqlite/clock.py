@@ -1,0 +1,35 @@
+"""The clock of leases: all processes on one file are on one machine, whose wall clock may jump."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseClock:
+    """Milliseconds that every process on this machine reads alike."""
+
+    boot: str
+    """Names the run of the machine that the times belong to; those of another run mean nothing."""
+    now_ms: Callable[[], int]
+
+
+def machine_clock() -> LeaseClock:
+    """The time since the machine started, which nobody can set.
+
+    Where the system does not name its boots such a time could be taken for one of an earlier
+    boot, so there it is the wall clock.
+    """
+    clock_id = getattr(time, "CLOCK_BOOTTIME", None)
+    try:
+        boot = _BOOT_ID.read_text("ascii").strip()
+    except OSError:
+        boot = ""
+    if not boot or clock_id is None:
+        return LeaseClock(boot="wall", now_ms=lambda: time.time_ns() // 1_000_000)
+    return LeaseClock(boot=boot, now_ms=lambda: time.clock_gettime_ns(clock_id) // 1_000_000)

@@ -1,0 +1,108 @@
+"""Connections to the file, and what their failures mean to people."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from ekiden.core.errors import EngineTooOld, StoreUnavailable
+
+NEEDED_ENGINE = "3.51.3"
+BUSY_S = 10.0
+"""How long a statement waits for another process's transaction."""
+
+_STATEMENTS_CACHED = 200
+_RETRY_S = 0.005
+
+
+def check_engine(version: str) -> None:
+    """`EngineTooOld` for an SQLite that can corrupt a WAL file."""
+    if _numbers(version) < _numbers(NEEDED_ENGINE):
+        raise EngineTooOld(
+            "SQLite",
+            found=version,
+            needed=NEEDED_ENGINE,
+            advice="older ones can lose data in WAL mode; pip install -U apsw brings a new one",
+        )
+
+
+def prepare_file(path: Path) -> None:
+    """Make the folder and the file if they are missing; only this user may read the file."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise StoreUnavailable(f"{path} is a folder: name a file in it")
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as exc:
+        raise StoreUnavailable(
+            f"cannot open {path} for writing: {exc.strerror or exc}: check the path and its rights"
+        ) from exc
+
+
+def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
+    """A connection in WAL mode that syncs every commit; raises `apsw.Error`."""
+    db = apsw.Connection(
+        str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=_STATEMENTS_CACHED
+    )
+    try:
+        db.set_busy_timeout(int(BUSY_S * 1000))
+        _use_wal(db)
+        db.execute("PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY")
+        if read_only:
+            db.execute("PRAGMA query_only = ON")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def query(
+    db: apsw.Connection, sql: str, values: Sequence[str | int | float | None] = ()
+) -> list[tuple[Any, ...]]:
+    """All rows of a statement."""
+    return db.execute(sql, values).fetchall()
+
+
+def unavailable(path: Path, exc: apsw.Error) -> StoreUnavailable:
+    """What to tell people about a failure of the engine."""
+    match exc:
+        case apsw.BusyError() | apsw.LockedError():
+            why = f"another process has locked it for {BUSY_S:g} s: end that process or try again"
+        case apsw.FullError():
+            why = "the disk is full: make room and try again; what was acknowledged is safe"
+        case apsw.NotADBError():
+            why = "it is not an SQLite database: name another file"
+        case apsw.CorruptError():
+            why = "the file is damaged: restore it from a backup"
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
+            why = "it cannot be written: check that it exists, and its rights"
+        case apsw.IOError():
+            why = "reading or writing the disk failed: try again, and check the disk"
+        case _:
+            why = "the database engine failed"
+    return StoreUnavailable(f"{path}: {why} ({exc})")
+
+
+def _use_wal(db: apsw.Connection) -> None:
+    """Switch to WAL; SQLite does not wait by itself while others do the same."""
+    deadline = time.monotonic() + BUSY_S
+    while True:
+        try:
+            ((mode,),) = query(db, "PRAGMA journal_mode = WAL")
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_S)
+            continue
+        if mode != "wal":
+            raise apsw.CantOpenError(f"the file system does not allow WAL mode, only {mode}")
+        return
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

@@ -1,0 +1,137 @@
+"""The format of the file: numbered migrations, each run once, under a lock.
+
+The format version is the number of the last migration that ran (`PRAGMA user_version`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from ekiden.core.errors import MigrationChanged, StoreTooNew, StoreUnavailable
+from ekiden.core.roles import Clock
+from ekiden.storage.sqlite.clock import LeaseClock
+from ekiden.storage.sqlite.connection import query
+
+SHIPPED = Path(__file__).parent / "migrations"
+APPLICATION_ID = 0x454B4944
+"""Marks the file as ours: `EKID`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """One step from a format to the next."""
+
+    number: int
+    sql: str
+    checksum: str
+
+
+def load_migrations(folder: Path) -> tuple[Migration, ...]:
+    """The files `0001_name.sql`, `0002_…` of a folder, in order."""
+    found = []
+    for file in sorted(folder.glob("[0-9]*_*.sql")):
+        sql = file.read_text("utf-8").replace("\r\n", "\n")
+        found.append(
+            Migration(
+                number=int(file.name.partition("_")[0]),
+                sql=sql,
+                checksum=hashlib.sha256(sql.encode()).hexdigest(),
+            )
+        )
+    return tuple(found)
+
+
+def migrate(db: apsw.Connection, where: str, migrations: Sequence[Migration]) -> int:
+    """Bring the file to the newest format and return its number.
+
+    Two processes may call this at once: the second waits and finds nothing to do. Raises
+    `StoreTooNew`, `MigrationChanged`, `StoreUnavailable` (another program's file), `apsw.Error`.
+    """
+    known = migrations[-1].number
+    if _check(db, where, migrations) == known:
+        return known
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        current = _check(db, where, migrations)
+        if current == 0:
+            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            db.execute(
+                "CREATE TABLE migrations"
+                " (number INTEGER PRIMARY KEY, checksum TEXT NOT NULL) STRICT"
+            )
+        for migration in migrations:
+            if migration.number > current:
+                db.execute(migration.sql)
+                db.execute(
+                    "INSERT INTO migrations (number, checksum) VALUES (?, ?)",
+                    (migration.number, migration.checksum),
+                )
+        db.execute(f"PRAGMA user_version = {known}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    return known
+
+
+def adopt_boot(db: apsw.Connection, lease_clock: LeaseClock, clock: Clock) -> None:
+    """Make the stored times mean something on this run of the machine.
+
+    After a restart of the machine every lease is void, for its owner is dead, and delays go on
+    by the wall clock.
+    """
+    if _stored_boot(db)[0] == lease_clock.boot:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        boot, old_offset_ms = _stored_boot(db)
+        if boot != lease_clock.boot:
+            offset_ms = clock.now_us() // 1000 - lease_clock.now_ms()
+            db.execute("UPDATE sessions SET owner = NULL, lease_until = NULL")
+            db.execute(
+                "UPDATE messages SET owner = NULL, due_ms = iif(owner IS NULL, due_ms + ?, 0)",
+                (old_offset_ms - offset_ms,),
+            )
+            db.execute("DELETE FROM machine")
+            db.execute("INSERT INTO machine VALUES (?, ?)", (lease_clock.boot, offset_ms))
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def _stored_boot(db: apsw.Connection) -> tuple[str, int]:
+    for boot, offset_ms in db.execute("SELECT boot, offset_ms FROM machine"):
+        return str(boot), int(offset_ms)
+    return "", 0
+
+
+def _check(db: apsw.Connection, where: str, migrations: Sequence[Migration]) -> int:
+    """The format of the file, 0 if it is new; raises as `migrate` does."""
+    application = _pragma(db, "application_id")
+    if application == 0 and not query(db, "SELECT 1 FROM sqlite_schema LIMIT 1"):
+        return 0
+    if application != APPLICATION_ID:
+        raise StoreUnavailable(
+            f"{where} is an SQLite database of another program: name another file"
+        )
+    current, known = _pragma(db, "user_version"), migrations[-1].number
+    if current > known:
+        raise StoreTooNew(where, found=current, known=known)
+    ran = dict(query(db, "SELECT number, checksum FROM migrations"))
+    for migration in migrations:
+        if ran.get(migration.number, migration.checksum) != migration.checksum:
+            raise MigrationChanged(where, migration.number)
+    return current
+
+
+def _pragma(db: apsw.Connection, name: str) -> int:
+    ((value,),) = query(db, f"PRAGMA {name}")
+    return int(value)

@@ -1,0 +1,228 @@
+"""Sessions and leases: SQL for the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+
+from ekiden.core.errors import SessionBusy, SessionExists, SessionNotFound
+from ekiden.core.jsonio import dumps, loads
+from ekiden.storage.base import Claim, NewSession, SessionFilter, SessionPage, SessionRow
+from ekiden.storage.sqlite.connection import query
+from ekiden.storage.values import parse_cursor
+
+_COLUMNS = (
+    "num, id, agent, status, outcome, user_id, meta, cursor, variables, seq, epoch, owner,"
+    " lease_until, created_us, updated_us"
+)
+_INSERT = (
+    "INSERT INTO sessions (id, agent, status, user_id, meta, epoch, owner, lease_until,"
+    " created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+)
+_TAKE = "UPDATE sessions SET epoch = epoch + 1, owner = ?, lease_until = ?"
+_FREE = "(lease_until IS NULL OR lease_until <= ?)"
+
+
+def create_session(db: apsw.Connection, new: NewSession, meta: str | None, now_us: int) -> None:
+    """Insert the row; `SessionExists`."""
+    db.execute(
+        _INSERT,
+        (new.id, new.agent, new.status, new.user_id, meta, 0, None, None, now_us, now_us),
+    )
+    if db.changes() == 0:
+        raise SessionExists(new.id)
+
+
+def meta_text(new: NewSession) -> str | None:
+    """The session's fixed facts as they are stored."""
+    return dumps(new.meta) if new.meta else None
+
+
+def claim_new(
+    db: apsw.Connection,
+    new: NewSession,
+    meta: str | None,
+    *,
+    owner: str,
+    lease_s: float,
+    now_us: int,
+    now_ms: int,
+) -> tuple[Claim, SessionRow] | None:
+    """Insert a row that `owner` has from the start; `None` if the id is taken."""
+    until = now_ms + int(lease_s * 1000)
+    db.execute(
+        _INSERT,
+        (new.id, new.agent, new.status, new.user_id, meta, 1, owner, until, now_us, now_us),
+    )
+    if db.changes() == 0:
+        return None
+    row = SessionRow(
+        id=new.id,
+        agent=new.agent,
+        status=new.status,
+        outcome=None,
+        user_id=new.user_id,
+        meta=loads(meta) if meta else {},
+        cursor={},
+        variables={},
+        seq=0,
+        epoch=1,
+        owner=owner,
+        created_at_us=now_us,
+        updated_at_us=now_us,
+    )
+    return _claim(db.last_insert_rowid(), row, lease_s), row
+
+
+def claim_stored(
+    db: apsw.Connection, session_id: str, *, owner: str, lease_s: float, now_ms: int
+) -> tuple[Claim, SessionRow]:
+    """Take a row; `SessionNotFound`, `SessionBusy`."""
+    found = query(
+        db,
+        f"{_TAKE} WHERE id = ? AND {_FREE} RETURNING {_COLUMNS}",
+        (owner, now_ms + int(lease_s * 1000), session_id, now_ms),
+    )
+    if not found:
+        raise _not_free(db, session_id, now_ms)
+    row = _row(found[0], now_ms)
+    return _claim(found[0][0], row, lease_s), row
+
+
+def claim_ready(
+    db: apsw.Connection, *, owner: str, lease_s: float, now_ms: int
+) -> tuple[Claim, SessionRow] | None:
+    """Take the ready row that waited longest."""
+    found = query(
+        db,
+        f"{_TAKE} WHERE num = (SELECT num FROM sessions WHERE status = 'ready' AND {_FREE}"
+        f" ORDER BY updated_us, num LIMIT 1) RETURNING {_COLUMNS}",
+        (owner, now_ms + int(lease_s * 1000), now_ms),
+    )
+    if not found:
+        return None
+    row = _row(found[0], now_ms)
+    return _claim(found[0][0], row, lease_s), row
+
+
+def renew_claims(db: apsw.Connection, claims: Sequence[Claim], now_ms: int) -> list[Claim]:
+    """Extend the leases that live; gives back the others."""
+    lost = []
+    for claim in claims:
+        db.execute(
+            "UPDATE sessions SET lease_until = ?"
+            " WHERE num = ? AND epoch = ? AND owner = ? AND lease_until > ?",
+            (now_ms + int(claim.lease_s * 1000), claim.key, claim.epoch, claim.owner, now_ms),
+        )
+        if db.changes() == 0:
+            lost.append(claim)
+    return lost
+
+
+def release_claim(db: apsw.Connection, claim: Claim) -> None:
+    """Free the row if the claim still has it."""
+    db.execute(
+        "UPDATE sessions SET owner = NULL, lease_until = NULL"
+        " WHERE num = ? AND epoch = ? AND owner = ?",
+        (claim.key, claim.epoch, claim.owner),
+    )
+
+
+def delete_session(db: apsw.Connection, session_id: str, now_ms: int) -> None:
+    """Remove the row with its journal; `SessionNotFound`, `SessionBusy`."""
+    found = query(
+        db, f"DELETE FROM sessions WHERE id = ? AND {_FREE} RETURNING num", (session_id, now_ms)
+    )
+    if not found:
+        raise _not_free(db, session_id, now_ms)
+    db.execute("DELETE FROM events WHERE session = ?", found[0])
+    db.execute("DELETE FROM steps WHERE session = ?", found[0])
+
+
+def read_session(db: apsw.Connection, session_id: str, now_ms: int) -> SessionRow:
+    """The row; `SessionNotFound`."""
+    found = query(db, f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session_id,))
+    if not found:
+        raise SessionNotFound(session_id)
+    return _row(found[0], now_ms)
+
+
+def read_page(
+    db: apsw.Connection, where: SessionFilter, limit: int, cursor: str | None, now_ms: int
+) -> SessionPage:
+    """A page below the cursor, which is the `num` of the last row before it."""
+    conditions, values = ["1"], []
+    for column, value in (
+        ("status", where.status),
+        ("agent", where.agent),
+        ("user_id", where.user_id),
+        ("outcome", where.outcome),
+    ):
+        if value is not None:
+            conditions.append(f"{column} = ?")
+            values.append(value)
+    if cursor is not None:
+        conditions.append("num < ?")
+        values.append(str(parse_cursor(cursor)))
+    found = query(
+        db,
+        f"SELECT {_COLUMNS} FROM sessions WHERE {' AND '.join(conditions)}"
+        " ORDER BY num DESC LIMIT ?",
+        (*values, limit + 1),
+    )
+    more = len(found) > limit
+    return SessionPage(
+        sessions=[_row(values, now_ms) for values in found[:limit]],
+        next_cursor=str(found[limit - 1][0]) if more else None,
+    )
+
+
+def _claim(num: int, row: SessionRow, lease_s: float) -> Claim:
+    return Claim(
+        session_id=row.id, owner=row.owner or "", epoch=row.epoch, lease_s=lease_s, key=num
+    )
+
+
+def _row(values: tuple[Any, ...], now_ms: int) -> SessionRow:
+    (
+        _,
+        session_id,
+        agent,
+        status,
+        outcome,
+        user_id,
+        meta,
+        cursor,
+        variables,
+        seq,
+        epoch,
+        owner,
+        lease_until,
+        created_us,
+        updated_us,
+    ) = values
+    return SessionRow(
+        id=session_id,
+        agent=agent,
+        status=status,
+        outcome=outcome,
+        user_id=user_id,
+        meta=loads(meta) if meta else {},
+        cursor=loads(cursor) if cursor else {},
+        variables=loads(variables) if variables else {},
+        seq=seq,
+        epoch=epoch,
+        owner=owner if lease_until is not None and lease_until > now_ms else None,
+        created_at_us=created_us,
+        updated_at_us=updated_us,
+    )
+
+
+def _not_free(db: apsw.Connection, session_id: str, now_ms: int) -> SessionNotFound | SessionBusy:
+    found = query(db, "SELECT owner, lease_until FROM sessions WHERE id = ?", (session_id,))
+    if not found:
+        return SessionNotFound(session_id)
+    owner, lease_until = found[0]
+    return SessionBusy(session_id, owner=owner, free_in_s=(lease_until - now_ms) / 1000)

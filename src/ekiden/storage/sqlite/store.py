@@ -1,0 +1,316 @@
+"""The store in one SQLite file, for one machine and any number of its processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeVar
+
+import apsw
+
+from ekiden.core.clock import SYSTEM_CLOCK
+from ekiden.core.errors import StoreUnavailable, UserError
+from ekiden.core.events import Event
+from ekiden.core.roles import Clock
+from ekiden.storage.base import (
+    Claim,
+    Commit,
+    Document,
+    DocumentWrite,
+    NewSession,
+    QueueMessage,
+    QueuePut,
+    SessionFilter,
+    SessionPage,
+    SessionRow,
+)
+from ekiden.storage.sqlite import documents, journal, queues, sessions
+from ekiden.storage.sqlite.clock import LeaseClock, machine_clock
+from ekiden.storage.sqlite.connection import check_engine, connect, prepare_file, query, unavailable
+from ekiden.storage.sqlite.migrate import SHIPPED, adopt_boot, load_migrations, migrate
+from ekiden.storage.sqlite.readers import Readers
+from ekiden.storage.sqlite.watch import Watch
+from ekiden.storage.sqlite.writer import Work, Writer
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """`Store` in a file that only this user can read; the folder is made if it is missing.
+
+    Every acknowledged write was synced to the disk. Leases are on a clock of the machine that
+    cannot be set, so a jump of the wall clock ends none.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        lease_clock: LeaseClock | None = None,
+        engine_version: str | None = None,
+        migrations: Path = SHIPPED,
+    ) -> None:
+        """The last three are for tests: another clock, engine and format."""
+        if str(path) in ("", ":memory:"):
+            raise UserError(f"{str(path)!r} names no file: use MemoryStore for a store in memory")
+        self._path = Path(path).absolute()
+        self._clock = clock
+        self._lease_clock = lease_clock or machine_clock()
+        self._engine_version = engine_version or apsw.sqlite_lib_version()
+        self._migrations = migrations
+        self._parts: _Parts | None = None
+        self._opening = asyncio.Lock()
+
+    @property
+    def url(self) -> str:
+        return str(self._path)
+
+    @property
+    def shared(self) -> bool:
+        return True
+
+    async def open(self) -> None:
+        async with self._opening:
+            if self._parts is None:
+                self._parts = self._start(await asyncio.to_thread(self._prepare))
+
+    async def close(self) -> None:
+        async with self._opening:
+            parts, self._parts = self._parts, None
+            if parts is not None:
+                await parts.watch.close()
+                await asyncio.to_thread(parts.close)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    async def info(self) -> Mapping[str, Any]:
+        return await self._opened.readers.read(self._info)
+
+    # Sessions
+
+    async def create(self, new: NewSession) -> None:
+        now_us, meta = self._clock.now_us(), sessions.meta_text(new)
+        await self._opened.writer.submit(
+            lambda db, _: sessions.create_session(db, new, meta, now_us)
+        )
+
+    async def get(self, session_id: str) -> SessionRow:
+        return await self._opened.readers.read(
+            lambda db: sessions.read_session(db, session_id, self._lease_clock.now_ms())
+        )
+
+    async def list(
+        self, where: SessionFilter = SessionFilter(), *, limit: int = 50, cursor: str | None = None
+    ) -> SessionPage:
+        return await self._opened.readers.read(
+            lambda db: sessions.read_page(db, where, limit, cursor, self._lease_clock.now_ms())
+        )
+
+    async def delete(self, session_id: str) -> None:
+        await self._opened.writer.submit(
+            lambda db, now_ms: sessions.delete_session(db, session_id, now_ms)
+        )
+
+    # Leases
+
+    async def claim(
+        self, session_id: str, *, owner: str, lease_s: float, create: NewSession | None = None
+    ) -> tuple[Claim, SessionRow]:
+        now_us = self._clock.now_us()
+        meta = None if create is None else sessions.meta_text(create)
+
+        def take(db: apsw.Connection, now_ms: int) -> tuple[Claim, SessionRow]:
+            if create is not None:
+                made = sessions.claim_new(
+                    db, create, meta, owner=owner, lease_s=lease_s, now_us=now_us, now_ms=now_ms
+                )
+                if made is not None:
+                    return made
+            return sessions.claim_stored(
+                db, session_id, owner=owner, lease_s=lease_s, now_ms=now_ms
+            )
+
+        return await _claimed(self._opened.writer, take)
+
+    async def claim_next(self, *, owner: str, lease_s: float) -> tuple[Claim, SessionRow] | None:
+        def take(db: apsw.Connection, now_ms: int) -> tuple[Claim, SessionRow] | None:
+            return sessions.claim_ready(db, owner=owner, lease_s=lease_s, now_ms=now_ms)
+
+        return await _claimed(self._opened.writer, take)
+
+    async def renew(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+        return await self._opened.writer.submit(
+            lambda db, now_ms: sessions.renew_claims(db, claims, now_ms)
+        )
+
+    async def release(self, claim: Claim) -> None:
+        await self._opened.writer.submit(lambda db, _: sessions.release_claim(db, claim))
+
+    async def wait_for_change(self, timeout_s: float) -> None:
+        await self._opened.watch.wait(timeout_s)
+
+    # Journal
+
+    async def commit(self, claim: Claim, commit: Commit) -> None:
+        prepared = journal.PreparedCommit(claim, commit, self._clock.now_us())
+        await self._opened.writer.commit(prepared)
+
+    async def events(
+        self, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Event]:
+        return await self._opened.readers.read(
+            lambda db: journal.read_events(db, session_id, after, limit)
+        )
+
+    async def steps(self, session_id: str, *, prefix: str = "") -> Mapping[str, Any]:
+        return await self._opened.readers.read(
+            lambda db: journal.read_steps(db, session_id, prefix)
+        )
+
+    # Documents
+
+    async def get_document(self, collection: str, key: str) -> Document | None:
+        return await self._opened.readers.read(
+            lambda db: documents.read_document(db, collection, key)
+        )
+
+    async def write_documents(self, writes: Sequence[DocumentWrite]) -> None:
+        prepared = documents.prepare_documents(writes, self._clock.now_us())
+        await self._opened.writer.submit(lambda db, _: documents.write_documents(db, prepared))
+
+    async def list_documents(
+        self, collection: str, *, prefix: str = "", after: str = "", limit: int = 100
+    ) -> Sequence[Document]:
+        return await self._opened.readers.read(
+            lambda db: documents.read_documents(db, collection, prefix, after, limit)
+        )
+
+    # Queues
+
+    async def put_messages(self, messages: Sequence[QueuePut]) -> None:
+        prepared = queues.prepare_messages(messages)
+        await self._opened.writer.submit(
+            lambda db, now_ms: queues.put_messages(db, prepared, now_ms)
+        )
+
+    async def take_messages(
+        self, queue: str, *, owner: str, lease_s: float, limit: int = 1
+    ) -> Sequence[QueueMessage]:
+        lease_ms = int(lease_s * 1000)
+        return await self._opened.writer.submit(
+            lambda db, now_ms: queues.take_messages(db, queue, owner, lease_ms, limit, now_ms)
+        )
+
+    async def ack_message(self, message: QueueMessage) -> bool:
+        return await self._opened.writer.submit(lambda db, _: queues.ack_message(db, message))
+
+    async def release_message(self, message: QueueMessage, *, delay_s: float = 0.0) -> bool:
+        delay_ms = int(delay_s * 1000)
+        return await self._opened.writer.submit(
+            lambda db, now_ms: queues.release_message(db, message, delay_ms, now_ms)
+        )
+
+    async def queue_depth(self, queue: str) -> int:
+        return await self._opened.readers.read(lambda db: queues.read_depth(db, queue))
+
+    # Within
+
+    @property
+    def _opened(self) -> _Parts:
+        if self._parts is None:
+            raise StoreUnavailable(f"{self.url} is not open: use `async with`, or call open()")
+        return self._parts
+
+    def _connect(self) -> apsw.Connection:
+        return connect(self._path)
+
+    def _connect_to_read(self) -> apsw.Connection:
+        return connect(self._path, read_only=True)
+
+    def _unavailable(self, exc: apsw.Error) -> StoreUnavailable:
+        return unavailable(self._path, exc)
+
+    def _prepare(self) -> apsw.Connection:
+        """The writer's connection to a file that has our format; blocks."""
+        check_engine(self._engine_version)
+        prepare_file(self._path)
+        try:
+            db = self._connect()
+            try:
+                migrate(db, self.url, load_migrations(self._migrations))
+                adopt_boot(db, self._lease_clock, self._clock)
+            except BaseException:
+                db.close()
+                raise
+        except apsw.Error as exc:
+            raise self._unavailable(exc) from exc
+        return db
+
+    def _start(self, db: apsw.Connection) -> _Parts:
+        readers = Readers(self._connect_to_read, self._unavailable)
+        watch = Watch(readers, self._connect_to_read)
+        writer = Writer(
+            connect=self._connect,
+            now_ms=self._lease_clock.now_ms,
+            translate=self._unavailable,
+            on_change=watch.notify,
+            name=self.url,
+        )
+        writer.start(db)
+        return _Parts(writer, readers, watch)
+
+    def _info(self, db: apsw.Connection) -> Mapping[str, Any]:
+        counts = "SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM events)"
+        ((session_count, event_count),) = query(db, counts)
+        ((format_,),) = query(db, "PRAGMA user_version")
+        return {
+            "engine": "sqlite",
+            "version": self._engine_version,
+            "format": format_,
+            "sessions": session_count,
+            "events": event_count,
+        }
+
+
+class _Parts(NamedTuple):
+    """What an open store runs on."""
+
+    writer: Writer
+    readers: Readers
+    watch: Watch
+
+    def close(self) -> None:
+        """The writer last: the last connection to the file moves the WAL into it; blocks."""
+        self.readers.close()
+        self.writer.stop()
+
+
+async def _claimed(writer: Writer, take: Work[T]) -> T:
+    """The result of a claim; if nobody waits for it any more, the session is freed again."""
+    taken: list[Claim] = []
+
+    def run(db: apsw.Connection, now_ms: int) -> T:
+        taken.clear()
+        result = take(db, now_ms)
+        if isinstance(result, tuple):
+            taken.append(result[0])
+        return result
+
+    def undo(db: apsw.Connection, _: int) -> None:
+        for claim in taken:
+            sessions.release_claim(db, claim)
+
+    try:
+        return await writer.submit(run)
+    except asyncio.CancelledError:
+        with suppress(StoreUnavailable):
+            writer.submit(undo).add_done_callback(lambda done: done.cancelled() or done.exception())
+        raise

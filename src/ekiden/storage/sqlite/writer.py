@@ -1,0 +1,227 @@
+"""The one thread that writes, and its group commit.
+
+A durable commit costs a sync of the disk, however much is in it. So whatever waits when the thread
+is free becomes one transaction: a few statements and one sync for all. When a member spoils the
+transaction it is undone and every member runs again alone, so that only the offender fails.
+
+The thread competes with the event loop's thread for Python's lock, which it gives up at every
+statement: few statements with many rows are far quicker than many with one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+import apsw
+
+from ekiden.core.errors import EkidenError, SessionError, StoreUnavailable, UserError
+from ekiden.core.faults import fault_point
+from ekiden.storage.sqlite.journal import PreparedCommit, write_commits
+
+T = TypeVar("T")
+Work = Callable[[apsw.Connection, int], T]
+"""A write inside a transaction, at a time of the lease clock. `SessionError` is raised before
+anything is written, so that the rest of the group can go on."""
+
+GROUP_LIMIT = 256
+
+
+class Writer:
+    """Runs writes in the order they come, many in one transaction."""
+
+    def __init__(
+        self,
+        *,
+        connect: Callable[[], apsw.Connection],
+        now_ms: Callable[[], int],
+        translate: Callable[[apsw.Error], StoreUnavailable],
+        on_change: Callable[[], None],
+        name: str,
+    ) -> None:
+        """`connect` opens the thread's connection, again after the disk failed; `on_change` is
+        called on the event loop's thread after something was stored."""
+        self._connect = connect
+        self._now_ms = now_ms
+        self._translate = translate
+        self._on_change = on_change
+        self._name = name
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._held: _Job | None = None
+        self._closed = False
+        self._db: apsw.Connection | None = None
+        self._thread = threading.Thread(target=self._run, name="ekiden-sqlite-writer", daemon=True)
+
+    def start(self, db: apsw.Connection) -> None:
+        """Begin, with a connection that is ready to use."""
+        self._db = db
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what was submitted, close the connection and end; blocks."""
+        self._closed = True
+        self._jobs.put(None)
+        self._thread.join()
+
+    def submit(self, work: Work[T]) -> asyncio.Future[T]:
+        """Run `work` with others; the result comes after it is durable.
+
+        Cancelling the future does not undo the work.
+        """
+        return self._submit(_Job(work, None))
+
+    def commit(self, commit: PreparedCommit) -> asyncio.Future[None]:
+        """Write a step of a session, merged with those of other sessions."""
+        return self._submit(_Job(None, commit))
+
+    def _submit(self, job: _Job) -> asyncio.Future[Any]:
+        if self._closed:
+            raise StoreUnavailable(f"{self._name} was closed: open it again")
+        self._jobs.put(job)
+        return job.future
+
+    def _run(self) -> None:
+        while (group := self._next_group()) is not None:
+            before = self._changes()
+            self._execute(group)
+            self._deliver(group, changed=self._changes() != before)
+        if self._db is not None:
+            self._db.close()
+
+    def _next_group(self) -> list[_Job] | None:
+        """Wait for a job, then take what else is there; `None` at the end.
+
+        A second commit of one session belongs to the next group: one statement updates a row once.
+        """
+        first, self._held = self._held or self._jobs.get(), None
+        if first is None:
+            return None
+        group = [first]
+        sessions = {first.commit.num} if first.commit is not None else set()
+        while len(group) < GROUP_LIMIT:
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:
+                break
+            if job is None:
+                self._jobs.put(None)
+                break
+            if job.commit is not None:
+                if job.commit.num in sessions:
+                    self._held = job
+                    break
+                sessions.add(job.commit.num)
+            group.append(job)
+        return group
+
+    def _execute(self, group: list[_Job]) -> None:
+        """Run the group and note each member's result or error."""
+        try:
+            self._transaction(group)
+            return
+        except Exception as exc:
+            if len(group) == 1 or isinstance(exc, apsw.BusyError):
+                for job in group:
+                    job.error = self._explain(exc)
+                return
+        for job in group:
+            try:
+                self._transaction([job])
+            except Exception as exc:
+                job.error = self._explain(exc)
+
+    def _transaction(self, group: list[_Job]) -> None:
+        if self._db is None:
+            self._db = self._connect()
+        db = self._db
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            now_ms = self._now_ms()
+            commits = [job.commit for job in group if job.commit is not None]
+            if commits:
+                write_commits(db, commits, now_ms)
+            for job in group:
+                job.run(db, now_ms)
+            fault_point("store.sqlite.before_commit")
+            db.execute("COMMIT")
+            fault_point("store.sqlite.after_commit")
+        except BaseException as exc:
+            self._undo(db, exc)
+            raise
+
+    def _undo(self, db: apsw.Connection, exc: BaseException) -> None:
+        """Leave the transaction; drop a connection whose disk failed."""
+        try:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+        except apsw.Error:
+            exc = apsw.IOError()
+        if isinstance(exc, apsw.Error) and not isinstance(exc, _HARMLESS):
+            self._db = None
+            db.close(force=True)
+
+    def _explain(self, exc: Exception) -> Exception:
+        if isinstance(exc, EkidenError):
+            return exc
+        if isinstance(exc, apsw.Error):
+            error: EkidenError = self._translate(exc)
+        elif isinstance(exc, UnicodeEncodeError):
+            error = UserError(f"a name or key is not valid text: {exc.object[:80]!r}")
+        else:
+            return exc
+        error.__cause__ = exc
+        return error
+
+    def _changes(self) -> int:
+        return 0 if self._db is None else self._db.total_changes()
+
+    def _deliver(self, group: list[_Job], *, changed: bool) -> None:
+        """Hand the results over with one wake-up of each event loop, which is nearly always one."""
+        loops = {job.loop for job in group}
+        for loop in loops:
+            mine = group if len(loops) == 1 else [job for job in group if job.loop is loop]
+            try:
+                loop.call_soon_threadsafe(_resolve, mine, self._on_change if changed else None)
+            except RuntimeError:
+                continue  # that loop was closed: nobody waits any more
+
+
+class _Job:
+    """A write that somebody waits for."""
+
+    __slots__ = ("commit", "error", "future", "loop", "result", "work")
+
+    def __init__(self, work: Work[Any] | None, commit: PreparedCommit | None) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.work = work
+        self.commit = commit
+        self.result: Any = None
+        self.error: Exception | None = None
+
+    def run(self, db: apsw.Connection, now_ms: int) -> None:
+        """Do the work, unless `write_commits` does it."""
+        self.error = None
+        if self.work is not None:
+            try:
+                self.result = self.work(db, now_ms)
+            except SessionError as exc:
+                self.error = exc
+
+
+def _resolve(group: list[_Job], on_change: Callable[[], None] | None) -> None:
+    for job in group:
+        if job.future.done():
+            continue
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)
+    if on_change is not None:
+        on_change()
+
+
+_HARMLESS = (apsw.BusyError, apsw.ConstraintError, apsw.FullError)

@@ -1,0 +1,1 @@
+"""The parts of the contract suites, one file for each role."""

@@ -1,0 +1,285 @@
+"""The contract of `LeaseStore`."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ekiden.core.errors import LeaseLost, SessionBusy, SessionNotFound
+from ekiden.storage.base import Claim, SessionPatch, SessionRow, Store
+from ekiden.testing.contracts.base import (
+    LEASE_S,
+    StoreContractBase,
+    claimed,
+    event,
+    new_session,
+    step,
+)
+
+
+class ClaimContract(StoreContractBase):
+    """Taking one session."""
+
+    async def test_a_claim_raises_the_epoch_and_names_the_owner(
+        self, store: Store, other: Store
+    ) -> None:
+        await store.create(new_session("s", user_id="ada"))
+        claim, row = await store.claim("s", owner="w1", lease_s=LEASE_S)
+        assert (claim.session_id, claim.owner, claim.lease_s) == ("s", "w1", LEASE_S)
+        assert claim.epoch == row.epoch == 1
+        assert (row.owner, row.user_id) == ("w1", "ada")
+        assert await other.get("s") == row
+
+    async def test_a_session_that_does_not_exist_cannot_be_claimed(self, store: Store) -> None:
+        with pytest.raises(SessionNotFound):
+            await store.claim("s", owner="w1", lease_s=LEASE_S)
+
+    async def test_claim_makes_the_session_when_told_how(self, store: Store) -> None:
+        new = new_session("s", status="ready", user_id="ada", meta={"title": "t"})
+        claim, row = await store.claim("s", owner="w1", lease_s=LEASE_S, create=new)
+        assert (row.agent, row.status, row.user_id, row.meta) == (
+            "triage",
+            "ready",
+            "ada",
+            {"title": "t"},
+        )
+        assert (row.seq, row.epoch, row.owner) == (0, claim.epoch, "w1")
+        assert await store.get("s") == row
+
+    async def test_claim_leaves_a_session_that_exists_as_it_is(self, store: Store) -> None:
+        await store.create(new_session("s", user_id="first"))
+        _, row = await store.claim(
+            "s", owner="w1", lease_s=LEASE_S, create=new_session("s", user_id="second")
+        )
+        assert row.user_id == "first"
+
+    async def test_a_session_is_busy_while_its_lease_lives(
+        self, store: Store, other: Store
+    ) -> None:
+        await claimed(store)
+        with pytest.raises(SessionBusy) as caught:
+            await other.claim("s", owner="w2", lease_s=LEASE_S, create=new_session("s"))
+        assert caught.value.owner == "w1"
+        assert 0 < caught.value.free_in_s <= LEASE_S
+        assert (await store.get("s")).epoch == 1
+
+    async def test_a_session_is_busy_for_its_owner_too(self, store: Store) -> None:
+        await claimed(store)
+        with pytest.raises(SessionBusy):
+            await store.claim("s", owner="w1", lease_s=LEASE_S)
+
+    async def test_an_expired_lease_can_be_taken(self, store: Store, other: Store) -> None:
+        first = await claimed(store)
+        await self.expire_leases(store)
+        assert (await other.get("s")).owner is None
+        second, row = await other.claim("s", owner="w2", lease_s=LEASE_S)
+        assert second.epoch == first.epoch + 1
+        assert row.owner == "w2"
+
+    async def test_a_live_lease_can_not(self, store: Store) -> None:
+        await claimed(store)
+        await self.advance_clock(store, LEASE_S - 5)
+        with pytest.raises(SessionBusy):
+            await store.claim("s", owner="w2", lease_s=LEASE_S)
+
+    async def test_of_many_who_claim_one_session_one_gets_it(
+        self, store: Store, other: Store
+    ) -> None:
+        results = await asyncio.gather(
+            *(
+                (store, other)[n % 2].claim(
+                    "s", owner=f"w{n}", lease_s=LEASE_S, create=new_session("s")
+                )
+                for n in range(10)
+            ),
+            return_exceptions=True,
+        )
+        winners = [result for result in results if isinstance(result, tuple)]
+        assert len(winners) == 1
+        assert sum(isinstance(result, SessionBusy) for result in results) == 9
+        assert (await store.get("s")).owner == winners[0][0].owner
+
+
+class ReleaseContract(StoreContractBase):
+    """Keeping a session and giving it up."""
+
+    async def test_a_released_session_is_free(self, store: Store, other: Store) -> None:
+        claim = await claimed(store)
+        await store.release(claim)
+        row = await other.get("s")
+        assert (row.owner, row.epoch) == (None, claim.epoch)
+        again, _ = await other.claim("s", owner="w1", lease_s=LEASE_S)
+        assert again.epoch == claim.epoch + 1
+
+    async def test_a_released_claim_writes_nothing(self, store: Store) -> None:
+        claim = await claimed(store)
+        await store.release(claim)
+        with pytest.raises(LeaseLost):
+            await store.commit(claim, step(event(1)))
+
+    async def test_release_twice_is_harmless(self, store: Store) -> None:
+        claim = await claimed(store)
+        await store.release(claim)
+        await store.release(claim)
+
+    async def test_release_of_a_lost_claim_does_not_free_the_new_owner(
+        self, store: Store, other: Store
+    ) -> None:
+        lost = await claimed(store)
+        await self.expire_leases(store)
+        await other.claim("s", owner="w1", lease_s=LEASE_S)
+        await store.release(lost)
+        with pytest.raises(SessionBusy):
+            await store.claim("s", owner="w3", lease_s=LEASE_S)
+
+    async def test_renewing_keeps_a_lease_alive(self, store: Store) -> None:
+        claim = await claimed(store)
+        for _ in range(3):
+            await self.advance_clock(store, LEASE_S - 5)
+            assert list(await store.renew([claim])) == []
+        await store.commit(claim, step(event(1)))
+
+    async def test_renewing_gives_back_the_claims_that_are_lost(
+        self, store: Store, other: Store
+    ) -> None:
+        taken, released, kept = [await claimed(store, name) for name in ("a", "b", "c")]
+        await store.release(released)
+        await self.advance_clock(store, LEASE_S - 5)
+        assert list(await store.renew([kept])) == []
+        await self.advance_clock(store, 10)
+        await other.claim("a", owner="w2", lease_s=LEASE_S)
+        lost = await store.renew([taken, released, kept])
+        assert {claim.session_id for claim in lost} == {"a", "b"}
+        assert (await store.get("a")).owner == "w2"
+
+    async def test_an_expired_lease_is_not_renewed(self, store: Store) -> None:
+        claim = await claimed(store)
+        await self.expire_leases(store)
+        assert list(await store.renew([claim])) == [claim]
+        with pytest.raises(LeaseLost):
+            await store.commit(claim, step(event(1)))
+
+    async def test_renewing_nothing_is_fine(self, store: Store) -> None:
+        assert list(await store.renew([])) == []
+
+
+class ClaimNextContract(StoreContractBase):
+    """Taking whatever has work."""
+
+    async def test_nothing_ready_gives_none(self, store: Store) -> None:
+        await store.create(new_session("a"))
+        await store.create(new_session("b", status="waiting"))
+        assert await store.claim_next(owner="w1", lease_s=LEASE_S) is None
+
+    async def test_a_ready_session_is_claimed_as_by_claim(self, store: Store, other: Store) -> None:
+        await store.create(new_session("s", status="ready"))
+        found = await store.claim_next(owner="w1", lease_s=LEASE_S)
+        assert found is not None
+        claim, row = found
+        assert (claim.session_id, claim.owner, claim.epoch) == ("s", "w1", 1)
+        assert await other.get("s") == row
+        await store.commit(claim, step(event(1)))
+
+    async def test_the_one_that_waited_longest_comes_first(self, store: Store) -> None:
+        for name in ("a", "b", "c"):
+            await store.create(new_session(name, status="ready"))
+        first = await self._next(store)
+        assert first.session_id == "a"
+        await store.commit(first, step(event(1, "a"), release=True))
+        order = [(await self._next(store)).session_id for _ in range(3)]
+        assert order == ["b", "c", "a"]
+
+    async def test_a_session_becomes_ready_by_a_commit_and_ceases_by_one(
+        self, store: Store, other: Store
+    ) -> None:
+        claim = await claimed(store)
+        await store.commit(claim, step(patch=SessionPatch(status="ready"), release=True))
+        again = await self._next(other)
+        assert again.session_id == "s"
+        await other.commit(again, step(patch=SessionPatch(status="idle"), release=True))
+        assert await store.claim_next(owner="w1", lease_s=LEASE_S) is None
+
+    async def test_leased_sessions_are_passed_over_until_their_lease_ends(
+        self, store: Store, other: Store
+    ) -> None:
+        await store.create(new_session("a", status="ready"))
+        await store.create(new_session("b", status="ready"))
+        lost = await self._next(store)
+        assert (await self._next(other)).session_id == "b"
+        assert await other.claim_next(owner="w3", lease_s=LEASE_S) is None
+        await self.expire_leases(store)
+        again = await self._next(other)
+        assert (again.session_id, again.epoch) == ("a", lost.epoch + 1)
+
+    async def test_a_deleted_session_is_not_offered(self, store: Store) -> None:
+        await store.create(new_session("s", status="ready"))
+        await store.delete("s")
+        assert await store.claim_next(owner="w1", lease_s=LEASE_S) is None
+
+    async def test_two_takers_never_get_the_same_session(self, store: Store, other: Store) -> None:
+        names = {f"s{number}" for number in range(20)}
+        for name in sorted(names):
+            await store.create(new_session(name, status="ready"))
+        taken: list[str] = []
+        while True:
+            found: list[tuple[Claim, SessionRow] | None] = await asyncio.gather(
+                *(
+                    (store, other)[n % 2].claim_next(owner=f"w{n}", lease_s=LEASE_S)
+                    for n in range(8)
+                )
+            )
+            if not any(found):
+                break
+            taken += [each[0].session_id for each in found if each]
+        assert len(taken) == len(names)
+        assert set(taken) == names
+
+    async def _next(self, store: Store) -> Claim:
+        found = await store.claim_next(owner="w", lease_s=LEASE_S)
+        assert found is not None
+        return found[0]
+
+
+class ChangeContract(StoreContractBase):
+    """Hints that something changed."""
+
+    async def test_waiting_ends_after_a_change_through_the_other_handle(
+        self, store: Store, other: Store
+    ) -> None:
+        async with asyncio.timeout(20):
+            waiting = asyncio.create_task(other.wait_for_change(60))
+            number = 0
+            while not waiting.done():
+                await asyncio.sleep(0)
+                await store.create(new_session(f"s{number}", status="ready"))
+                number += 1
+            await waiting
+
+    async def test_waiting_ends_after_a_change_of_ones_own(self, store: Store) -> None:
+        async with asyncio.timeout(20):
+            waiting = asyncio.create_task(store.wait_for_change(60))
+            number = 0
+            while not waiting.done():
+                await asyncio.sleep(0)
+                claim = await claimed(store, f"s{number}")
+                await store.commit(claim, step(event(1, f"s{number}")))
+                number += 1
+            await waiting
+
+    async def test_waiting_ends_without_any_change(self, store: Store) -> None:
+        async with asyncio.timeout(20):
+            await store.wait_for_change(0)
+            await store.wait_for_change(0.001)
+
+    async def test_several_may_wait_and_one_may_give_up(self, store: Store) -> None:
+        async with asyncio.timeout(20):
+            tasks = [asyncio.create_task(store.wait_for_change(60)) for _ in range(3)]
+            await asyncio.sleep(0)
+            tasks[0].cancel()
+            number = 0
+            while not all(task.done() for task in tasks):
+                await asyncio.sleep(0)
+                await store.create(new_session(f"s{number}"))
+                number += 1
+            await asyncio.gather(*tasks[1:])

@@ -1,0 +1,234 @@
+"""The contract of `QueueStore`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ekiden.core.errors import QueueFull
+from ekiden.storage.base import QueueMessage, QueuePut, Store
+from ekiden.testing.contracts.base import AWKWARD_TEXTS, LEASE_S, StoreContractBase
+
+
+def message(body: Any, queue: str = "q", **options: Any) -> QueuePut:
+    """A message to queue `q`."""
+    return QueuePut(queue=queue, body=body, **options)
+
+
+async def take(store: Store, owner: str = "t1", limit: int = 1) -> list[QueueMessage]:
+    """The next messages of queue `q`."""
+    return list(await store.take_messages("q", owner=owner, lease_s=LEASE_S, limit=limit))
+
+
+async def take_one(store: Store, owner: str = "t1") -> QueueMessage:
+    """The next message of queue `q`, which must have one."""
+    (only,) = await take(store, owner)
+    return only
+
+
+class PutContract(StoreContractBase):
+    """Storing messages."""
+
+    async def test_a_message_comes_back_as_it_was(self, store: Store, other: Store) -> None:
+        body = {"texts": list(AWKWARD_TEXTS), "n": [1, None, {"x": 1.5}]}
+        await store.put_messages([message(body, priority=3)])
+        taken = await take_one(other)
+        assert (taken.queue, taken.body, taken.priority) == ("q", body, 3)
+        assert (taken.attempts, taken.owner) == (1, "t1")
+
+    @pytest.mark.parametrize("body", [None, 0, "", [], {}])
+    async def test_a_body_may_be_any_json(self, store: Store, body: Any) -> None:
+        await store.put_messages([message(body)])
+        assert (await take_one(store)).body == body
+
+    async def test_an_empty_queue_gives_nothing(self, store: Store) -> None:
+        assert await take(store) == []
+        assert await store.queue_depth("q") == 0
+
+    async def test_first_in_is_first_out(self, store: Store, other: Store) -> None:
+        await store.put_messages([message(1), message(2)])
+        await other.put_messages([message(3)])
+        assert [(await take_one(store)).body for _ in range(3)] == [1, 2, 3]
+
+    async def test_a_higher_priority_goes_first(self, store: Store) -> None:
+        puts = [message(n, priority=p) for n, p in enumerate((0, 5, -1, 5, 0))]
+        await store.put_messages(puts)
+        assert [each.body for each in await take(store, limit=10)] == [1, 3, 0, 4, 2]
+
+    async def test_queues_are_apart(self, store: Store) -> None:
+        await store.put_messages([message(1), message(2, queue="p")])
+        assert [each.body for each in await take(store, limit=10)] == [1]
+        assert await store.queue_depth("p") == 1
+
+    async def test_a_delayed_message_waits(self, store: Store) -> None:
+        await store.put_messages([message("late", delay_s=60, priority=9), message("now")])
+        assert [each.body for each in await take(store, limit=10)] == ["now"]
+        assert await store.queue_depth("q") == 2
+        await self.advance_clock(store, 61)
+        bodies = [each.body for each in await take(store, limit=10)]
+        assert bodies[0] == "late"
+
+    async def test_a_second_message_with_the_same_key_is_dropped(
+        self, store: Store, other: Store
+    ) -> None:
+        await store.put_messages([message(1, dedup_key="k"), message(2, dedup_key="k")])
+        await other.put_messages([message(3, dedup_key="k"), message(4, dedup_key="l")])
+        await other.put_messages([message(5, queue="p", dedup_key="k")])
+        assert await store.queue_depth("p") == 1
+        assert [each.body for each in await take(store, limit=10)] == [1, 4]
+
+    async def test_the_key_is_held_until_the_acknowledgement(self, store: Store) -> None:
+        await store.put_messages([message(1, dedup_key="k")])
+        taken = await take_one(store)
+        await store.put_messages([message(2, dedup_key="k")])
+        assert await store.queue_depth("q") == 1
+        await store.ack_message(taken)
+        await store.put_messages([message(3, dedup_key="k")])
+        assert (await take_one(store)).body == 3
+
+    async def test_messages_without_a_key_are_all_kept(self, store: Store) -> None:
+        await store.put_messages([message(1), message(1), message(1)])
+        assert await store.queue_depth("q") == 3
+
+    async def test_a_full_queue_refuses(self, store: Store) -> None:
+        await store.put_messages([message(1, bound=2), message(2, bound=2)])
+        with pytest.raises(QueueFull):
+            await store.put_messages([message(3, bound=2)])
+        assert await store.queue_depth("q") == 2
+        await store.put_messages([message(3, bound=3)])
+
+    async def test_taken_messages_count_for_the_bound(self, store: Store) -> None:
+        await store.put_messages([message(1)])
+        taken = await take_one(store)
+        with pytest.raises(QueueFull):
+            await store.put_messages([message(2, bound=1)])
+        await store.ack_message(taken)
+        await store.put_messages([message(2, bound=1)])
+
+    async def test_a_message_that_is_dropped_needs_no_room(self, store: Store) -> None:
+        await store.put_messages([message(1, dedup_key="k")])
+        await store.put_messages([message(2, dedup_key="k", bound=1)])
+        assert await store.queue_depth("q") == 1
+
+    async def test_all_messages_are_put_or_none(self, store: Store) -> None:
+        with pytest.raises(QueueFull):
+            await store.put_messages(
+                [message(1), message(0, queue="p"), message(2), message(3, bound=2)]
+            )
+        assert await store.queue_depth("q") == 0
+        assert await store.queue_depth("p") == 0
+
+    async def test_a_bound_holds_against_many_at_once(self, store: Store, other: Store) -> None:
+        results = await asyncio.gather(
+            *((store, other)[n % 2].put_messages([message(n, bound=3)]) for n in range(9)),
+            return_exceptions=True,
+        )
+        assert sum(result is None for result in results) == 3
+        assert sum(isinstance(result, QueueFull) for result in results) == 6
+        assert await store.queue_depth("q") == 3
+
+
+class TakeContract(StoreContractBase):
+    """Delivering messages."""
+
+    async def test_a_taken_message_is_not_given_to_another(
+        self, store: Store, other: Store
+    ) -> None:
+        await store.put_messages([message(1)])
+        await take_one(store)
+        assert await take(other, "t2") == []
+        assert await take(store, "t1") == []
+
+    async def test_no_more_are_taken_than_asked_for(self, store: Store) -> None:
+        await store.put_messages([message(n) for n in range(5)])
+        assert [each.body for each in await take(store, limit=3)] == [0, 1, 2]
+        assert [each.body for each in await take(store, limit=3)] == [3, 4]
+
+    async def test_an_acknowledged_message_is_gone(self, store: Store) -> None:
+        await store.put_messages([message(1)])
+        taken = await take_one(store)
+        assert await store.ack_message(taken) is True
+        assert await store.ack_message(taken) is False
+        assert await store.queue_depth("q") == 0
+        await self.expire_leases(store)
+        assert await take(store) == []
+
+    async def test_a_message_whose_lease_ran_out_is_delivered_again(
+        self, store: Store, other: Store
+    ) -> None:
+        await store.put_messages([message(1)])
+        first = await take_one(store)
+        await self.expire_leases(store)
+        again = await take_one(other, "t2")
+        assert (again.id, again.body, again.attempts, again.owner) == (first.id, 1, 2, "t2")
+        assert await store.ack_message(first) is False
+        assert await store.release_message(first) is False
+        assert await store.queue_depth("q") == 1
+        assert await other.ack_message(again) is True
+
+    async def test_an_older_delivery_to_the_same_owner_is_stale_too(self, store: Store) -> None:
+        await store.put_messages([message(1)])
+        first = await take_one(store)
+        await self.expire_leases(store)
+        again = await take_one(store)
+        assert await store.ack_message(first) is False
+        assert await store.ack_message(again) is True
+
+    async def test_a_late_acknowledgement_counts_if_nobody_else_got_it(self, store: Store) -> None:
+        await store.put_messages([message(1)])
+        taken = await take_one(store)
+        await self.expire_leases(store)
+        assert await store.ack_message(taken) is True
+
+    async def test_a_stale_acknowledgement_never_hits_a_newer_message(self, store: Store) -> None:
+        await store.put_messages([message(1)])
+        first = await take_one(store)
+        assert await store.ack_message(first) is True
+        await store.put_messages([message(2)])
+        second = await take_one(store)
+        assert second.id != first.id
+        assert await store.ack_message(first) is False
+        assert await store.queue_depth("q") == 1
+
+    async def test_a_released_message_keeps_its_place(self, store: Store, other: Store) -> None:
+        await store.put_messages([message(1), message(2)])
+        taken = await take_one(store)
+        assert await store.release_message(taken) is True
+        again = await take_one(other, "t2")
+        assert (again.body, again.attempts) == (1, 2)
+        assert await store.ack_message(taken) is False
+        assert await store.release_message(taken) is False
+
+    async def test_a_released_message_may_be_delayed(self, store: Store) -> None:
+        await store.put_messages([message(1)])
+        taken = await take_one(store)
+        assert await store.release_message(taken, delay_s=60) is True
+        assert await take(store) == []
+        await self.advance_clock(store, 61)
+        assert (await take_one(store)).attempts == 2
+
+    async def test_a_released_message_cannot_be_acknowledged_before_it_is_taken_again(
+        self, store: Store
+    ) -> None:
+        await store.put_messages([message(1)])
+        taken = await take_one(store)
+        await store.release_message(taken)
+        assert await store.ack_message(taken) is False
+        assert await store.queue_depth("q") == 1
+
+    async def test_takers_side_by_side_never_get_the_same_message(
+        self, store: Store, other: Store
+    ) -> None:
+        await store.put_messages([message(n) for n in range(40)])
+        bodies: list[int] = []
+        while True:
+            rounds = await asyncio.gather(
+                *(take((store, other)[n % 2], f"t{n}", limit=3) for n in range(6))
+            )
+            got = [each.body for taken in rounds for each in taken]
+            if not got:
+                break
+            bodies += got
+        assert sorted(bodies) == list(range(40))

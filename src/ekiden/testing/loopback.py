@@ -1,0 +1,180 @@
+"""A small HTTP server on loopback, for servers that speak a provider's wire format in tests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+_T = TypeVar("_T")
+
+_LIMIT = 16 * 1024 * 1024
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    404: "Not Found",
+    429: "Too Many Requests",
+}
+
+
+class ClientGone(Exception):
+    """The client closed the connection before it had its answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequest:
+    """A request as it came in."""
+
+    method: str
+    path: str
+    """Without the query."""
+    query: str
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: bytes
+
+    def json(self) -> Any:
+        """The body; `ValueError` when it is not JSON."""
+        return json.loads(self.body)
+
+
+class HttpReply:
+    """The way back to one client."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def json(
+        self, body: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Answer with JSON, whole."""
+        await self.text(json.dumps(body), status=status, headers=headers)
+
+    async def text(
+        self,
+        body: str,
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        sent: int | None = None,
+    ) -> None:
+        """Answer with text that claims to be JSON; only `sent` bytes of it if that is given."""
+        data = body.encode()
+        head = {"content-length": str(len(data)), "content-type": "application/json"}
+        self._head(status, {**head, **(headers or {})})
+        self._writer.write(data if sent is None else data[:sent])
+        await self._writer.drain()
+
+    async def start_events(self) -> None:
+        """Begin a stream of server-sent events."""
+        self._head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"})
+        await self._writer.drain()
+
+    async def event(self, data: str, *, name: str | None = None) -> None:
+        """Send one event of the stream."""
+        text = f"event: {name}\n" if name else ""
+        payload = f"{text}data: {data}\n\n".encode()
+        self._writer.write(b"%x\r\n%s\r\n" % (len(payload), payload))
+        await self._writer.drain()
+
+    async def end_events(self) -> None:
+        """End the stream as it should end."""
+        self._writer.write(b"0\r\n\r\n")
+        await self._writer.drain()
+
+    async def drop(self) -> None:
+        """Close the connection in the middle, after what was sent so far has left."""
+        await self._writer.drain()
+        self._writer.close()
+
+    async def unless_gone(self, wait: Awaitable[_T]) -> _T:
+        """Wait for `wait`; `ClientGone` as soon as the client closes its end."""
+        waiting = asyncio.ensure_future(wait)
+        leaving = asyncio.ensure_future(self._reader.read(1))
+        try:
+            await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                raise ClientGone
+            return waiting.result()
+        finally:
+            waiting.cancel()
+            leaving.cancel()
+            await asyncio.gather(waiting, leaving, return_exceptions=True)
+
+    def _head(self, status: int, headers: Mapping[str, str]) -> None:
+        lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Status')}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        self._writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+
+
+class LoopbackServer:
+    """Serves `handle` on a free port of 127.0.0.1 for the length of an ``async with`` block."""
+
+    def __init__(self) -> None:
+        self._server: asyncio.Server | None = None
+        self._clients: set[asyncio.Task[None]] = set()
+
+    @property
+    def origin(self) -> str:
+        """Such as ``http://127.0.0.1:40123``."""
+        assert self._server is not None, "the server runs only inside `async with`"
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return f"http://{host}:{port}"
+
+    async def handle(self, request: HttpRequest, reply: HttpReply) -> None:
+        """Answer one request."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_LIMIT)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for client in self._clients:
+            client.cancel()
+        await asyncio.gather(*self._clients, return_exceptions=True)
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._clients.add(task)
+        try:
+            while not writer.is_closing():
+                request = await _read(reader)
+                if request is None:
+                    break
+                reply = HttpReply(reader, writer)
+                try:
+                    await self.handle(request, reply)
+                except (AssertionError, KeyError, ValueError) as exc:
+                    # The client's error then says what the server did not like.
+                    await reply.json({"error": {"message": repr(exc)}}, status=400)
+        except (ClientGone, ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            self._clients.discard(task)
+            writer.close()
+
+
+async def _read(reader: asyncio.StreamReader) -> HttpRequest | None:
+    """The next request on the connection; `None` when the client is done."""
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    except asyncio.IncompleteReadError:
+        return None
+    start, *lines = head.rstrip("\r\n").split("\r\n")
+    method, target, _ = start.split(" ", 2)
+    headers = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers[name.strip().lower()] = value.strip()
+    path, _, query = target.partition("?")
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    return HttpRequest(method=method, path=path, query=query, headers=headers, body=body)

@@ -1,0 +1,351 @@
+"""A model that answers from a script, and complains when the script does not fit."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import re
+import signal
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeAlias, assert_never
+
+from ekiden.core.errors import UserError
+from ekiden.core.handoff import transfer_tool_name
+from ekiden.core.items import Item, ItemView, is_message, text_of
+from ekiden.core.model import (
+    ModelDelta,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    ModelSettings,
+    OutputSpec,
+    ToolSpec,
+)
+from ekiden.core.usage import Usage
+from ekiden.testing.clock import ManualClock
+from ekiden.testing.steps import (
+    Answer,
+    Crash,
+    Delayed,
+    Failure,
+    Hang,
+    Step,
+    StepLike,
+    Streamed,
+    call,
+    crash,
+    delay,
+    fail,
+    hang,
+    pieces,
+    say,
+    stream,
+    to_step,
+    transfer,
+)
+
+__all__ = [
+    "RecordedCall",
+    "ScriptedModel",
+    "Step",
+    "StepLike",
+    "UnexpectedModelCall",
+    "UnusedSteps",
+    "call",
+    "check_unused",
+    "crash",
+    "delay",
+    "fail",
+    "hang",
+    "say",
+    "stream",
+    "transfer",
+]
+
+Respond: TypeAlias = Callable[[ModelRequest], StepLike | Awaitable[StepLike | None] | None]
+"""A script as a function of the request alone; `None` says that it did not expect the call."""
+
+_CHUNKS = 3
+
+
+class UnexpectedModelCall(AssertionError):
+    """The model was asked once more than its script knows of."""
+
+
+class UnusedSteps(AssertionError):
+    """A script was not played to its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCall:
+    """One call of a scripted model, as it was asked."""
+
+    request: ModelRequest
+    _input: Sequence[Item]
+
+    @property
+    def input(self) -> list[Item]:
+        """The conversation the model was shown: a copy."""
+        return list(self._input)
+
+    @property
+    def system_instructions(self) -> str | None:
+        return self.request.instructions
+
+    @property
+    def tools(self) -> list[ToolSpec]:
+        return list(self.request.tools)
+
+    @property
+    def settings(self) -> ModelSettings:
+        return self.request.settings
+
+    @property
+    def output(self) -> OutputSpec | None:
+        """The JSON that was asked for."""
+        return self.request.output
+
+    @property
+    def agent(self) -> str:
+        return self.request.agent
+
+    @property
+    def session_id(self) -> str:
+        return self.request.session_id
+
+    @property
+    def step(self) -> str:
+        return self.request.step
+
+
+class ScriptedModel:
+    """A `Model` whose answers are written down beforehand::
+
+        with ScriptedModel([call("lookup", order=7), say("It is on its way.")]) as model:
+            result = await Runner.run(Agent("desk", model=model, tools=[lookup]), "where is it?")
+        assert model.calls[0].input[-1]["content"] == "where is it?"
+
+    Steps are played in the order in which calls come, whichever agent asks. Leaving the ``with``
+    block checks that all of them were used. A script that has to go on in another process, after
+    a crash, is a function: ``ScriptedModel(respond=fn)`` asks ``fn(request)`` for every step, and
+    so remembers nothing.
+    """
+
+    def __init__(
+        self,
+        steps: Iterable[StepLike] | StepLike = (),
+        *,
+        respond: Respond | None = None,
+        usage: Usage | None = None,
+        clock: ManualClock | None = None,
+        record: bool = True,
+    ) -> None:
+        """`usage` is counted for each answer that says no other; `clock` is what `delay` waits on.
+
+        ``record=False`` keeps no calls, for long measurements.
+        """
+        self.calls: list[RecordedCall] = []
+        self._script = respond
+        self._steps: deque[Step] = deque()
+        self._enqueued = 0
+        self._asked = 0
+        self._unexpected: list[str] = []
+        self._usage = usage or Usage(requests=1)
+        self._clock = clock
+        self._record = record
+        self._watchers: list[tuple[int, asyncio.Future[None]]] = []
+        if isinstance(steps, str) or not isinstance(steps, Iterable):
+            self.enqueue(steps)
+        else:
+            self.extend(steps)
+
+    def enqueue(self, step: StepLike) -> None:
+        """Add one step; a list is one answer of several items."""
+        if self._script is not None:
+            raise UserError("this model's script is a function: it has no steps to add to")
+        self._steps.append(to_step(step))
+        self._enqueued += 1
+
+    def extend(self, steps: Iterable[StepLike]) -> None:
+        """Add several steps."""
+        for step in steps:
+            self.enqueue(step)
+
+    async def until_called(self, count: int = 1) -> None:
+        """Return once the model was asked `count` times in all."""
+        if self._asked >= count:
+            return
+        watcher: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._watchers.append((count, watcher))
+        await watcher
+
+    async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Play the next step; `UnexpectedModelCall` when there is none."""
+        self._note(request)
+        number = self._asked
+        step = await self._next(request)
+        chunks: int | tuple[str, ...] = _CHUNKS
+        while not isinstance(step, Answer):
+            match step:
+                case Streamed():
+                    chunks = step.chunks
+                    step = step.step
+                    if request.stream and not isinstance(chunks, int):
+                        for piece in chunks:
+                            yield ModelDelta(kind="text", text=piece)
+                case Delayed():
+                    await self._wait(step)
+                    step = step.step
+                case Failure():
+                    raise step.error
+                case Hang():
+                    await asyncio.get_running_loop().create_future()
+                case Crash():
+                    _die()
+                case _:
+                    assert_never(step)
+        response = self._response(step, request, number)
+        if request.stream and isinstance(chunks, int):
+            for delta in _deltas(response.output, chunks):
+                yield delta
+        yield response
+
+    def assert_done(self) -> None:
+        """Complain about steps that were not used, and about calls that nobody expected.
+
+        The second matters when whatever ran the model took the error for the model's failure.
+        """
+        if self._unexpected:
+            raise UnexpectedModelCall("; ".join(self._unexpected))
+        if self._steps:
+            listed = "".join(f"\n  {step}" for step in self._steps)
+            raise UnusedSteps(
+                f"{len(self._steps)} of {self._enqueued} scripted steps were not used:{listed}"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.assert_done()
+
+    def __repr__(self) -> str:
+        return f"<ScriptedModel asked={self._asked} left={len(self._steps)}>"
+
+    def _note(self, request: ModelRequest) -> None:
+        self._asked += 1
+        if self._record:
+            shown = request.input
+            kept = shown if isinstance(shown, ItemView) else list(shown)
+            self.calls.append(RecordedCall(request=request, _input=kept))
+        if self._watchers:
+            for count, watcher in self._watchers:
+                if count <= self._asked and not watcher.done():
+                    watcher.set_result(None)
+            self._watchers = [entry for entry in self._watchers if not entry[1].done()]
+
+    async def _next(self, request: ModelRequest) -> Step:
+        if self._script is not None:
+            made = self._script(request)
+            value = await made if inspect.isawaitable(made) else made
+            if value is not None:
+                return to_step(value)
+        elif self._steps:
+            return self._steps.popleft()
+        complaint = self._complaint(request)
+        self._unexpected.append(complaint)
+        raise UnexpectedModelCall(complaint)
+
+    def _complaint(self, request: ModelRequest) -> str:
+        who = f"agent {request.agent!r}" if request.agent else "somebody"
+        last = next((item for item in reversed(request.input) if is_message(item)), None)
+        what = f"after {text_of(last)[:120]!r}" if last else "with no message"
+        tools = ", ".join(tool.name for tool in request.tools) or "none"
+        script = (
+            "its function gave None"
+            if self._script is not None
+            else f"its script has {self._enqueued} steps and all were used"
+        )
+        return (
+            f"{who} asked the scripted model {what} ({len(request.input)} items, tools: {tools}), "
+            f"but {script}"
+        )
+
+    async def _wait(self, step: Delayed) -> None:
+        clock = step.clock or self._clock
+        if isinstance(step.until, asyncio.Event):
+            await step.until.wait()
+        elif clock is not None:
+            await clock.sleep(step.until)
+        else:
+            await asyncio.sleep(step.until)
+
+    def _response(self, step: Answer, request: ModelRequest, number: int) -> ModelResponse:
+        return ModelResponse(
+            output=_said(step, request, number),
+            usage=replace(step.usage or self._usage),
+            response_id=step.response_id,
+            model=step.model or "scripted",
+        )
+
+
+@contextmanager
+def check_unused(*models: ScriptedModel) -> Iterator[None]:
+    """A block at whose end every one of `models` must have played its script."""
+    yield
+    for model in models:
+        model.assert_done()
+
+
+def _said(step: Answer, request: ModelRequest, number: int) -> list[Item]:
+    """The step's items, with the names and call ids that depend on who asks.
+
+    A call id follows from the step's key, so a repeated call asks for the same again.
+    """
+    said = list(step.output)
+    for index, item in enumerate(said):
+        if item.get("type") != "function_call":
+            continue
+        changes: Item = {}
+        if index in step.transfers:
+            changes["name"] = _transfer_tool(item["name"], request.tools)
+        if "call_id" not in item:
+            place = re.sub(r"\W+", "_", request.step) or str(number)
+            changes["call_id"] = f"call_{place}_{index + 1}"
+        if changes:
+            said[index] = {**item, **changes}
+    return said
+
+
+def _transfer_tool(name: str, tools: Sequence[ToolSpec]) -> str:
+    """The tool that `name`, of an agent or of a tool, stands for."""
+    offered = {tool.name for tool in tools}
+    by_agent = transfer_tool_name(name)
+    if by_agent not in offered and (name in offered or name.startswith("transfer_to_")):
+        return name
+    return by_agent
+
+
+def _deltas(output: Iterable[Item], count: int) -> Iterator[ModelDelta]:
+    for index, item in enumerate(output):
+        if item.get("type") == "function_call":
+            for piece in pieces(str(item.get("arguments") or ""), count):
+                yield ModelDelta(kind="arguments", text=piece, index=index)
+        elif item.get("type") == "reasoning":
+            summary: Any = item.get("summary") or ()
+            for piece in pieces("".join(part.get("text") or "" for part in summary), count):
+                yield ModelDelta(kind="reasoning", text=piece, index=index)
+        else:
+            for piece in pieces(text_of(item), count):
+                yield ModelDelta(kind="text", text=piece, index=index)
+
+
+def _die() -> None:
+    if os.environ.get("EKIDEN_TESTING") != "1":
+        raise UserError("crash() kills the process: it works only with EKIDEN_TESTING=1")
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,201 @@
+"""The steps of a script: what a scripted model does when it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from ekiden.core.errors import UserError
+from ekiden.core.items import Item, assistant_message, is_message, text_of, to_item
+from ekiden.core.jsonio import dumps
+from ekiden.core.model import ModelResponse
+from ekiden.core.usage import Usage
+from ekiden.testing.clock import ManualClock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Say these items."""
+
+    output: tuple[Item, ...]
+    """A call without ``call_id`` is given one when it is said."""
+    transfers: frozenset[int] = frozenset()
+    """Positions in `output` whose ``name`` may be an agent's instead of a tool's."""
+    usage: Usage | None = None
+    response_id: str | None = None
+    model: str | None = None
+
+    def __str__(self) -> str:
+        return " + ".join(map(_describe_item, self.output)) or "an empty answer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streamed:
+    """Show pieces first, if anybody looks; then do `step`."""
+
+    step: Step
+    chunks: int | tuple[str, ...]
+    """The pieces themselves, or into how many to cut what the step says."""
+
+    def __str__(self) -> str:
+        return f"stream({self.step})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Raise."""
+
+    error: BaseException
+
+    def __str__(self) -> str:
+        return f"fail({self.error!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delayed:
+    """Wait, then do `step`."""
+
+    until: float | asyncio.Event
+    step: Step
+    clock: ManualClock | None = None
+
+    def __str__(self) -> str:
+        wait = "an event" if isinstance(self.until, asyncio.Event) else f"{self.until:g} s"
+        return f"delay({wait}, {self.step})"
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """Never answer; the call ends when it is cancelled."""
+
+    def __str__(self) -> str:
+        return "hang()"
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """Kill the process."""
+
+    def __str__(self) -> str:
+        return "crash()"
+
+
+Step: TypeAlias = Answer | Streamed | Failure | Delayed | Hang | Crash
+
+StepLike: TypeAlias = Step | str | BaseException | ModelResponse | Iterable[Any]
+"""A step, or what `to_step` makes one of."""
+
+
+def say(text: str, *, usage: Usage | None = None) -> Answer:
+    """The assistant says `text`."""
+    return Answer(output=(assistant_message(text),), usage=usage)
+
+
+def call(tool: str, /, call_id: str | None = None, **arguments: Any) -> Answer:
+    """The model asks for a tool; for several at once put several in one list."""
+    item: Item = {"type": "function_call", "name": tool, "arguments": dumps(arguments)}
+    if call_id is not None:
+        item["call_id"] = call_id
+    return Answer(output=(item,))
+
+
+def transfer(to: Any, /, call_id: str | None = None, **arguments: Any) -> Answer:
+    """The model hands over: `to` is an agent or its name, a `Handoff` or the name of its tool."""
+    name = to if isinstance(to, str) else getattr(to, "tool_name", None) or to.name
+    return replace(call(name, call_id, **arguments), transfers=frozenset({0}))
+
+
+def fail(error: BaseException | type[BaseException]) -> Failure:
+    """The call raises `error`."""
+    return Failure(error=error() if isinstance(error, type) else error)
+
+
+def delay(
+    until: float | asyncio.Event, step: StepLike, *, clock: ManualClock | None = None
+) -> Delayed:
+    """The step comes late: after an event, or after seconds on `clock` or on the model's clock.
+
+    Only where neither has a clock does it take real time.
+    """
+    return Delayed(until=until, step=to_step(step), clock=clock)
+
+
+def hang() -> Hang:
+    """The model never answers: for time-outs and cancellation."""
+    return Hang()
+
+
+def crash() -> Crash:
+    """The process dies with SIGKILL while the model is asked; only with ``EKIDEN_TESTING=1``."""
+    return Crash()
+
+
+def stream(step: StepLike, *, chunks: int | Sequence[str]) -> Streamed:
+    """Say how the step is streamed: in `chunks` pieces, or in exactly these.
+
+    With pieces of its own it may be any step: ``stream(fail(error), chunks=["half an ans"])``
+    breaks off in the middle.
+    """
+    if not isinstance(chunks, int):
+        chunks = tuple(chunks)
+    elif chunks < 1:
+        raise UserError(f"a step is streamed in at least one piece, not {chunks}")
+    return Streamed(step=to_step(step), chunks=chunks)
+
+
+def to_step(value: StepLike) -> Step:
+    """`value` as a step: a text, an exception, a response, or a list of items and answers."""
+    match value:
+        case Answer() | Streamed() | Failure() | Delayed() | Hang() | Crash():
+            return value
+        case str():
+            return say(value)
+        case BaseException():
+            return Failure(error=value)
+        case ModelResponse():
+            counted = value.usage if value.usage != Usage() else None
+            return Answer(
+                output=tuple(map(to_item, value.output)),
+                usage=counted,
+                response_id=value.response_id,
+                model=value.model,
+            )
+        case list() | tuple():
+            return _joined(value)
+    raise UserError(
+        f"a scripted step is a text, an exception, a list of items, or made by say(), call(), "
+        f"transfer(), fail(), delay(), hang(), crash() or stream(); not {type(value).__name__}"
+    )
+
+
+def pieces(text: str, count: int) -> list[str]:
+    """`text` cut into `count` pieces of about the same length; fewer when it is too short."""
+    size = max(1, -(-len(text) // count))
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def _joined(parts: Iterable[Any]) -> Answer:
+    """One answer of all `parts`: items, texts, and answers made by `say`, `call`, `transfer`."""
+    output: list[Item] = []
+    transfers: set[int] = set()
+    usage: Usage | None = None
+    for part in parts:
+        if isinstance(part, str):
+            output.append(assistant_message(part))
+        elif isinstance(part, Answer):
+            transfers.update(len(output) + index for index in part.transfers)
+            output.extend(part.output)
+            usage = part.usage or usage
+        else:
+            output.append(to_item(part))
+    return Answer(output=tuple(output), transfers=frozenset(transfers), usage=usage)
+
+
+def _describe_item(item: Item) -> str:
+    if item.get("type") == "function_call":
+        return f"call {item.get('name')}({str(item.get('arguments'))[:80]})"
+    if is_message(item):
+        return f"say({text_of(item)[:80]!r})"
+    return str(item.get("type"))

@@ -1,0 +1,57 @@
+"""The contract of a store: what `ekiden.storage.base` says, as tests that a back end inherits.
+
+    class TestMyStore(StoreContract):
+        @pytest.fixture
+        async def store(self, tmp_path):
+            async with MyStore(tmp_path / "db") as store:
+                yield store
+
+        async def advance_clock(self, store, seconds):
+            store.clock.advance(seconds)
+
+Override `other` too where two handles can share a database. The tests need pytest-asyncio in auto
+mode and never sleep.
+"""
+
+from __future__ import annotations
+
+from ekiden.testing.contracts.documents import DocumentContract
+from ekiden.testing.contracts.journal import (
+    CommitContract,
+    EventContract,
+    FencingContract,
+    StepContract,
+)
+from ekiden.testing.contracts.leases import (
+    ChangeContract,
+    ClaimContract,
+    ClaimNextContract,
+    ReleaseContract,
+)
+from ekiden.testing.contracts.queues import PutContract, TakeContract
+from ekiden.testing.contracts.sessions import (
+    DeleteContract,
+    LifeContract,
+    ListContract,
+    SessionContract,
+)
+
+
+class StoreContract(
+    LifeContract,
+    SessionContract,
+    ListContract,
+    DeleteContract,
+    ClaimContract,
+    ReleaseContract,
+    ClaimNextContract,
+    ChangeContract,
+    CommitContract,
+    FencingContract,
+    EventContract,
+    StepContract,
+    DocumentContract,
+    PutContract,
+    TakeContract,
+):
+    """Every rule of a `Store`; a back end passes when all of it passes."""

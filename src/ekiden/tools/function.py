@@ -1,0 +1,193 @@
+"""`function_tool`: a Python function as a tool."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import math
+import re
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, overload
+
+from ekiden.core.context import RunContextWrapper, ToolContext
+from ekiden.core.errors import ModelBehaviorError, ToolTimeout, UserError
+from ekiden.core.tool import Enabled, FunctionTool, ToolErrorFunction
+from ekiden.tools.docstrings import DocstringStyle, Documentation, read_docstring
+from ekiden.tools.signature import Parameters, read_parameters, without_partial
+
+_log = logging.getLogger("ekiden.tools")
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""What every provider takes as the name of a tool."""
+
+_MAX_ERROR = 2000
+
+
+def default_tool_error_function(ctx: RunContextWrapper[Any], error: Exception) -> str:
+    """What the model is told of a failure: enough to try again, or to give up on this way."""
+    if isinstance(error, ModelBehaviorError):
+        text = str(error)
+    elif isinstance(error, ToolTimeout):
+        text = f"The call was given up: {error}. It may have had an effect."
+    else:
+        text = f"The tool failed with {type(error).__name__}: {error}"
+    return text if len(text) <= _MAX_ERROR else text[:_MAX_ERROR] + " …"
+
+
+@overload
+def function_tool(
+    func: Callable[..., Any],
+    *,
+    name_override: str | None = None,
+    description_override: str | None = None,
+    docstring_style: DocstringStyle | None = None,
+    use_docstring_info: bool = True,
+    failure_error_function: ToolErrorFunction | None = default_tool_error_function,
+    strict_mode: bool = True,
+    is_enabled: Enabled = True,
+    timeout: float | None = None,
+) -> FunctionTool: ...
+@overload
+def function_tool(
+    func: None = None,
+    *,
+    name_override: str | None = None,
+    description_override: str | None = None,
+    docstring_style: DocstringStyle | None = None,
+    use_docstring_info: bool = True,
+    failure_error_function: ToolErrorFunction | None = default_tool_error_function,
+    strict_mode: bool = True,
+    is_enabled: Enabled = True,
+    timeout: float | None = None,
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def function_tool(
+    func: Callable[..., Any] | None = None,
+    *,
+    name_override: str | None = None,
+    description_override: str | None = None,
+    docstring_style: DocstringStyle | None = None,
+    use_docstring_info: bool = True,
+    failure_error_function: ToolErrorFunction | None = default_tool_error_function,
+    strict_mode: bool = True,
+    is_enabled: Enabled = True,
+    timeout: float | None = None,
+) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
+    """Make a tool of a function; a decorator, with or without arguments::
+
+        @function_tool
+        async def refund(ctx: ToolContext[Shop], order: str, cents: int = 0) -> str:
+            '''Give money back.
+
+            Args:
+                order: The order's number.
+                cents: How much; 0 for all of it.
+            '''
+            return await ctx.context.bank.refund(order, cents, key=ctx.idempotency_key)
+
+    The schema comes from the signature (a first parameter annotated with `RunContextWrapper` or
+    `ToolContext` is not part of it) and from the docstring in Google, NumPy or Sphinx style.
+    An async function runs on the event loop, any other in a thread with the same context
+    variables. `timeout` is in seconds: an async function is cancelled then, a thread cannot be and
+    is left alone. `failure_error_function` words a failure for the model; `None` ends the run with
+    it. ``strict_mode=False`` allows parameters with free keys, such as ``dict``.
+
+    Raises `UserError` for what cannot be a tool, saying why.
+    """
+    if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
+        raise UserError(f"timeout must be a positive number of seconds, not {timeout!r}")
+
+    def make(func: Callable[..., Any], local_names: dict[str, Any]) -> FunctionTool:
+        from ekiden.tools.schema import arguments_of
+
+        params = read_parameters(func, local_names)
+        name = _checked_name(name_override or _name_of(func), func)
+        doc = Documentation()
+        if use_docstring_info:
+            doc = read_docstring(_docstring_of(func), docstring_style)
+        arguments = arguments_of(
+            params.named, tool=name, descriptions=doc.parameters, strict=strict_mode
+        )
+        return FunctionTool(
+            name=name,
+            description=doc.description if description_override is None else description_override,
+            params_json_schema=arguments.json_schema,
+            on_invoke_tool=_invoker(func, name, params, arguments.parse),
+            strict_json_schema=strict_mode,
+            is_enabled=is_enabled,
+            timeout_seconds=timeout,
+            failure_error_function=failure_error_function,
+        )
+
+    if func is not None:
+        return make(func, sys._getframe(1).f_locals)
+    return lambda decorated: make(decorated, sys._getframe(1).f_locals)
+
+
+def _invoker(
+    func: Callable[..., Any],
+    name: str,
+    params: Parameters,
+    parse: Callable[[str], dict[str, Any]],
+) -> Callable[[ToolContext[Any], str], Awaitable[Any]]:
+    """The tool's `on_invoke_tool`: parse, call, and give what the function gives or raises."""
+    takes_context = params.context_name is not None
+
+    async def run_async(ctx: ToolContext[Any], arguments: str) -> Any:
+        if takes_context:
+            return await func(ctx, **parse(arguments))
+        return await func(**parse(arguments))
+
+    async def run_ordered(ctx: ToolContext[Any], arguments: str) -> Any:
+        positional, named = params.bind(parse(arguments), tool=name)
+        if takes_context:
+            positional.insert(0, ctx)
+        if params.is_async:
+            return await func(*positional, **named)
+        return await _in_thread(name, func, positional, named)
+
+    return run_async if params.is_async and params.by_name else run_ordered
+
+
+async def _in_thread(
+    name: str, func: Callable[..., Any], positional: list[Any], named: dict[str, Any]
+) -> Any:
+    def run() -> Any:
+        try:
+            return func(*positional, **named)
+        except StopIteration as exc:
+            # A future cannot carry it: whoever awaits would wait for ever.
+            raise RuntimeError(f"tool {name!r} raised StopIteration") from exc
+
+    try:
+        result = await asyncio.to_thread(run)
+    except asyncio.CancelledError:
+        _log.warning(
+            "tool %r was given up; a thread cannot be stopped, so it may run on: make the tool "
+            "async, or give what it waits for a time-out of its own",
+            name,
+        )
+        raise
+    return await result if inspect.isawaitable(result) else result
+
+
+def _name_of(func: Any) -> str:
+    func = without_partial(func)
+    return getattr(func, "__name__", type(func).__name__)
+
+
+def _docstring_of(func: Any) -> str | None:
+    func = without_partial(func)
+    if inspect.isroutine(func):
+        return inspect.getdoc(func)
+    return inspect.cleandoc(type(func).__call__.__doc__ or type(func).__doc__ or "")
+
+
+def _checked_name(name: str, func: Any) -> str:
+    if not _NAME.fullmatch(name):
+        raise UserError(
+            f"{name!r} cannot be the name of a tool (1 to 64 ASCII letters, digits, _ and -): "
+            f"give name_override for {func!r}"
+        )
+    return name

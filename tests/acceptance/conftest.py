@@ -1,0 +1,85 @@
+"""The command as people and scripts use it: a process of its own in an empty folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_SCRIPT = Path(sys.executable).with_name("ekiden")
+_COMMAND = [str(_SCRIPT)] if _SCRIPT.exists() else [sys.executable, "-m", "ekiden.cli"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """How a command ended and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output, which is one JSON value."""
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> Any:
+        """The error that stands in standard error as JSON."""
+        return json.loads(self.err.splitlines()[-1])["error"]
+
+
+class Ekiden:
+    """Calls the command in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("EKIDEN_") or name == "EKIDEN_TEST_POSTGRES"
+        }
+
+    def __call__(self, *arguments: str | bytes, input: bytes = b"", **env: str) -> Ran:
+        """Run it to its end."""
+        done = subprocess.run(
+            [*_COMMAND, *arguments],
+            cwd=self.folder,
+            env={**self.env, **env},
+            input=input,
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        out, err = done.stdout.decode(), done.stderr.decode()
+        assert "Traceback" not in err, err
+        return Ran(code=done.returncode, out=out, err=err)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Begin it, with pipes to read from."""
+        return subprocess.Popen(
+            [*_COMMAND, *arguments],
+            cwd=self.folder,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+
+    def write(self, name: str, text: str) -> None:
+        """Put a file into the folder."""
+        (self.folder / name).write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def ekiden(tmp_path: Path) -> Ekiden:
+    """The command, in a folder of its own."""
+    return Ekiden(tmp_path)

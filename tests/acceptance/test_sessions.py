@@ -1,0 +1,173 @@
+"""`ekiden session …` and `ekiden chain`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ekiden.app import open_store
+from tests.acceptance.conftest import Ekiden
+
+ORDER = "Where is my order 1042?"
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with three sessions in its store."""
+    folder = tmp_path_factory.mktemp("stored")
+    ekiden = Ekiden(folder)
+    ekiden("run", "--session", "s1", ORDER)
+    ekiden("run", "--session", "s2", "I want a refund for 1044")
+    ekiden("run", "--session", "s3", "你好 👋")
+    return folder
+
+
+@pytest.fixture
+def desk(ekiden: Ekiden, stored: Path) -> Ekiden:
+    """The command, with three sessions stored."""
+    shutil.copytree(stored, ekiden.folder, dirs_exist_ok=True)
+    return ekiden
+
+
+def test_sessions_are_listed_newest_first(desk: Ekiden) -> None:
+    ran = desk("session", "list")
+    header, *rows = ran.out.splitlines()
+    assert header.split() == ["session", "agent", "status", "outcome", "events", "created", "title"]
+    assert [row.split()[:4] for row in rows] == [
+        ["s3", "triage", "idle", "done"],
+        ["s2", "billing", "idle", "done"],
+        ["s1", "orders", "idle", "done"],
+    ]
+
+
+def test_lists_are_arrays_or_lines_of_the_same_objects(desk: Ekiden) -> None:
+    array = desk("session", "list", "--json").json
+    lines = desk("session", "list", "--json-lines").out.splitlines()
+    assert [json.loads(line) for line in lines] == array
+    assert [each["session_id"] for each in array] == ["s3", "s2", "s1"]
+    assert set(array[0]) == {
+        "session_id", "agent", "status", "outcome", "user_id", "meta", "events", "owner",
+        "created_at", "updated_at",
+    }  # fmt: skip
+
+
+def test_a_page_says_how_to_get_the_next(desk: Ekiden) -> None:
+    first = desk("session", "list", "--json", "--limit", "2")
+    cursor = json.loads(first.err)["next_cursor"]
+    second = desk("session", "list", "--json", "--limit", "2", "--cursor", cursor)
+    assert [each["session_id"] for each in first.json + second.json] == ["s3", "s2", "s1"]
+    assert second.err == ""
+    assert desk("session", "list", "--limit", "1").err.startswith("more: --cursor ")
+    lines = desk("session", "list", "--json-lines", "--limit", "1")
+    assert len(lines.out.splitlines()) == 1
+
+
+def test_a_cursor_that_is_not_one_is_exit_2(desk: Ekiden) -> None:
+    assert desk("session", "list", "--cursor", "nonsense!").code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--agent", "orders"], ["s1"]),
+        (["--outcome", "done", "--status", "idle"], ["s3", "s2", "s1"]),
+        (["--outcome", "failed"], []),
+        (["--user", "nobody"], []),
+    ],
+)
+def test_lists_can_be_filtered(desk: Ekiden, options: list[str], found: list[str]) -> None:
+    listed = desk("session", "list", "--json", *options).json
+    assert [each["session_id"] for each in listed] == found
+
+
+def test_an_empty_list_says_so(desk: Ekiden) -> None:
+    assert desk("session", "list", "--agent", "nobody").out == "no sessions\n"
+
+
+def test_a_conversation_is_shown_as_it_went(desk: Ekiden) -> None:
+    shown = desk("session", "show", "s1").out
+    heading, conversation = shown.split("\n\n")
+    assert heading.splitlines()[:3] == [
+        "session: s1",
+        "agent: orders",
+        "state: idle, last run done",
+    ]
+    lines = conversation.splitlines()
+    assert lines[0] == f"user: {ORDER}"
+    assert lines[1] == "handoff: triage → orders: a question about an order"
+    assert lines[2] == 'orders: lookup_order(order_id="1042")'
+    assert lines[3].startswith('=: {"order_id":')
+    assert lines[4] == "orders: Order 1042 is shipped with Yamato, expected 2026-11-18."
+
+
+def test_a_conversation_as_json_has_its_items(desk: Ekiden) -> None:
+    shown = desk("session", "show", "s1", "--json").json
+    assert shown["items"][0] == {"role": "user", "content": ORDER}
+    assert [each["to"] for each in shown["handoffs"]] == ["orders"]
+
+
+def test_the_chain_says_who_handed_to_whom_and_why(desk: Ekiden) -> None:
+    shown = desk("chain", "s1").out.splitlines()
+    assert shown[0] == "s1: user → triage → orders"
+    assert shown[2].split()[2:] == [
+        "triage",
+        "orders",
+        "completed",
+        *"a question about an order".split(),
+    ]
+
+
+def test_the_chain_of_the_newest_session_needs_no_id(desk: Ekiden) -> None:
+    assert desk("chain", "--json").json == {
+        "session_id": "s3",
+        "chain": ["user", "triage"],
+        "handoffs": [],
+    }
+    assert desk("chain").out == "s3: user → triage\n"
+
+
+def test_an_export_has_everything_and_says_its_version(desk: Ekiden) -> None:
+    exported = desk("session", "export", "s1").json
+    assert (exported["format"], exported["version"]) == ("ekiden.session", 1)
+    assert [event["seq"] for event in exported["events"]] == list(
+        range(1, exported["session"]["events"] + 1)
+    )
+
+
+def test_an_export_to_a_file_never_overwrites(desk: Ekiden) -> None:
+    assert desk("session", "export", "s3", "--output", "out.json").code == 0
+    assert "你好 👋" in (desk.folder / "out.json").read_text(encoding="utf-8")
+    again = desk("session", "export", "s1", "-o", "out.json")
+    assert (again.code, "cannot write out.json: File exists" in again.err) == (2, True)
+
+
+def test_a_deleted_session_is_gone(desk: Ekiden) -> None:
+    assert desk("session", "delete", "s1").out == "s1 is deleted\n"
+    assert desk("session", "delete", "s2", "--json").json == {"session_id": "s2", "deleted": True}
+    assert [each["session_id"] for each in desk("session", "list", "--json").json] == ["s3"]
+
+
+@pytest.mark.parametrize("command", ["show", "export", "delete", "resume"])
+def test_a_session_that_is_not_there_is_exit_5(desk: Ekiden, command: str) -> None:
+    ran = desk("session", command, "s9", "--json")
+    assert (ran.code, ran.error["code"]) == (5, "session.not_found")
+
+
+def test_a_chain_of_nothing_is_exit_5(desk: Ekiden) -> None:
+    assert desk("chain", "s9").code == 5
+    for session in ("s1", "s2", "s3"):
+        desk("session", "delete", session)
+    assert "the store has no sessions yet" in desk("chain").err
+
+
+async def test_a_session_that_somebody_runs_is_exit_6(desk: Ekiden, tmp_path: Path) -> None:
+    async with open_store(str(tmp_path / ".ekiden" / "ekiden.db")) as store:
+        claim, _ = await store.claim("s1", owner="somebody", lease_s=60)
+        deleted = desk("session", "delete", "s1", "--json")
+        told = desk("run", "--no-wait", "--session", "s1", "hello")
+        await store.release(claim)
+    assert (deleted.code, deleted.error["code"]) == (6, "session.busy")
+    assert (told.code, "is being run by 'somebody'" in told.err) == (6, True)

@@ -1,0 +1,85 @@
+"""Fetching another project's tests: downloaded once, checked, and unpacked without its code."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path, PurePosixPath
+
+PROJECT = "openai-agents"
+VERSION = "0.24.0"
+SHA256 = "4b4b285f4fed81fdf1b4ac426a9101658d9cd29b4fb1aaeee18f639b77e704e3"
+_ROOT = f"openai_agents-{VERSION}"
+_FILE = f"{_ROOT}.tar.gz"
+
+
+def cache_dir() -> Path:
+    """Where downloads stay: ``EKIDEN_CONFORMANCE_CACHE``, or the user's cache folder."""
+    chosen = os.environ.get("EKIDEN_CONFORMANCE_CACHE")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "ekiden" / "conformance"
+
+
+def fetch() -> Path:
+    """The verified archive; from the cache if it is there, so that a second run needs no network.
+
+    Raises `SystemExit` with what to do when it cannot be had.
+    """
+    archive = cache_dir() / _FILE
+    if archive.is_file() and _digest(archive) == SHA256:
+        return archive
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+        downloaded = _download(Path(folder))
+        if _digest(downloaded) != SHA256:
+            raise SystemExit(f"{downloaded.name} is not the file that was expected; stopped")
+        downloaded.replace(archive)
+    return archive
+
+
+def unpack_tests(archive: Path, target: Path) -> Path:
+    """Unpack the top level of the tests, without their `conftest.py`; gives their folder."""
+    tests = target / "tests"
+    shutil.rmtree(tests, ignore_errors=True)
+    tests.mkdir(parents=True)
+    with tarfile.open(archive) as source:
+        for member in source:
+            path = PurePosixPath(member.name)
+            wanted = path.parent == PurePosixPath(_ROOT, "tests") and path.suffix == ".py"
+            content = source.extractfile(member) if wanted and member.isfile() else None
+            if content is not None and path.name != "conftest.py":
+                (tests / path.name).write_bytes(content.read())
+    return tests
+
+
+def _download(folder: Path) -> Path:
+    """Let pip, with whatever index it is configured for, fetch the archive and check its hash.
+
+    pip also reads the archive's metadata; with the build back end at hand that needs nothing else.
+    """
+    pinned = folder / "pinned.txt"
+    pinned.write_text(f"{PROJECT}=={VERSION} --hash=sha256:{SHA256}\n")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    command += ["--no-binary", PROJECT, "--require-hashes", "-r", str(pinned), "-d", str(folder)]
+    if importlib.util.find_spec("hatchling"):
+        command.append("--no-build-isolation")
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    if finished.returncode:
+        raise SystemExit(
+            f"{PROJECT} {VERSION} cannot be downloaded: check the network or pip's settings, or "
+            f"put {_FILE} into {cache_dir()}\n{finished.stderr}"
+        )
+    return folder / _FILE
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

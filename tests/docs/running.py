@@ -1,0 +1,152 @@
+"""Running the blocks of a page, in order, as a reader would."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import inspect
+import io
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from tests.docs.matching import difference, matches
+from tests.docs.pages import ROOT, Block, Page
+
+COMMANDS = ("ekiden", "python")
+"""What a console block may call."""
+
+_FILE = re.compile(r"# (?P<name>[a-z_]+\.py)\n")
+_ASSIGNMENT = re.compile(r"[A-Z_]+=")
+_PATIENCE_S = 60
+_KILLED = "Killed\n"
+"""What a shell that somebody sits at says when a process was killed."""
+_OFFLINE = Path(__file__).parent / "offline"
+
+
+class PageError(AssertionError):
+    """A page and the code do not say the same; the message names the line."""
+
+
+def run_page(page: Page, folder: Path) -> None:
+    """Run the page's blocks, the current folder being `folder`; `PageError` if one is wrong.
+
+    All `python` blocks share one namespace and one event loop, which runs only where a block
+    awaits. One that begins with the comment ``# name.py`` is that file. Each command of a `console`
+    block is a process of its own.
+    """
+    with _module(page) as module, asyncio.Runner() as runner:
+        for block in page.blocks:
+            if block.not_run is not None:
+                continue
+            if block.language == "python":
+                _run_python(page, block, module, runner, folder)
+            elif block.language == "console":
+                _run_console(page, block, folder)
+
+
+def file_of(block: Block) -> str | None:
+    """The name of the file that a block shows."""
+    found = _FILE.match(block.text)
+    return found["name"] if found and block.language == "python" else None
+
+
+def commands_of(block: Block) -> list[tuple[str, str]]:
+    """The commands of a console block, each with the output shown below it."""
+    found: list[tuple[str, str]] = []
+    for line in block.text.replace("\\\n", "").splitlines(keepends=True):
+        if line.startswith("$ "):
+            found.append((line[2:].strip(), ""))
+        elif found:
+            command, output = found[-1]
+            found[-1] = (command, output + line)
+    return found
+
+
+def is_runnable(command: str) -> bool:
+    """Whether the harness may run the command."""
+    words = [word for word in shlex.split(command) if not _ASSIGNMENT.match(word)]
+    return bool(words) and words[0] in COMMANDS
+
+
+@contextlib.contextmanager
+def _module(page: Page) -> Iterator[ModuleType]:
+    """A module to run in: types defined on a page are looked up there by their annotations."""
+    module = ModuleType(f"page_{page.path.stem}")
+    sys.modules[module.__name__] = module
+    try:
+        yield module
+    finally:
+        del sys.modules[module.__name__]
+
+
+def _run_python(
+    page: Page, block: Block, module: ModuleType, runner: asyncio.Runner, folder: Path
+) -> None:
+    name = file_of(block)
+    if name is not None:
+        (folder / name).write_text(block.text, encoding="utf-8")
+        return
+    code = compile(
+        "\n" * (block.line - 1) + block.text,
+        page.name,
+        "exec",
+        flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
+        dont_inherit=True,
+    )
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            result = eval(code, module.__dict__)
+            if inspect.iscoroutine(result):
+                runner.run(result)
+    except Exception as exc:
+        raise PageError(f"{page.name}:{block.line}: {type(exc).__name__}: {exc}") from exc
+    _compare(page, block, block.output, printed.getvalue())
+
+
+def _run_console(page: Page, block: Block, folder: Path) -> None:
+    for command, expected in commands_of(block):
+        done = subprocess.run(
+            ["sh", "-c", command],
+            cwd=folder,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_PATIENCE_S,
+            encoding="utf-8",
+            check=False,
+        )
+        printed = done.stdout
+        if done.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL):
+            printed = printed.removesuffix(_KILLED) + _KILLED
+        if done.returncode and not expected:
+            raise PageError(f"{page.name}:{block.line}: {command!r} fails: {printed}")
+        _compare(page, block, expected or None, printed)
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what would change the outcome; no models, no network."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("EKIDEN_")}
+    python = Path(sys.executable).parent
+    return {
+        **kept,
+        "EKIDEN_BLOCK_MODELS": "1",
+        "PATH": f"{python}{os.pathsep}{kept.get('PATH', '')}",
+        "PYTHONPATH": os.pathsep.join([str(_OFFLINE), str(ROOT / "src")]),
+        "PYTHONUTF8": "1",
+        "TZ": "UTC",
+    }
+
+
+def _compare(page: Page, block: Block, expected: str | None, printed: str) -> None:
+    if expected is not None and not matches(expected, printed):
+        raise PageError(f"{page.name}:{block.line}\n{difference(expected, printed)}")

@@ -1,0 +1,49 @@
+"""The page about the command says what the command does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ekiden.cli import errors
+from ekiden.cli.exits import Exit
+from ekiden.cli.main import build
+from ekiden.core.errors import EkidenError
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+def test_the_exit_codes_on_the_page_are_those_of_the_code() -> None:
+    table = re.findall(r"^\| (\d+) \| (.+) \|$", PAGE, re.MULTILINE)
+    assert [(int(code), meaning) for code, meaning in table] == [
+        (code.value, code.meaning) for code in Exit
+    ]
+
+
+def commands() -> list[str]:
+    """Every command, as it is typed."""
+    app = build()
+    names = [name for name in app if not name.startswith("-")]
+    below = [name for name in app["session"] if not name.startswith("-")]
+    return [name for name in names if name != "session"] + [f"session {name}" for name in below]
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_has_a_heading(command: str) -> None:
+    assert f"\n## ekiden {command}\n" in PAGE
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_option_is_on_the_page(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    build()([*command.split(), "--help"])
+    options = set(re.findall(r"^ +(--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
+    assert options, "help lists options"
+    missing = {option for option in options if option not in PAGE}
+    assert not missing
+
+
+@pytest.mark.parametrize("error", [errors.UsageError, errors.BadInput, errors.Interrupted])
+def test_every_error_of_the_command_is_on_the_page(error: type[EkidenError]) -> None:
+    assert f"`{error.code}`" in PAGE

@@ -1,0 +1,94 @@
+"""What the code has, the pages have: nothing public is left undocumented."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import ekiden
+from ekiden.core import errors
+from ekiden.core.events import EventType
+from ekiden.runtime import Limits, RunConfig
+from ekiden.testing.faults import fault_points
+from tests.docs.pages import DOCS, ROOT, Page, page, pages
+
+ERRORS = [
+    value
+    for value in vars(errors).values()
+    if isinstance(value, type) and issubclass(value, errors.EkidenError)
+]
+POINTS = sorted({point.name for point in fault_points()})
+PAGES = [*pages(), *(Page(ROOT / name) for name in ("CONTRIBUTING.md", "ARCHITECTURE.md"))]
+
+
+def rows(name: str) -> list[str]:
+    """The first two cells of every row of the tables of a page, and its headings."""
+    text = page(name).text
+    return [
+        *(" ".join(row.split("|")[1:3]) for row in re.findall(r"^\|.*$", text, re.MULTILINE)),
+        *re.findall(r"^#+ .*$", text, re.MULTILINE),
+    ]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
+def test_every_error_has_a_row_with_its_code(error: type[errors.EkidenError]) -> None:
+    wanted = (f"`{error.__name__}`", f"`{error.code}`")
+    assert any(all(each in row for each in wanted) for row in rows("errors.md")), wanted
+
+
+def test_every_error_has_a_code_of_its_own() -> None:
+    assert len({error.code for error in ERRORS}) == len(ERRORS)
+
+
+@pytest.mark.parametrize("kind", get_args(EventType))
+def test_every_event_has_a_row(kind: str) -> None:
+    assert any(f"`{kind}`" in row for row in rows("events.md"))
+
+
+@pytest.mark.parametrize("settings", [RunConfig, Limits])
+def test_every_setting_of_a_run_is_named(settings: type) -> None:
+    named = rows("running.md")
+    missing = [
+        each.name
+        for each in fields(settings)
+        if not any(f"`{each.name}`" in row for row in named)
+    ]
+    assert not missing
+
+
+def test_every_public_name_is_on_some_page() -> None:
+    words = set(re.findall(r"\w+", "\n".join(each.text for each in pages())))
+    assert not [name for name in ekiden.__all__ if name not in words]
+
+
+def test_the_fault_points_on_the_page_are_those_of_the_code() -> None:
+    listed = re.findall(r"^\| `([a-z_]+(?:\.[a-z_]+)+)` \|", page("reliability.md").text, re.M)
+    assert sorted(listed) == POINTS
+
+
+def test_every_page_is_on_the_map() -> None:
+    linked = set(page("index.md").links)
+    assert not [
+        path.name for path in DOCS.glob("*.md") if path.name not in {*linked, "index.md"}
+    ]
+
+
+@pytest.mark.parametrize("each", PAGES, ids=lambda each: each.name)
+def test_every_internal_link_leads_somewhere(each: Page) -> None:
+    if not each.path.exists():
+        pytest.skip(f"there is no {each.name}")
+    assert not [link for link in each.links if not _resolves(link, each.path)]
+
+
+def _resolves(link: str, source: Path) -> bool:
+    if re.match(r"[a-z]+:", link):
+        return True
+    file, _, anchor = link.partition("#")
+    target = (source.parent / file).resolve() if file else source
+    if not target.exists() or ROOT not in target.parents:
+        return False
+    return not anchor or (target.suffix == ".md" and anchor in Page(target).anchors)

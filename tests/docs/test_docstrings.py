@@ -1,0 +1,48 @@
+"""What `help()` shows of the public names."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+import ekiden
+
+DOCUMENTED = [
+    name
+    for name in ekiden.__all__
+    if name not in {"__version__", "Outcome"}  # a text and a union: they cannot have one
+]
+_EXAMPLE = re.compile(r"::\n\n((?:[ ]{4}.*\n?|\n)+)")
+
+
+def own_docstring(name: str) -> str:
+    """The docstring that stands at the name itself, not one that it inherits."""
+    value: Any = getattr(ekiden, name)
+    return inspect.cleandoc(value.__doc__ or "") if "__doc__" in vars(value) or inspect.isfunction(
+        value
+    ) else ""
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_every_public_name_has_a_docstring(name: str) -> None:
+    text = own_docstring(name)
+    assert text
+    assert not text.startswith(f"{name}("), "a dataclass was given its signature instead"
+
+
+def takes_an_example(name: str) -> bool:
+    """Errors are raised, not written; all else is used, and shows how."""
+    value = getattr(ekiden, name)
+    return not (isinstance(value, type) and issubclass(value, Exception))
+
+
+@pytest.mark.parametrize("name", [name for name in DOCUMENTED if takes_an_example(name)])
+def test_what_is_used_shows_how_and_the_example_is_python(name: str) -> None:
+    found = _EXAMPLE.search(own_docstring(name) + "\n")
+    assert found, "end a sentence with :: and show it, indented"
+    compile(dedent(found[1]), name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

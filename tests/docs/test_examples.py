@@ -1,0 +1,81 @@
+"""Every example of the documentation runs and prints what the page says."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.pages import Block, Page, pages
+from tests.docs.running import commands_of, file_of, is_runnable, run_page
+
+NOT_RUN_AT_MOST = 8
+"""Examples that need a key or a server; raise this only with a very good reason."""
+
+LANGUAGES = {"python", "text", "console", "json", "toml", "sql"}
+"""Of fenced blocks: what a reader would type is `python` or `console`, and is run."""
+
+PAGES = pages()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty current folder without a network; modules found in it are forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EKIDEN_BLOCK_MODELS", "1")
+    for name in ("EKIDEN_STORE", "EKIDEN_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+def refuse(*arguments: Any, **options: Any) -> None:
+    """Instead of the network."""
+    raise OSError(f"documentation must not need the network: {arguments!r}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_examples_of_a_page_run_and_print_what_it_says(page: Page, folder: Path) -> None:
+    run_page(page, folder)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_blocks_of_a_page_are_of_a_kind_that_is_looked_at(page: Page) -> None:
+    strange = [(block.line, block.language) for block in page.blocks if not _is_known(block)]
+    assert not strange, f"{page.name}: use one of {sorted(LANGUAGES)}"
+
+
+def _is_known(block: Block) -> bool:
+    if block.language == "console" and block.not_run is None:
+        return bool(commands_of(block)) and all(
+            is_runnable(command) for command, _ in commands_of(block)
+        )
+    return block.language in LANGUAGES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_file_that_a_page_shows_is_used_on_that_page(page: Page) -> None:
+    for index, block in enumerate(page.blocks):
+        name = file_of(block)
+        if name is not None:
+            later = "".join(each.text for each in page.blocks[index + 1 :])
+            assert name.removesuffix(".py") in later, f"{page.name}:{block.line}: nobody runs it"
+
+
+def test_few_blocks_are_not_run() -> None:
+    skipped = [
+        f"{page.name}:{block.line}: {block.not_run}"
+        for page in PAGES
+        for block in page.blocks
+        if block.not_run is not None
+    ]
+    assert len(skipped) <= NOT_RUN_AT_MOST, "\n".join(skipped)

@@ -1,0 +1,165 @@
+"""The harness itself: what it takes for right, and what it complains about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs import pages
+from tests.docs.matching import matches
+from tests.docs.pages import Page, read_blocks, slug
+from tests.docs.running import PageError, commands_of, is_runnable, run_page
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Pages are written here and run here."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    return tmp_path
+
+
+def written(folder: Path, text: str) -> Page:
+    """A page with this text, in which ''' stands for a fence."""
+    path = folder / "page.md"
+    path.write_text(text.replace("'''", "```"), encoding="utf-8")
+    return Page(path)
+
+
+@pytest.mark.parametrize(
+    ("expected", "printed"),
+    [
+        ("a\nb\n", "a\nb\n"),
+        ("a\n", "a  \n\n"),
+        ("ses_...: done\n", "ses_06gx: done\n"),
+        ("a\n...\nz\n", "a\nb\nc\nz\n"),
+        ("a\n...\nz\n", "a\nz\n"),
+        ("...", "anything\nat all\n"),
+        ("(a|b)*.\n", "(a|b)*.\n"),
+    ],
+)
+def test_outputs_that_match(expected: str, printed: str) -> None:
+    assert matches(expected, printed)
+
+
+@pytest.mark.parametrize(
+    ("expected", "printed"),
+    [("a\n", "b\n"), ("a\n", "a\nb\n"), ("a...\n", "a\nb\n"), ("a.c\n", "abc\n"), ("a\n", "")],
+)
+def test_outputs_that_do_not_match(expected: str, printed: str) -> None:
+    assert not matches(expected, printed)
+
+
+def test_blocks_share_a_namespace_and_may_await(folder: Path) -> None:
+    page = written(
+        folder,
+        """
+'''python
+import asyncio
+async def double(n: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * n
+'''
+
+'''python
+print(await double(21))
+'''
+
+'''text
+42
+'''
+""",
+    )
+    run_page(page, folder)
+
+
+def test_a_wrong_output_is_reported_with_its_line(folder: Path) -> None:
+    page = written(folder, "# A page\n\n'''python\nprint(1)\n'''\n'''text\n2\n'''\n")
+    with pytest.raises(PageError, match=r"(?s)page\.md:4.*-2.*\+1"):
+        run_page(page, folder)
+
+
+def test_an_exception_is_reported_with_its_line(folder: Path) -> None:
+    page = written(folder, "'''python\n1 / 0\n'''\n")
+    with pytest.raises(PageError, match=r"page\.md:2: ZeroDivisionError"):
+        run_page(page, folder)
+
+
+def test_a_text_further_down_is_not_an_output(folder: Path) -> None:
+    page = written(folder, "'''python\nprint(1)\n'''\n\nA file:\n\n'''text\n2\n'''\n")
+    run_page(page, folder)
+    assert [block.language for block in page.blocks] == ["python", "text"]
+
+
+def test_a_block_is_left_out_with_a_reason_only(folder: Path) -> None:
+    page = written(folder, "<!-- not run: needs a key -->\n'''python\n1 / 0\n'''\n")
+    run_page(page, folder)
+    assert page.blocks[0].not_run == "needs a key"
+    without = written(folder, "<!-- not run -->\n'''python\n1 / 0\n'''\n")
+    with pytest.raises(PageError):
+        run_page(without, folder)
+
+
+def test_commands_are_run_with_the_files_that_the_page_shows(folder: Path) -> None:
+    page = written(
+        folder,
+        """
+'''python
+# hello.py
+import os, signal, sys
+print("hello", os.environ["WHO"])
+if sys.argv[1:]:
+    sys.stdout.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+'''
+
+'''console
+$ WHO=you python hello.py
+hello you
+$ WHO=us python \\
+    hello.py die
+hello ...
+Killed
+'''
+""",
+    )
+    run_page(page, folder)
+
+
+def test_a_command_that_fails_must_say_so_on_the_page(folder: Path) -> None:
+    page = written(folder, "'''console\n$ python -c 'import sys; sys.exit(3)'\n'''\n")
+    with pytest.raises(PageError, match="fails"):
+        run_page(page, folder)
+
+
+def test_a_command_cannot_use_the_network(folder: Path) -> None:
+    code = "import socket; socket.create_connection(('127.0.0.1', 9))"
+    page = written(folder, f"'''console\n$ python -c \"{code}\"\n...\nOSError: docu...\n'''\n")
+    run_page(page, folder)
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [("ekiden run hi", True), ("A=1 ekiden run", True), ("pip install x", False), ("A=1", False)],
+)
+def test_only_our_own_commands_are_run(command: str, answer: bool) -> None:
+    assert is_runnable(command) is answer
+
+
+def test_a_console_block_without_a_command_has_none() -> None:
+    (block,) = read_blocks("```console\nekiden run hi\n```\n")
+    assert commands_of(block) == []
+
+
+@pytest.mark.parametrize(
+    ("heading", "anchor"),
+    [
+        ("Two runs on one session", "two-runs-on-one-session"),
+        ("`on_handoff`", "on_handoff"),
+        ("What happens, then?", "what-happens-then"),
+        ("See [tools](tools.md)", "see-tools"),
+    ],
+)
+def test_headings_have_anchors(heading: str, anchor: str) -> None:
+    assert slug(heading) == anchor

@@ -1,0 +1,118 @@
+"""The program that is killed: ``python -m tests.faults.child JOB`` with the job as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ekiden.app.stores import open_store
+from ekiden.core.errors import EkidenError, SessionNotFound
+from ekiden.engine import Worker
+from ekiden.runtime import Runner
+from ekiden.sessions import Session
+from ekiden.storage.base import SessionFilter, Store
+from tests.faults.scenarios import SCENARIOS, Scenario
+from tests.faults.world import World
+
+REFUSED = 3
+"""The exit code for an error of Ekiden's own, whose code is in the result."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a process is to do."""
+
+    task: Literal["carry_on", "work"] = "carry_on"
+    scenario: str = "relay"
+    store: str
+    """Its URL."""
+    session: str = "s"
+    folder: str
+    """Of the ledger."""
+    lease_s: float = 30.0
+    hang_at: str | None = None
+    """The step at which the model never answers."""
+    concurrency: int = 8
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+async def carry_on(scenario: Scenario, world: World, session: Session, **config: Any) -> Any:
+    """Take the scenario to its end from wherever the session stands; the answer, if it was new."""
+    team, hooks = scenario.team(world), scenario.hooks(world)
+    run_config = replace(scenario.config(world), **config)
+    answer = None
+    for number, message in enumerate(scenario.messages, start=1):
+        stored, is_open = await _stored_runs(session)
+        options: dict[str, Any] = {"session": session, "hooks": hooks, "run_config": run_config}
+        if stored < number and scenario.streamed:
+            streaming = Runner.run_streamed(team, message, **options)
+            async for _ in streaming.events():
+                pass
+            answer = streaming.final_output
+        elif stored < number:
+            answer = (await Runner.run(team, message, **options)).final_output
+        elif stored == number and is_open:
+            answer = (await Runner.resume(team, **options)).final_output
+    return answer
+
+
+async def _stored_runs(session: Session) -> tuple[int, bool]:
+    """How many messages of the person are stored, and whether the last one's run is open."""
+    try:
+        row = await session.row()
+    except SessionNotFound:
+        return 0, False
+    items = [item for event in await session.events() for item in event.items]
+    return sum(item.get("role") == "user" for item in items), row.outcome is None
+
+
+async def _carry_on(job: Job, store: Store, world: World) -> Any:
+    session = Session(job.session, store=store)
+    return await carry_on(SCENARIOS[job.scenario], world, session, lease_s=job.lease_s)
+
+
+async def _work(job: Job, store: Store, world: World) -> int:
+    """Be a worker from the moment that there is a file ``go`` until no session is ready."""
+    scenario = SCENARIOS[job.scenario]
+    config = replace(scenario.config(world), lease_s=job.lease_s)
+    worker = Worker(store, scenario.team(world), concurrency=job.concurrency, run_config=config)
+    world.ledger.note("worker")
+    while not Path(job.folder, "go").exists():
+        await asyncio.sleep(0.01)
+    while (await store.list(SessionFilter(status="ready"), limit=1)).sessions:
+        await worker.run(until_idle=True)
+        await store.wait_for_change(0.1)
+    return worker.finished
+
+
+_TASKS: dict[str, Callable[[Job, Store, World], Awaitable[Any]]] = {
+    "carry_on": _carry_on,
+    "work": _work,
+}
+
+
+async def _do(job: Job) -> int:
+    world = World(Path(job.folder), hang_at=job.hang_at)
+    try:
+        async with open_store(job.store) as store:
+            world.ledger.note("result", value=await _TASKS[job.task](job, store, world))
+    except EkidenError as exc:
+        world.ledger.note("error", code=exc.code, text=str(exc))
+        return REFUSED
+    return 0
+
+
+def execute(job: Job) -> int:
+    """Do the job in this process; its result, or its error, is the ledger's last line of ours."""
+    return asyncio.run(_do(job))
+
+
+if __name__ == "__main__":
+    sys.exit(execute(Job(**json.loads(sys.argv[1]))))

@@ -1,0 +1,178 @@
+"""What a session's log must say, whoever was killed when."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from ekiden.core.errors import SessionNotFound
+from ekiden.core.events import Event
+from ekiden.storage.base import SessionRow, Store
+from tests.faults.ledger import Ledger, Line, keys_of
+
+Said: TypeAlias = tuple[Any, ...]
+"""An event without its times and without the session's id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """All that a store has of one session."""
+
+    row: SessionRow
+    events: Sequence[Event]
+    steps: Mapping[str, Any]
+
+    @property
+    def done(self) -> set[str]:
+        """The keys of the steps whose results are stored, in an event or by themselves."""
+        return {event.step for event in self.events if event.step} | set(self.steps)
+
+    @property
+    def log(self) -> list[Said]:
+        """The events as any unharmed run of the same scenario would have written them."""
+        return [_said(event) for event in self.events]
+
+    def without_cancellations(self) -> Record:
+        """As if nobody had parked the session: without the events of that, numbered anew."""
+        kept = [event for event in self.events if event.details != {"outcome": "cancelled"}]
+        numbers = {event.seq: number for number, event in enumerate(kept, start=1)}
+        renumbered = [_renumbered(event, numbers) for event in kept]
+        return replace(self, events=renumbered)
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """What changes if and only if somebody writes to the session."""
+        row = self.row
+        written = (row.agent, row.status, row.outcome, row.cursor, row.variables, row.seq)
+        return (*written, row.epoch, self.log, dict(self.steps))
+
+
+async def read(store: Store, session_id: str) -> Record | None:
+    """The session as it is stored, or `None`."""
+    try:
+        row = await store.get(session_id)
+    except SessionNotFound:
+        return None
+    return Record(
+        row=row, events=await store.events(session_id), steps=await store.steps(session_id)
+    )
+
+
+def _said(event: Event) -> Said:
+    details = json.loads(json.dumps(event.details).replace(f"{event.session_id}.h", "S.h"))
+    items = json.loads(json.dumps(event.items))
+    return (event.seq, event.type, event.agent, event.step, details, items, event.error)
+
+
+def _renumbered(event: Event, numbers: Mapping[int, int]) -> Event:
+    details = event.details
+    if details and "undoes" in details:
+        details = {**details, "undoes": [numbers[seq] for seq in details["undoes"]]}
+    return Event(
+        session_id=event.session_id,
+        seq=numbers[event.seq],
+        type=event.type,
+        at_us=event.at_us,
+        agent=event.agent,
+        step=event.step,
+        details=details,
+        items=event.items,
+        error=event.error,
+    )
+
+
+def check_log(record: Record, *, entry: str) -> None:
+    """Numbers without a gap, each step once, and one active agent at every point of the log.
+
+    A handoff is wholly in the log and in the row, or wholly absent from both.
+    """
+    assert [event.seq for event in record.events] == list(range(1, record.row.seq + 1))
+    repeated = [
+        key for key, times in Counter(e.step for e in record.events if e.step).items() if times > 1
+    ]
+    assert repeated == []
+    active = entry
+    for event in record.events:
+        details = event.details or {}
+        status = details.get("status") if event.type == "handoff" else None
+        if status == "completed":
+            assert (event.agent, details["from"]) == (active, active)
+            active = details["to"]
+        elif status == "rolled_back":
+            assert (event.agent, details["to"]) == (details["from"], active)
+            active = details["from"]
+        else:
+            assert event.agent == active, f"{event} while {active} has the conversation"
+    assert record.row.agent == active
+
+
+def check_work(before: Record | None, ledger: Ledger, *, session: str, rescuer: int) -> None:
+    """Whoever went on computed nothing that was stored, and nothing twice."""
+    done = set() if before is None else before.done
+    asked = ledger.lines("model", session=session)
+    again = [line["step"] for line in asked if line["pid"] == rescuer and line["step"] in done]
+    assert again == [], "a stored answer of a model was asked for again"
+    _check_once_each(asked, "step")
+    stored_keys = {f"{session}:{key}" for key in done}
+    attempts = [line for line in ledger.lines("attempt") if line["key"].startswith(f"{session}:")]
+    repeated = keys_of(line for line in attempts if line["pid"] == rescuer) & stored_keys
+    assert not repeated, "a tool whose result is stored was called again"
+    _check_once_each(attempts, "key")
+
+
+def _check_once_each(lines: Sequence[Line], name: str) -> None:
+    """In one process a thing is done once; what was in flight at a kill is done once more."""
+    times = Counter((line["pid"], line[name]) for line in lines)
+    assert [each for each, count in times.items() if count > 1] == []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unharmed:
+    """What a scenario leaves behind when nobody is killed."""
+
+    log: list[Said]
+    variables: Mapping[str, Any]
+    agent: str
+    shown: Mapping[str, tuple[str, str]]
+    """Step of each model call → who asked, and a digest of what the model was shown."""
+    attempts: Mapping[str, str]
+    """Step of each tool call → what it did."""
+    effects: list[str]
+
+    @classmethod
+    def of(cls, record: Record, ledger: Ledger) -> Unharmed:
+        """From the run of one session, with a ledger of its own."""
+        return cls(
+            log=record.log,
+            variables=record.row.variables,
+            agent=record.row.agent,
+            shown=_shown(ledger),
+            attempts=_attempts(ledger),
+            effects=ledger.effects(),
+        )
+
+
+def check_ending(record: Record, ledger: Ledger, unharmed: Unharmed) -> None:
+    """The session and the world are as if nobody had been killed."""
+    row = record.row
+    assert (row.outcome, row.status, row.owner) == ("done", "idle", None)
+    assert Unharmed.of(record, ledger) == unharmed
+
+
+def _shown(ledger: Ledger) -> dict[str, tuple[str, str]]:
+    shown: dict[str, tuple[str, str]] = {}
+    for line in ledger.lines("model"):
+        seen = (line["agent"], line["digest"])
+        assert shown.setdefault(line["step"], seen) == seen, "a repeated call was shown otherwise"
+    return shown
+
+
+def _attempts(ledger: Ledger) -> dict[str, str]:
+    made: dict[str, str] = {}
+    for line in ledger.lines("attempt"):
+        step = line["key"].partition(":")[2]
+        assert made.setdefault(step, line["what"]) == line["what"], "one key for two effects"
+    return made

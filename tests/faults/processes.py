@@ -1,0 +1,139 @@
+"""Starting the processes of a test and learning what becomes of them; every wait has a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+from tests.faults.child import Job
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE_S = 60.0
+"""Long enough for a machine that is busy with other things; nobody waits that long for good news."""
+
+
+def environment(fault: str = "") -> dict[str, str]:
+    """What a child inherits, with one fault point armed; nobody measures what is killed."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("EKIDEN_", "COVERAGE_", "COV_CORE_"))
+    }
+    path = os.pathsep.join(dict.fromkeys([str(ROOT), *filter(None, sys.path)]))
+    return {**inherited, "PYTHONPATH": path, "EKIDEN_TESTING": "1", "EKIDEN_FAULT": fault}
+
+
+def start(job: Job, *, fault: str = "") -> subprocess.Popen[bytes]:
+    """A process of its own from the very beginning; what it prints is kept in the ledger's folder."""
+    with Path(job.folder, "output.txt").open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.child", job.to_json()],
+            cwd=ROOT,
+            env=environment(fault),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+
+
+class Child:
+    """A process that a nursery gave birth to."""
+
+    def __init__(self, nursery: Nursery, pid: int) -> None:
+        self.pid = pid
+        self._nursery = nursery
+
+    def wait(self) -> int:
+        """Its exit code, negative for the signal that killed it."""
+        news = self._nursery.hear()
+        assert "exit" in news, f"expected an end, heard {news}"
+        return int(news["exit"])
+
+    def wait_until_stopped(self) -> None:
+        """Return when it was stopped by a signal; fail if it ends instead."""
+        assert self._nursery.hear() == {"stopped": True}
+
+    def stop(self) -> None:
+        """Let it run no further, wherever it is."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it run again."""
+        os.kill(self.pid, signal.SIGCONT)
+
+
+class Nursery:
+    """One process that has imported everything, from which others fork, one at a time."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.nursery"],
+            cwd=ROOT,
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+        )
+        self._child: int | None = None
+
+    def start(self, job: Job, *, fault: str = "") -> Child:
+        """A child that does the job."""
+        assert self._child is None, "the last child of this nursery is still alive"
+        assert self._process.stdin is not None
+        order = {"job": asdict(job), "fault": fault}
+        self._process.stdin.write(json.dumps(order).encode() + b"\n")
+        pid = self.hear()["pid"]
+        self._child = pid
+        return Child(self, pid)
+
+    def run(self, job: Job, *, fault: str = "") -> tuple[int, int]:
+        """The pid of a child that did the job, and its exit code."""
+        child = self.start(job, fault=fault)
+        return child.pid, child.wait()
+
+    def hear(self) -> dict[str, Any]:
+        """The next news of the child."""
+        stream = self._process.stdout
+        assert stream is not None
+        ready, _, _ = select.select([stream], [], [], DEADLINE_S)
+        assert ready, f"child {self._child} neither ended nor stopped within {DEADLINE_S:g} s"
+        line = stream.readline()
+        assert line, "the nursery is dead; its last words are on stderr"
+        news: dict[str, Any] = json.loads(line)
+        if "exit" in news:
+            self._child = None
+        return news
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._child is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self._child, signal.SIGKILL)
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+        self._process.wait(DEADLINE_S)
+
+
+async def until(fact: Callable[[], Awaitable[bool] | bool], what: str) -> None:
+    """Return as soon as `fact` is true; fail after the deadline."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        found = fact()
+        if found if isinstance(found, bool) else await found:
+            return
+        assert time.monotonic() < deadline, f"waited {DEADLINE_S:g} s in vain until {what}"
+        await asyncio.sleep(0.01)

@@ -1,0 +1,82 @@
+"""A model and a tool that remember nothing and write everything down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+from ekiden.core.context import ToolContext
+from ekiden.core.items import is_message, text_of
+from ekiden.core.model import ModelRequest
+from ekiden.core.tool import FunctionTool
+from ekiden.testing import ScriptedModel, hang
+from ekiden.testing.steps import StepLike
+from ekiden.tools import function_tool
+from tests.faults.ledger import Ledger, digest
+
+Script: TypeAlias = Callable[[ModelRequest], StepLike]
+
+
+class World:
+    """What the agents of a scenario are made of, in one process."""
+
+    def __init__(self, folder: Path, *, hang_at: str | None = None) -> None:
+        self.ledger = Ledger(folder)
+        self._hang_at = hang_at
+        """The step at which the model never answers."""
+
+    def model(self, script: Script) -> ScriptedModel:
+        """A model that answers each request as `script` says, in whichever process it is asked."""
+
+        def respond(request: ModelRequest) -> StepLike:
+            self.ledger.note(
+                "model",
+                session=request.session_id,
+                step=request.step,
+                agent=request.agent,
+                digest=digest(request),
+            )
+            return hang() if request.step == self._hang_at else script(request)
+
+        return ScriptedModel(respond=respond, record=False)
+
+    def book(self) -> FunctionTool:
+        """A tool with an effect outside, which also counts in the session's variables."""
+        ledger = self.ledger
+
+        @function_tool
+        async def book(ctx: ToolContext[None], what: str) -> str:
+            """Book something."""
+            ctx.set(what, ctx.get(what, 0) + 1)
+            await asyncio.sleep(0)  # Whoever runs side by side comes this far, too.
+            return ledger.take_effect(ctx.idempotency_key, what)
+
+        return book
+
+
+def wish(request: ModelRequest) -> str:
+    """The last word of what the person said last."""
+    said = [
+        text_of(item)
+        for item in request.input
+        if is_message(item) and item.get("role") == "user"
+    ]
+    return said[-1].split()[-1]
+
+
+def is_booked(request: ModelRequest, what: str) -> bool:
+    """Whether the model was shown that the tool did it."""
+    return any(
+        item.get("type") == "function_call_output" and item["output"] == f"{what} is booked"
+        for item in request.input
+    )
+
+
+def told(request: ModelRequest, text: str) -> bool:
+    """Whether a call was answered with something that contains `text`."""
+    return any(
+        item.get("type") == "function_call_output" and text in str(item["output"])
+        for item in request.input
+    )

@@ -1,0 +1,278 @@
+"""What happens when a provider is slow, overloaded, unreachable, or talks nonsense."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from ekiden.core.errors import (
+    EkidenError,
+    ModelBehaviorError,
+    ModelError,
+    ModelTimeout,
+    UserError,
+)
+from ekiden.core.items import function_output, text_of, user_message
+from ekiden.core.model import ModelDelta, ModelRequest
+from ekiden.models import RetryPolicy, resolve_model
+from ekiden.testing import hang, say
+from ekiden.testing.openai_server import OpenAIServer, cut, garbled, http_error
+
+KEY = "sk-canary-0123456789"
+
+
+def request(text: str = "hi", *, stream: bool = False) -> ModelRequest:
+    return ModelRequest(instructions=None, input=[user_message(text)], stream=stream)
+
+
+def connect(api: str, server: OpenAIServer, **options: Any) -> Any:
+    return resolve_model(f"{api}:gpt-5-mini", base_url=server.base_url, api_key=KEY, **options)
+
+
+async def test_a_429_is_repeated_after_the_time_the_provider_asks_for(
+    api: str, streamed: bool, ask: Any, waits: Any
+) -> None:
+    async with OpenAIServer([http_error(429, retry_after="7"), say("ok")]) as server:
+        model = connect(api, server, retries=waits.policy())
+        _, response = await ask(model, request(stream=streamed))
+    assert text_of(response.output[0]) == "ok"
+    assert waits.seconds == [7.0]
+
+
+async def test_server_errors_are_repeated_with_growing_waits(
+    api: str, streamed: bool, ask: Any, waits: Any
+) -> None:
+    failing = [http_error(500), http_error(503), http_error(502)]
+    async with OpenAIServer([*failing, say("ok")]) as server:
+        model = connect(api, server, retries=waits.policy())
+        _, response = await ask(model, request(stream=streamed))
+    assert text_of(response.output[0]) == "ok"
+    assert waits.seconds == [0.5, 1.0, 2.0]
+
+
+async def test_after_the_last_retry_the_failure_is_raised_with_its_status(
+    api: str, streamed: bool, ask: Any, waits: Any
+) -> None:
+    async with OpenAIServer([http_error(503, "We are full.")] * 3) as server:
+        model = connect(api, server, retries=waits.policy(retries=2))
+        with pytest.raises(ModelError, match=f"{api}:gpt-5-mini answered 503: We are full") as info:
+            await ask(model, request(stream=streamed))
+    assert info.value.status == 503
+    assert len(server.requests) == 3
+
+
+async def test_a_wait_longer_than_the_cap_is_not_waited_for(ask: Any, waits: Any) -> None:
+    async with OpenAIServer([http_error(429, retry_after="600")]) as server:
+        model = connect("openai", server, retries=waits.policy())
+        with pytest.raises(ModelError, match="asks to wait 600 s"):
+            await ask(model, request())
+    assert waits.seconds == []
+
+
+async def test_a_used_up_quota_is_not_repeated(api: str, ask: Any, waits: Any) -> None:
+    step = http_error(429, "You exceeded your current quota.", code="insufficient_quota")
+    async with OpenAIServer([step]) as server:
+        model = connect(api, server, retries=waits.policy())
+        with pytest.raises(ModelError, match="quota or credit is used up"):
+            await ask(model, request())
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (400, "answered 400: scripted"),
+        (401, "set OPENAI_API_KEY"),
+        (403, "set OPENAI_API_KEY"),
+        (404, "no such model or path"),
+        (422, "answered 422"),
+    ],
+)
+async def test_what_no_retry_can_mend_is_raised_at_once_with_advice(
+    api: str, streamed: bool, status: int, advice: str, ask: Any, waits: Any
+) -> None:
+    async with OpenAIServer([http_error(status)]) as server:
+        model = connect(api, server, retries=waits.policy())
+        with pytest.raises(ModelError, match=advice) as info:
+            await ask(model, request(stream=streamed))
+    assert info.value.status == status
+    assert waits.seconds == []
+    assert len(server.requests) == 1
+
+
+async def test_an_output_without_its_call_is_refused_by_the_api(api: str, ask: Any) -> None:
+    torn = ModelRequest(
+        instructions=None, input=[user_message("hi"), function_output("call_x", "1")]
+    )
+    async with OpenAIServer() as server:
+        with pytest.raises(ModelError, match=r"(?i)tool.call") as info:
+            await ask(connect(api, server), torn)
+    assert info.value.status == 400
+
+
+async def test_a_slow_answer_is_a_time_out(api: str, streamed: bool, ask: Any, waits: Any) -> None:
+    async with OpenAIServer([hang(), hang()]) as server:
+        model = connect(api, server, timeout_s=0.05, retries=waits.policy(retries=1))
+        with pytest.raises(ModelTimeout, match=r"did not answer within 0\.05 s"):
+            await ask(model, request(stream=streamed))
+        await server.gone.wait()
+    assert len(waits.seconds) == 1
+
+
+async def test_an_answer_after_a_time_out_is_taken(ask: Any, waits: Any) -> None:
+    async with OpenAIServer([hang(), say("at last")]) as server:
+        model = connect("openai", server, timeout_s=1.0, retries=waits.policy())
+        _, response = await ask(model, request())
+    assert text_of(response.output[0]) == "at last"
+
+
+async def test_the_time_a_consumer_takes_does_not_count() -> None:
+    async with OpenAIServer([say("one two three")]) as server:
+        model = connect("openai", server, timeout_s=1.0, retries=0)
+        events = []
+        async with aclosing(model.respond(request(stream=True))) as stream:
+            async for event in stream:
+                if not events:
+                    loop = asyncio.get_running_loop()
+                    busy_until = loop.time() + 1.1
+                    while loop.time() < busy_until:
+                        pass
+                events.append(event)
+    assert text_of(events[-1].output[0]) == "one two three"
+
+
+async def test_nobody_there_is_repeated_and_then_raised(
+    api: str, streamed: bool, ask: Any, waits: Any
+) -> None:
+    async with OpenAIServer() as server:
+        model = connect(api, server, retries=waits.policy(retries=2))
+    with pytest.raises(ModelError, match=r"connection to .* at 127\.0\.0\.1:\d+ failed"):
+        await ask(model, request(stream=streamed))
+    assert len(waits.seconds) == 2
+
+
+async def test_a_plain_answer_that_breaks_off_is_asked_for_again(
+    api: str, ask: Any, waits: Any
+) -> None:
+    async with OpenAIServer([cut("whole", after=0), say("whole")]) as server:
+        model = connect(api, server, retries=waits.policy())
+        _, response = await ask(model, request())
+    assert text_of(response.output[0]) == "whole"
+
+
+async def test_a_stream_that_breaks_before_its_first_delta_is_asked_for_again(
+    api: str, ask: Any, waits: Any
+) -> None:
+    async with OpenAIServer([cut("whole", after=1), say("whole")]) as server:
+        model = connect(api, server, retries=waits.policy())
+        deltas, response = await ask(model, request(stream=True))
+    assert "".join(delta.text for delta in deltas) == "whole"
+    assert text_of(response.output[0]) == "whole"
+    assert len(waits.seconds) == 1
+
+
+@pytest.mark.parametrize("how", ["drop", "end", "hang"])
+async def test_a_stream_that_breaks_after_a_delta_is_never_told_again(
+    api: str, how: Any, waits: Any
+) -> None:
+    after = 5 if api == "openai" else 2
+    async with OpenAIServer([cut("one two three", after=after, how=how)]) as server:
+        model = connect(api, server, timeout_s=1.0, retries=waits.policy())
+        events = model.respond(request(stream=True))
+        assert isinstance(await anext(events), ModelDelta)
+        with pytest.raises(ModelError, match="did not answer" if how == "hang" else "connection"):
+            await anext(events)
+    assert waits.seconds == []
+    assert len(server.requests) == 1
+
+
+async def test_a_stream_that_only_looks_complete_is_not_taken_for_an_answer(
+    api: str, ask: Any, waits: Any
+) -> None:
+    steps = [cut("whole", after=1, how="end"), say("whole")]
+    async with OpenAIServer(steps) as server:
+        model = connect(api, server, retries=waits.policy())
+        _, response = await ask(model, request(stream=True))
+    assert text_of(response.output[0]) == "whole"
+
+
+@pytest.mark.parametrize(
+    "text", ['{"id": "resp_1", "object"', "<html>busy</html>", "{}", "[1]", '{"output": 3}', "null"]
+)
+async def test_an_answer_that_cannot_be_read_is_the_models_fault(
+    api: str, streamed: bool, text: str, ask: Any, waits: Any
+) -> None:
+    async with OpenAIServer([garbled(text)]) as server:
+        model = connect(api, server, retries=waits.policy(retries=0))
+        with pytest.raises((ModelBehaviorError, ModelError)) as info:
+            await ask(model, request(stream=streamed))
+    if not streamed:
+        assert isinstance(info.value, ModelBehaviorError)
+    assert len(server.requests) == 1
+
+
+async def test_cancelling_a_call_closes_its_connection(api: str, streamed: bool, ask: Any) -> None:
+    async with OpenAIServer([hang()]) as server:
+        asking = asyncio.ensure_future(ask(connect(api, server), request(stream=streamed)))
+        await server.until_called()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await server.gone.wait()
+
+
+async def test_closing_a_stream_early_closes_its_connection(api: str) -> None:
+    async with OpenAIServer([cut("one two three", after=5, how="hang")]) as server:
+        events = connect(api, server).respond(request(stream=True))
+        assert isinstance(await anext(events), ModelDelta)
+        await events.aclose()
+        await server.gone.wait()
+
+
+async def test_a_key_appears_in_no_error_repr_or_log(
+    api: str, streamed: bool, ask: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with OpenAIServer(api_key="another key") as server:
+        model = connect(api, server)
+        with pytest.raises(EkidenError) as info:
+            await ask(model, request(stream=streamed))
+    shown = "".join(traceback.format_exception(info.value))
+    assert "Incorrect API key provided: ***" in str(info.value)
+    for text in (shown, repr(info.value), repr(model), caplog.text):
+        assert KEY not in text
+
+
+async def test_a_failure_keeps_its_cause_where_that_tells_no_secret(ask: Any) -> None:
+    async with OpenAIServer([http_error(400)]) as server:
+        with pytest.raises(ModelError) as info:
+            await ask(connect("openai", server), request())
+    assert type(info.value.__cause__).__module__ == "pydantic_ai.exceptions"
+
+
+async def test_an_unknown_model_is_named_in_the_advice(api: str, ask: Any) -> None:
+    async with OpenAIServer([say("never")], models={"other"}) as server:
+        with pytest.raises(ModelError, match=r"'gpt-5-mini' does not exist.* check the name"):
+            await ask(connect(api, server), request())
+
+
+async def test_blocked_models_are_refused_unless_they_are_on_this_machine(
+    api: str, ask: Any
+) -> None:
+    model = resolve_model(f"{api}:gpt-5-mini", api_key=KEY)
+    with pytest.raises(UserError, match=r"EKIDEN_BLOCK_MODELS is set, and api\.openai\.com"):
+        await ask(model, request())
+
+
+async def test_the_vendors_own_client_does_not_retry_behind_our_back(
+    api: str, streamed: bool, ask: Any
+) -> None:
+    async with OpenAIServer([http_error(500)]) as server:
+        model = connect(api, server, retries=RetryPolicy(retries=0))
+        with pytest.raises(ModelError):
+            await ask(model, request(stream=streamed))
+    assert len(server.requests) == 1

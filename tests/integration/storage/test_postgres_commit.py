@@ -1,0 +1,296 @@
+"""A commit is stored once, whatever happens to its connection."""
+
+import asyncio
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from ekiden.core.errors import LeaseLost, StoreUnavailable
+from ekiden.core.events import Event
+from ekiden.storage.base import Claim, Commit, NewSession, QueuePut, SessionPatch
+from ekiden.storage.postgres import PostgresStore, commits
+from tests.support.proxy import Fault, Proxy
+from tests.support.sql import connect, execute, terminate, until_blocked
+
+LEASE_S = 30.0
+
+
+def step(seq: int, *, at_us: int = 1, messages: tuple[QueuePut, ...] = ()) -> Commit:
+    """A commit of one event and one step."""
+    return Commit(
+        patch=SessionPatch(cursor={"at": seq}),
+        events=(Event(session_id="s", seq=seq, type="message", at_us=at_us),),
+        steps={f"k{seq}": seq},
+        messages=messages,
+    )
+
+
+async def claimed(store: PostgresStore, owner: str = "w1") -> Claim:
+    new = NewSession(id="s", agent="a")
+    claim, _ = await store.claim("s", owner=owner, lease_s=LEASE_S, create=new)
+    return claim
+
+
+async def seqs(store: PostgresStore) -> list[int]:
+    return [event.seq for event in await store.events("s")]
+
+
+async def expire_leases(url: str) -> None:
+    await execute(url, "update sessions set lease_until = clock_timestamp() - interval '1 second'")
+
+
+async def test_a_commit_is_one_round_trip(far: PostgresStore, proxy: Proxy) -> None:
+    claim = await claimed(far)
+    await far.commit(claim, step(1))
+    before = proxy.requests
+    await far.commit(claim, step(2))
+    assert proxy.requests - before == 1
+
+
+async def test_a_commit_whose_process_was_terminated_is_done_again(
+    postgres_store: PostgresStore, postgres_url: str
+) -> None:
+    claim = await claimed(postgres_store)
+    rival = await connect(postgres_url)
+    async with rival.transaction():
+        await rival.execute("select from sessions for update")
+        committing = asyncio.create_task(postgres_store.commit(claim, step(1)))
+        pid = await until_blocked(postgres_url)
+        assert await rival.fetchval("select pg_terminate_backend($1, 10000)", pid)
+        assert await until_blocked(postgres_url) != pid
+    await committing
+    await rival.close()
+    await postgres_store.commit(claim, step(2))
+    assert await seqs(postgres_store) == [1, 2]
+
+
+async def test_a_commit_whose_answer_was_lost_is_stored_once(
+    far: PostgresStore, near: PostgresStore, proxy: Proxy
+) -> None:
+    claim = await claimed(far)
+    await far.commit(claim, step(1))
+    proxy.strike("lose_answer")
+    await far.commit(claim, step(2))
+    assert proxy.struck.is_set()
+    await far.commit(claim, step(3))
+    assert await seqs(near) == [1, 2, 3]
+    assert dict(await near.steps("s")) == {"k1": 1, "k2": 2, "k3": 3}
+
+
+async def test_a_patch_whose_answer_was_lost_is_stored_once(
+    far: PostgresStore, near: PostgresStore, proxy: Proxy
+) -> None:
+    claim = await claimed(far)
+    await far.commit(claim, Commit(patch=SessionPatch(variables={"n": 1})))
+    proxy.strike("lose_answer")
+    await far.commit(claim, Commit(patch=SessionPatch(variables={"n": 2}), release=True))
+    row = await near.get("s")
+    assert (row.variables, row.owner) == ({"n": 2}, None)
+
+
+async def test_a_message_of_a_commit_whose_answer_was_lost_is_put_once(
+    far: PostgresStore, near: PostgresStore, proxy: Proxy
+) -> None:
+    claim = await claimed(far)
+    await far.commit(claim, step(1, messages=(QueuePut(queue="q", body=1),)))
+    for seq, passing in enumerate(range(4), start=2):
+        # BEGIN, the commit, the message, COMMIT: each may be the one whose answer is lost.
+        proxy.strike("lose_answer", after=passing)
+        await far.commit(claim, step(seq, messages=(QueuePut(queue="q", body=seq),)))
+        assert proxy.struck.is_set()
+    assert await seqs(near) == [1, 2, 3, 4, 5]
+    assert await near.queue_depth("q") == 5
+
+
+async def test_a_late_copy_of_a_commit_has_no_effect(
+    far: PostgresStore, near: PostgresStore, proxy: Proxy
+) -> None:
+    claim = await claimed(far)
+    await far.commit(claim, Commit(patch=SessionPatch(variables={"n": 1})))
+    proxy.strike("hold_request")
+    await far.commit(claim, Commit(patch=SessionPatch(variables={"n": 2})))
+    await far.commit(claim, Commit(patch=SessionPatch(variables={"n": 3})))
+    before = await near.get("s")
+    await proxy.deliver()
+    assert await near.get("s") == before
+    assert before.variables == {"n": 3}
+
+
+class TestTakenOverMeanwhile:
+    """The next owner commits before the first one knows what became of its own commit."""
+
+    async def break_and_take_over(
+        self,
+        fault: Fault,
+        commit: Commit,
+        takeover: Commit,
+        *,
+        far: PostgresStore,
+        near: PostgresStore,
+        proxy: Proxy,
+        url: str,
+    ) -> "asyncio.Task[None]":
+        claim = await claimed(far)
+        await far.commit(claim, step(1))
+        proxy.strike(fault)
+        proxy.gate.clear()
+        committing = asyncio.create_task(far.commit(claim, commit))
+        await proxy.struck.wait()
+        await expire_leases(url)
+        await near.commit(await claimed(near, "w2"), takeover)
+        proxy.gate.set()
+        return committing
+
+    async def test_its_events_prove_that_it_was_stored(
+        self, far: PostgresStore, near: PostgresStore, proxy: Proxy, postgres_url: str
+    ) -> None:
+        committing = await self.break_and_take_over(
+            "lose_answer", step(2), step(3), far=far, near=near, proxy=proxy, url=postgres_url
+        )
+        await committing
+        assert await seqs(near) == [1, 2, 3]
+
+    async def test_the_events_of_another_do_not(
+        self, far: PostgresStore, near: PostgresStore, proxy: Proxy, postgres_url: str
+    ) -> None:
+        committing = await self.break_and_take_over(
+            "hold_request",
+            step(2),
+            step(2, at_us=2),
+            far=far,
+            near=near,
+            proxy=proxy,
+            url=postgres_url,
+        )
+        with pytest.raises(LeaseLost):
+            await committing
+        await proxy.deliver()
+        assert [event.at_us for event in await near.events("s")] == [1, 2]
+
+    async def test_without_events_nobody_knows_and_it_says_so(
+        self, far: PostgresStore, near: PostgresStore, proxy: Proxy, postgres_url: str
+    ) -> None:
+        committing = await self.break_and_take_over(
+            "lose_answer",
+            Commit(patch=SessionPatch(variables={"n": 2})),
+            step(2),
+            far=far,
+            near=near,
+            proxy=proxy,
+            url=postgres_url,
+        )
+        with pytest.raises(StoreUnavailable, match="not known"):
+            await committing
+
+
+async def test_a_lease_that_ended_while_the_connection_was_down_is_lost(
+    far: PostgresStore, near: PostgresStore, proxy: Proxy, postgres_url: str
+) -> None:
+    claim = await claimed(far)
+    await far.commit(claim, step(1))
+    proxy.strike("hold_request")
+    proxy.gate.clear()
+    committing = asyncio.create_task(far.commit(claim, step(2)))
+    await proxy.struck.wait()
+    await expire_leases(postgres_url)
+    proxy.gate.set()
+    with pytest.raises(LeaseLost):
+        await committing
+    await proxy.deliver()
+    assert await seqs(near) == [1]
+
+
+async def test_a_database_that_stays_away_leaves_the_answer_open(
+    far: PostgresStore, near: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "SETTLE_S", 0.05)
+    claim = await claimed(far)
+    await far.commit(claim, step(1))
+    proxy.strike("lose_answer")
+    await proxy.close_port()
+    with pytest.raises(StoreUnavailable, match="not known: resume the session"):
+        await far.commit(claim, step(2))
+    assert await seqs(near) == [1, 2]
+
+
+async def test_many_commits_go_on_while_their_connections_are_terminated(
+    postgres_store: PostgresStore, postgres_url: str
+) -> None:
+    names = [f"s{number}" for number in range(6)]
+    for name in names:
+        await postgres_store.create(NewSession(id=name, agent="a"))
+    claims = [(await postgres_store.claim(name, owner="w", lease_s=LEASE_S))[0] for name in names]
+
+    async def relay(claim: Claim) -> None:
+        for seq in range(1, 21):
+            messages = (QueuePut(queue=claim.session_id, body=seq),) if seq % 4 == 0 else ()
+            await postgres_store.commit(claim, step(seq, messages=messages))
+
+    async with asyncio.timeout(60):
+        relays = asyncio.gather(*map(relay, claims))
+        ended = 0
+        while not relays.done():
+            ended += await terminate(postgres_url)
+        await relays
+    assert ended > 0
+    for name in names:
+        assert [event.seq for event in await postgres_store.events(name)] == list(range(1, 21))
+        assert len(await postgres_store.steps(name)) == 20
+        assert await postgres_store.queue_depth(name) == 5
+
+
+async def test_a_claim_may_be_used_through_another_handle(
+    postgres_store: PostgresStore, postgres_url: str
+) -> None:
+    claim = await claimed(postgres_store)
+    by_hand = dataclasses.replace(claim, key=None)
+    async with PostgresStore(postgres_url) as other:
+        await other.commit(by_hand, step(1))
+        await other.commit(claim, step(2))
+        await postgres_store.commit(by_hand, step(3))
+        assert list(await other.renew([by_hand])) == []
+        await other.release(by_hand)
+        gone = dataclasses.replace(by_hand, session_id="nobody")
+        assert list(await other.renew([gone])) == [gone]
+        with pytest.raises(LeaseLost):
+            await other.commit(gone, step(4))
+    assert await seqs(postgres_store) == [1, 2, 3]
+
+
+PROGRAM = """
+import asyncio, sys
+from tests.integration.storage.test_postgres_commit import PostgresStore, claimed, step
+
+async def main(url):
+    async with PostgresStore(url) as store:
+        await store.commit(await claimed(store), step(1))
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("point", "stored"),
+    [("store.postgres.before_commit", []), ("store.postgres.after_commit", [1])],
+)
+async def test_a_process_killed_beside_its_commit_stored_all_or_nothing(
+    postgres_store: PostgresStore, postgres_url: str, point: str, stored: list[int]
+) -> None:
+    environment = os.environ | {
+        "EKIDEN_TESTING": "1",
+        "EKIDEN_FAULT": point,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", PROGRAM, postgres_url],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert await seqs(postgres_store) == stored

@@ -1,0 +1,98 @@
+"""How a PostgreSQL store comes into being, and which ones are refused."""
+
+import asyncio
+import dataclasses
+
+import asyncpg
+import pytest
+
+from ekiden.core.errors import EngineTooOld, MigrationChanged, StoreTooNew
+from ekiden.storage.base import NewSession
+from ekiden.storage.postgres import PostgresStore
+from ekiden.storage.postgres.address import parse_address
+from ekiden.storage.postgres.migrate import Migration, check_engine, migrate, shipped
+from tests.support.sql import connect, execute
+
+ADDITION = Migration(number=1000, name="1000_more", sql="create table more (a integer)")
+
+
+async def numbers(url: str) -> list[int]:
+    return [row["number"] for row in await execute(url, "select number from migrations order by 1")]
+
+
+def test_migrations_are_numbered_without_gaps() -> None:
+    found = [migration.number for migration in shipped()]
+    assert found == list(range(1, len(found) + 1))
+
+
+async def test_a_new_store_has_the_newest_format(postgres_store: PostgresStore) -> None:
+    info = await postgres_store.info()
+    assert info["format"] == shipped()[-1].number
+    assert info["engine"] == "postgresql"
+    assert int(info["version"].partition(".")[0]) >= 14
+
+
+async def test_stores_that_open_at_once_migrate_once(postgres_url: str) -> None:
+    stores = [PostgresStore(postgres_url) for _ in range(6)]
+    await asyncio.gather(*(store.open() for store in stores))
+    assert await numbers(postgres_url) == [migration.number for migration in shipped()]
+    await asyncio.gather(*(store.close() for store in stores))
+
+
+async def test_opening_again_changes_nothing(postgres_url: str) -> None:
+    query = "select number, checksum, applied_at from migrations"
+    async with PostgresStore(postgres_url):
+        before = await execute(postgres_url, query)
+    async with PostgresStore(postgres_url):
+        assert await execute(postgres_url, query) == before
+
+
+async def test_a_newer_format_is_refused_with_advice(postgres_url: str) -> None:
+    async with PostgresStore(postgres_url):
+        await execute(postgres_url, "insert into migrations values (1000, 'future', 'x')")
+    with pytest.raises(StoreTooNew, match="upgrade Ekiden") as caught:
+        await PostgresStore(postgres_url).open()
+    assert caught.value.found == 1000
+
+
+async def test_a_changed_migration_is_refused(postgres_url: str) -> None:
+    async with PostgresStore(postgres_url):
+        await execute(postgres_url, "update migrations set checksum = 'other' where number = 1")
+    with pytest.raises(MigrationChanged, match="migration 1 of postgresql://"):
+        await PostgresStore(postgres_url).open()
+
+
+async def test_only_what_is_missing_is_run(postgres_url: str) -> None:
+    async with PostgresStore(postgres_url) as store:
+        await store.create(NewSession(id="s", agent="a"))
+        connection = await connect(postgres_url)
+        await migrate(connection, parse_address(postgres_url), [*shipped(), ADDITION])
+        await connection.close()
+        assert (await numbers(postgres_url))[-1] == 1000
+        assert (await store.get("s")).id == "s"
+
+
+async def test_a_migration_that_fails_leaves_nothing_behind(postgres_url: str) -> None:
+    broken = dataclasses.replace(ADDITION, number=1001, sql="create table more (b integer)")
+    connection = await connect(postgres_url)
+    with pytest.raises(asyncpg.DuplicateTableError):
+        await migrate(connection, parse_address(postgres_url), [*shipped(), ADDITION, broken])
+    assert await connection.fetchval("select to_regclass('sessions')") is None
+    await connection.close()
+
+
+async def test_schemas_of_one_database_are_apart(postgres_url: str) -> None:
+    schema = f"{parse_address(postgres_url).schema}_b"
+    async with PostgresStore(postgres_url) as one:
+        async with PostgresStore(postgres_url, schema=schema) as two:
+            await one.create(NewSession(id="s", agent="a"))
+            await two.create(NewSession(id="s", agent="b"))
+            assert (await one.get("s")).agent == "a"
+            assert f"schema={schema}" in two.url
+        await execute(postgres_url, f"drop schema {schema} cascade")
+
+
+def test_a_server_that_is_too_old_is_refused() -> None:
+    with pytest.raises(EngineTooOld, match="PostgreSQL 13 is too old, 14 or newer"):
+        check_engine(13)
+    check_engine(14)

@@ -1,0 +1,40 @@
+"""The benchmark does the work that it says it measures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ekiden.app.bench import SCENARIOS, Sizes, bench
+from ekiden.app.bench.measure import Memory
+from ekiden.app.bench.scenarios import WrongAnswer
+
+
+async def test_every_scenario_gives_figures_and_the_floor_beside_them(tmp_path: Path) -> None:
+    figures = await bench(tuple(SCENARIOS), Sizes.quick(), tmp_path)
+    assert figures["floor_us"]["before"]["cpu"] > 0
+    assert figures["scenarios"]["s1"]["x_floor"] > 0
+    assert figures["scenarios"]["s2"]["sessions"] == 20
+    assert figures["scenarios"]["s3"]["messages"] == [10, 50]
+    assert figures["scenarios"]["s4"]["bytes_per_session"] > 0
+    assert len(figures["scenarios"]["s4"]["fsync_us"]) == 2
+    assert not list(tmp_path.iterdir()), "nothing is left behind"
+
+
+async def test_a_run_that_did_something_else_is_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ekiden.app.bench.scenarios.ANSWER", "something else")
+    with pytest.raises(WrongAnswer):
+        await bench(["s1"], Sizes.quick(), tmp_path)
+    with pytest.raises(WrongAnswer):
+        await bench(["s2"], Sizes.quick(), tmp_path)
+
+
+def test_memory_is_unknown_where_the_system_does_not_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Memory, "_STATUS", tmp_path / "status")
+    monkeypatch.setattr(Memory, "_RESET", tmp_path / "missing" / "clear_refs")
+    assert Memory().peak_kb() is None

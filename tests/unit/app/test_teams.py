@@ -1,0 +1,85 @@
+"""From a name to a team."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ekiden.app import load_team
+from ekiden.core.errors import UserError
+
+MODULE = """
+from ekiden import Agent, Team
+
+async def answer(ctx):
+    return "hi"
+
+greeter = Agent("greeter", run=answer)
+team = Team(greeter, name="greeters")
+number = 7
+
+def make():
+    return team
+
+class desk:
+    inner = greeter
+"""
+
+
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current folder, with a module `desk_team` in it; what is imported is forgotten."""
+    before = set(sys.modules)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "desk_team.py").write_text(MODULE)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name.startswith("desk_"):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("attribute", ["team", "greeter", "make", "desk.inner"])
+@pytest.mark.usefixtures("modules")
+def test_a_team_an_agent_or_a_function_is_a_team(attribute: str) -> None:
+    team = load_team(f"desk_team:{attribute}")
+    assert team.entry.name == "greeter"
+
+
+@pytest.mark.parametrize("target", ["", "desk_team", ":team", "desk_team:"])
+def test_a_name_without_both_parts_is_refused(target: str) -> None:
+    with pytest.raises(UserError, match="write module:attribute"):
+        load_team(target)
+
+
+@pytest.mark.usefixtures("modules")
+def test_something_else_is_refused_with_its_type() -> None:
+    with pytest.raises(UserError, match="of type int, neither a Team nor an Agent"):
+        load_team("desk_team:number")
+
+
+@pytest.mark.usefixtures("modules")
+def test_a_missing_attribute_is_named() -> None:
+    with pytest.raises(UserError, match="'desk_team' has no 'tema'"):
+        load_team("desk_team:tema")
+
+
+@pytest.mark.usefixtures("modules")
+def test_a_missing_module_is_named() -> None:
+    with pytest.raises(UserError, match="no module 'desk_nowhere'"):
+        load_team("desk_nowhere:team")
+
+
+def test_a_module_that_lacks_a_dependency_says_which(modules: Path) -> None:
+    (modules / "desk_poor.py").write_text("import desk_dependency")
+    with pytest.raises(UserError, match="'desk_poor' needs 'desk_dependency'"):
+        load_team("desk_poor:team")
+
+
+def test_a_module_that_fails_is_told_with_its_error(modules: Path) -> None:
+    (modules / "desk_broken.py").write_text("1 / 0")
+    with pytest.raises(UserError, match="'desk_broken' fails: ZeroDivisionError"):
+        load_team("desk_broken:team")

@@ -1,0 +1,125 @@
+"""The door: parsing, errors and exit codes, in this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ekiden import __version__
+from ekiden.cli.main import build, main, wants_json
+
+Captured = pytest.CaptureFixture[str]
+
+
+def test_the_version_is_one_line(capsys: Captured) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"ekiden {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_help_lists_the_commands(arguments: list[str], capsys: Captured) -> None:
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in ("run", "session", "chain", "doctor", "bench"))
+
+
+@pytest.mark.parametrize("command", ["run", "chain", "doctor", "bench"])
+def test_every_command_explains_itself_and_has_json(command: str, capsys: Captured) -> None:
+    assert main([command, "--help"]) == 0
+    assert "--json" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["list", "show", "resume", "export", "delete"])
+def test_every_session_command_explains_itself_and_has_json(command: str, capsys: Captured) -> None:
+    assert main(["session", command, "--help"]) == 0
+    assert "--json" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["frobnicate"],
+        ["run"],
+        ["run", "hi", "--bogus"],
+        ["run", "hi", "--max-turns", "0"],
+        ["run", "hi", "--max-turns", "many"],
+        ["session", "list", "--limit", "0"],
+        ["session", "list", "--status", "asleep"],
+        ["session", "show"],
+        ["bench", "s9"],
+    ],
+)
+def test_a_wrong_command_line_is_exit_2(arguments: list[str], capsys: Captured) -> None:
+    assert main(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith("error[cli.usage]: ")
+    assert shown.out == ""
+
+
+def test_errors_are_json_when_json_was_asked_for(capsys: Captured) -> None:
+    assert main(["run", "--json"]) == 2
+    error = json.loads(capsys.readouterr().err)["error"]
+    assert error["code"] == "cli.usage"
+
+
+def test_what_stands_after_a_double_dash_is_no_option() -> None:
+    assert not wants_json(["run", "--", "--json"])
+    assert wants_json(["session", "list", "--json-lines"])
+
+
+def test_a_mistake_of_ours_is_exit_70_without_a_traceback(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("oh")
+
+    monkeypatch.delenv("EKIDEN_DEBUG", raising=False)
+    monkeypatch.setattr("ekiden.cli.main.build", broken)
+    assert main(["doctor"]) == 70
+    assert capsys.readouterr().err == (
+        "error[cli.internal]: RuntimeError: oh (EKIDEN_DEBUG=1 shows where)\n"
+    )
+
+
+def test_debugging_shows_the_traceback(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EKIDEN_DEBUG", "1")
+    assert main(["frobnicate"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_ctrl_c_before_anything_began_is_exit_130(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ekiden.cli.main.build", interrupted)
+    assert main(["doctor"]) == 130
+    assert capsys.readouterr().err == "error[cli.interrupted]: stopped\n"
+
+
+def test_the_parser_is_named_as_the_command() -> None:
+    assert build().name == ("ekiden",)
+
+
+def test_help_and_version_load_no_command_and_nothing_heavy(tmp_path: Path) -> None:
+    code = (
+        "import sys; from ekiden.cli.main import main; main([sys.argv[1]]); "
+        "heavy = ('pydantic', 'apsw', 'asyncpg', 'openai', 'ekiden.runtime', 'ekiden.app'); "
+        "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
+    )
+    for option in ("--help", "--version"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, option],
+            capture_output=True,
+            check=True,
+            cwd=tmp_path,
+            text=True,
+            env=dict(os.environ),
+        )
+        assert done.stderr.strip() == "[]"

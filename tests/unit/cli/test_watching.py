@@ -1,0 +1,150 @@
+"""Running in front of somebody."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from ekiden import Agent, CodeContext, MemoryStore, Session, Team, Waiting
+from ekiden.app.relay import begin, go_on
+from ekiden.cli.errors import Interrupted
+from ekiden.cli.watching import Onlooker, problem_of, resume_command
+from ekiden.core.errors import UserError
+from ekiden.core.outcomes import Refused
+from ekiden.runtime import Limits, RunConfig
+from ekiden.testing import ScriptedModel, stream
+
+Captured = pytest.CaptureFixture[str]
+CONFIG = RunConfig()
+
+
+def onlooker(*, as_json: bool = False, stream: bool = False, hint: str = "go on") -> Onlooker:
+    """Somebody to watch."""
+    return Onlooker(as_json=as_json, stream=stream, how_to_resume=hint)
+
+
+async def test_a_failed_run_prints_its_record_and_its_error(capsys: Captured) -> None:
+    async def broken(ctx: CodeContext[Any]) -> str:
+        raise ValueError("no such shelf")
+
+    session = Session("s1", store=MemoryStore())
+    code = await onlooker(as_json=True).watch(
+        begin(Agent("clerk", run=broken), "hi", session, config=CONFIG)
+    )
+    shown = capsys.readouterr()
+    assert code == 1
+    assert json.loads(shown.out)["outcome"] == "failed"
+    error = json.loads(shown.err)["error"]
+    assert error["code"] == "run.failed"
+    assert error["message"] == "ValueError: no such shelf; go on with: go on"
+    assert error["session_id"] == "s1"
+
+
+async def test_a_run_that_cannot_begin_is_an_error() -> None:
+    session = Session("s1", store=MemoryStore())
+    await onlooker().watch(begin(_clerk(), "hi", session, config=CONFIG))
+    with pytest.raises(UserError, match="nothing to resume"):
+        await onlooker().watch(go_on(_clerk(), session, config=CONFIG))
+
+
+async def test_running_out_of_turns_says_how_to_go_on(capsys: Captured) -> None:
+    async def pass_on(ctx: CodeContext[Any]) -> object:
+        return ctx.hand_off("b")
+
+    a: Agent[object] = Agent("a", run=pass_on, handoffs=[_clerk("b")])
+    config = RunConfig(limits=Limits(turns=1))
+    session = Session("s1", store=MemoryStore())
+    assert await onlooker().watch(begin(a, "hi", session, config=config)) == 3
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.endswith("go on with: go on\n")
+    assert await onlooker().watch(go_on(a, session, config=CONFIG)) == 0
+    assert capsys.readouterr().out == "hello\n"
+
+
+async def test_ctrl_c_keeps_the_session(capsys: Captured) -> None:
+    arrived = asyncio.Event()
+
+    async def slow(ctx: CodeContext[Any]) -> str:
+        arrived.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    session = Session("s1", store=MemoryStore())
+    run = begin(Agent("clerk", run=slow), "hi", session, config=CONFIG)
+    task = asyncio.create_task(onlooker().watch(run))
+    await arrived.wait()
+    task.cancel()
+    with pytest.raises(Interrupted, match="the session is kept, go on with: go on"):
+        await task
+    assert (await session.row()).owner is None
+
+
+async def test_a_streamed_answer_is_shown_piece_by_piece_and_once(capsys: Captured) -> None:
+    agent: Agent[object] = Agent("clerk", model=ScriptedModel([stream("Hello there", chunks=3)]))
+    session = Session("s1", store=MemoryStore())
+    looking = onlooker(stream=True)
+    assert await looking.watch(begin(agent, "hi", session, config=CONFIG, live=True)) == 0
+    assert capsys.readouterr().out == "Hello there\n"
+
+
+async def test_a_streamed_run_shows_its_handoffs_beside_the_answer(capsys: Captured) -> None:
+    async def pass_on(ctx: CodeContext[Any]) -> object:
+        return ctx.hand_off("b", reason="too hard")
+
+    a: Agent[object] = Agent("a", run=pass_on, handoffs=[_clerk("b")])
+    session = Session("s1", store=MemoryStore())
+    await onlooker(stream=True).watch(begin(Team(a), "hi", session, config=CONFIG, live=True))
+    shown = capsys.readouterr()
+    assert shown.out == "hello\n"
+    assert shown.err == "handoff: a → b: too hard\n[s1] user → a → b\n"
+
+
+async def test_a_stream_of_json_is_one_object_per_line_and_ends_with_the_result(
+    capsys: Captured,
+) -> None:
+    session = Session("s1", store=MemoryStore())
+    looking = onlooker(stream=True, as_json=True)
+    await looking.watch(begin(_clerk(), "hi", session, config=CONFIG, live=True))
+    *events, last = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [next(iter(each)) for each in events] == ["event"] * len(events)
+    assert last["result"]["output"] == "hello"
+
+
+async def test_an_answer_that_is_no_text_is_printed_as_json(capsys: Captured) -> None:
+    async def count(ctx: CodeContext[Any]) -> object:
+        return {"parcels": 3}
+
+    session = Session("s1", store=MemoryStore())
+    await onlooker().watch(begin(Agent("clerk", run=count), "hi", session, config=CONFIG))
+    assert capsys.readouterr().out == '{"parcels":3}\n'
+
+
+def test_waiting_and_refusing_are_told() -> None:
+    assert problem_of(Waiting("an approval")) == ("run.waiting", "the session waits: an approval")
+    assert problem_of(Refused("no")) == ("model.refused", "the model refused: no")
+
+
+def test_the_way_to_resume_names_what_is_not_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    monkeypatch.setenv("EKIDEN_STORE", "mine.db")
+
+    def command(store_option: str, team: str) -> str:
+        return resume_command("s1", store=store, store_option=store_option, team=team)
+
+    default = "ekiden.app.demo:team"
+    assert command(".ekiden/ekiden.db", default) == "ekiden session resume s1"
+    assert command("mine.db", default) == "ekiden session resume s1"
+    assert command("mine.db", "my.desk:team") == "ekiden session resume s1 --team my.desk:team"
+    assert command("other.db", default) == f"ekiden session resume s1 --store {store.url}"
+    assert command("memory:", default) == ""
+
+
+def _clerk(name: str = "clerk") -> Agent[object]:
+    async def greet(ctx: CodeContext[Any]) -> str:
+        return "hello"
+
+    return Agent(name, run=greet)

@@ -1,0 +1,82 @@
+"""The other SDK's module tree: its names, our objects."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import Any
+
+import pytest
+
+from ekiden.compat import agents
+from ekiden.core.events import Event
+from ekiden.testing import ScriptedModel, say
+
+_MODULES = sorted(
+    module.name for module in pkgutil.walk_packages(agents.__path__, f"{agents.__name__}.")
+)
+_OWN = {"agents.tracing", "agents._debug"}
+"""Modules of roles and switches that Ekiden itself does not have."""
+
+
+@pytest.mark.parametrize("name", _MODULES)
+def test_every_module_only_passes_on_what_ekiden_has(name: str) -> None:
+    module = importlib.import_module(name)
+    if name.removeprefix("ekiden.compat.") in _OWN:
+        return
+    for public in getattr(module, "__all__", ()):
+        origin = getattr(getattr(module, public), "__module__", "typing")
+        assert not origin.startswith("ekiden.compat"), public
+
+
+def test_the_names_of_the_package_are_those_of_its_modules() -> None:
+    public = {name: getattr(agents, name) for name in agents.__all__}
+    assert sorted(public) == sorted(set(agents.__all__))
+    for name in _MODULES:
+        module = importlib.import_module(name)
+        for shared in set(getattr(module, "__all__", ())) & set(public):
+            assert getattr(module, shared) is public[shared]
+
+
+async def test_a_program_written_for_the_other_sdk_runs() -> None:
+    billing: agents.Agent[Any] = agents.Agent(name="Billing", handoff_description="Invoices.")
+    triage: agents.Agent[Any] = agents.Agent(name="Triage", handoffs=[agents.handoff(billing)])
+    transfer = {
+        "type": "function_call",
+        "call_id": "1",
+        "name": agents.Handoff.default_tool_name(billing),
+        "arguments": "{}",
+    }
+    model = ScriptedModel([[transfer], say("It is paid.")])
+    config = agents.RunConfig(model=model)
+    result = await agents.Runner.run(triage, input="My invoice?", run_config=config)
+    assert result.final_output == "It is paid."
+    assert result.last_agent is billing
+    assert [item.type for item in result.new_items] == [
+        "handoff_call_item",
+        "handoff_output_item",
+        "message_output_item",
+    ]
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+async def test_the_text_of_an_error_is_recorded_only_if_wanted(recorded: bool) -> None:
+    def broken(data: Any) -> Any:
+        raise ValueError("a secret")
+
+    sink = Sink()
+    config = agents.RunConfig(
+        call_model_input_filter=broken, trace_include_sensitive_data=recorded, sinks=[sink]
+    )
+    agent: agents.Agent[Any] = agents.Agent(name="test", model=ScriptedModel())
+    with pytest.raises(ValueError, match="a secret"):
+        await agents.Runner.run(agent, input="start", run_config=config)
+    assert ("a secret" in str([event.to_json() for event in sink.events])) is recorded

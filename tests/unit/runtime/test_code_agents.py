@@ -1,0 +1,196 @@
+"""Agents that are code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ekiden.core.agent import Agent
+from ekiden.core.context import ToolContext
+from ekiden.core.errors import ToolError, UserError
+from ekiden.core.outcomes import OutOfBudget
+from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
+from ekiden.sessions import Session
+from ekiden.storage.memory import MemoryStore
+from ekiden.testing import ScriptedModel, say, transfer
+from ekiden.tools import function_tool
+
+
+@function_tool
+async def lookup(order_id: str) -> dict[str, Any]:
+    """Look an order up."""
+    return {"id": order_id, "state": "shipped"}
+
+
+async def orders(ctx: CodeContext[Any]) -> str:
+    found = await ctx.call("lookup", order_id=ctx.text)
+    return f"{found['id']} is {found['state']}"
+
+
+async def test_code_routes_calls_tools_and_answers_without_any_model() -> None:
+    async def triage(ctx: CodeContext[Any]) -> Any:
+        return ctx.hand_off("orders", reason="a parcel", summary="s", context={"vip": True})
+
+    received: list[dict[str, Any]] = []
+
+    async def desk(ctx: CodeContext[Any]) -> str:
+        received.append(ctx.received)
+        return await orders(ctx)
+
+    team = Agent("triage", run=triage, handoffs=[Agent("orders", run=desk, tools=[lookup])])
+    result = await Runner.run(team, "A-42")
+    assert result.final_output == "A-42 is shipped"
+    assert result.chain == ["user", "triage", "orders"]
+    assert received == [
+        {"from": "triage", "reason": "a parcel", "summary": "s", "context": '{"vip":true}'}
+    ]
+    assert [event.type for event in result.events] == [
+        "message",
+        "agent_start",
+        "message",
+        "handoff",
+        "agent_start",
+        "tool_call",
+        "message",
+        "agent_complete",
+    ]
+
+
+async def test_code_and_models_work_in_one_team() -> None:
+    model = ScriptedModel([transfer("code", reason="r"), say("the model again")])
+
+    async def code(ctx: CodeContext[Any]) -> Any:
+        assert ctx.items[-1]["type"] == "function_call_output"
+        return ctx.hand_off(thinker)
+
+    coder: Agent[Any] = Agent("code", run=code)
+    thinker: Agent[Any] = Agent("thinker", model=model, handoffs=[coder])
+    coder.handoffs.append(thinker)
+    result = await Runner.run(thinker, "hi")
+    assert result.final_output == "the model again"
+    assert result.chain == ["user", "thinker", "code", "thinker"]
+
+
+async def test_a_stored_call_is_not_made_again_when_the_code_is_run_again() -> None:
+    calls: list[str] = []
+    broken = True
+
+    @function_tool
+    async def charge(ctx: ToolContext[Any], amount: int) -> str:
+        calls.append(ctx.idempotency_key)
+        return f"charged {amount}"
+
+    @function_tool
+    async def fetch() -> list[int]:
+        calls.append("fetch")
+        return [1, 2]
+
+    async def code(ctx: CodeContext[Any]) -> str:
+        numbers = await ctx.call(fetch)
+        first = await ctx.call(charge, amount=sum(numbers))
+        if broken:
+            raise RuntimeError("crash")
+        return first
+
+    agent = Agent("code", run=code, tools=[charge, fetch])
+    session = Session("s", store=MemoryStore())
+    with pytest.raises(RuntimeError):
+        await Runner.run(agent, "hi", session=session)
+    broken = False
+    result = await Runner.resume(agent, session)
+    assert result.final_output == "charged 3"
+    assert calls == ["fetch", "s:1.1.c2"]
+
+
+async def test_a_tool_that_fails_raises_in_the_code_which_may_go_on() -> None:
+    @function_tool
+    def broken() -> str:
+        raise ValueError("out of paper")
+
+    async def code(ctx: CodeContext[Any]) -> str:
+        try:
+            await ctx.call("broken")
+        except ToolError as exc:
+            return f"sorry: {exc}"
+        return "unreachable"
+
+    result = await Runner.run(Agent("code", run=code, tools=[broken]), "hi")
+    assert "out of paper" in result.final_output
+
+
+async def test_code_is_told_which_handoffs_failed_and_can_choose_another() -> None:
+    async def dead(ctx: CodeContext[Any]) -> str:
+        raise ConnectionError("line is dead")
+
+    async def fine(ctx: CodeContext[Any]) -> str:
+        return "fine here"
+
+    async def triage(ctx: CodeContext[Any]) -> Any:
+        if "dead" in ctx.failed_handoffs:
+            assert "line is dead" in ctx.failed_handoffs["dead"]
+            return ctx.hand_off("fine")
+        return ctx.hand_off("dead")
+
+    team = Agent("triage", run=triage, handoffs=[Agent("dead", run=dead), Agent("fine", run=fine)])
+    result = await Runner.run(team, "hi")
+    assert result.final_output == "fine here"
+    assert result.chain == ["user", "triage", "fine"]
+
+
+async def test_code_may_only_use_its_own_tools_and_handoffs() -> None:
+    async def wrong_tool(ctx: CodeContext[Any]) -> Any:
+        return await ctx.call(lookup, order_id="1")
+
+    async def wrong_target(ctx: CodeContext[Any]) -> Any:
+        return ctx.hand_off("stranger")
+
+    with pytest.raises(UserError, match="has no tool called 'lookup'"):
+        await Runner.run(Agent("code", run=wrong_tool), "hi")
+    with pytest.raises(UserError, match="may not hand to 'stranger', but to: nobody"):
+        await Runner.run(Agent("code", run=wrong_target), "hi")
+
+
+async def test_an_answer_that_is_not_text_is_said_as_json() -> None:
+    async def code(ctx: CodeContext[Any]) -> Any:
+        assert ctx.agent.name == "code"
+        return {"状态": "好"}
+
+    result = await Runner.run(Agent("code", run=code), "hi")
+    assert result.final_output == {"状态": "好"}
+    assert '{"状态":"好"}' in str(result.to_input_list()[-1])
+
+
+async def test_code_without_a_message_of_a_person_sees_empty_text() -> None:
+    async def code(ctx: CodeContext[Any]) -> str:
+        return f"[{ctx.text}]"
+
+    item = {"role": "developer", "content": "note"}
+    assert (await Runner.run(Agent("code", run=code), [item])).final_output == "[]"
+
+
+async def test_code_is_stopped_when_the_runs_time_is_up() -> None:
+    import asyncio
+
+    async def code(ctx: CodeContext[Any]) -> str:
+        await asyncio.get_running_loop().create_future()
+        return "never"
+
+    config = RunConfig(limits=Limits(seconds=0.01))
+    result = await Runner.run(Agent("code", run=code), "hi", run_config=config)
+    assert isinstance(result.outcome, OutOfBudget)
+
+
+async def test_a_time_out_of_the_codes_own_is_its_failure() -> None:
+    async def code(ctx: CodeContext[Any]) -> str:
+        raise TimeoutError("mine")
+
+    with pytest.raises(TimeoutError, match="mine"):
+        await Runner.run(Agent("code", run=code), "hi")
+
+
+def test_an_agent_is_code_or_model_and_has_a_name() -> None:
+    with pytest.raises(UserError, match="both `run` and `model`"):
+        Agent("x", run=orders, model="openai:gpt")
+    with pytest.raises(UserError, match="not empty"):
+        Agent("  ")

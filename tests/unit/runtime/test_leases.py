@@ -1,0 +1,96 @@
+"""Leases of running sessions are kept, and their loss is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import LeaseLost, StoreUnavailable
+from ekiden.runtime import RunConfig, Runner
+from ekiden.runtime.leases import keeper_of, owner_name
+from ekiden.sessions import Session
+from ekiden.storage.base import Claim
+from ekiden.storage.memory import MemoryStore
+from ekiden.testing import ScriptedModel, delay, hang, say
+
+QUICK = RunConfig(lease_s=0.03)
+
+
+class SharedStore(MemoryStore):
+    """A memory store that says that others may use it, and records renewals."""
+
+    shared = True  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.renewals = 0
+        self.renewed = asyncio.Event()
+        self.broken = 0
+
+    async def renew(self, claims: Sequence[Claim]) -> Sequence[Claim]:
+        self.renewals += 1
+        if self.broken:
+            self.broken -= 1
+            raise StoreUnavailable("away for a moment")
+        lost = await super().renew(claims)
+        self.renewed.set()
+        return lost
+
+
+async def test_the_lease_is_renewed_while_the_model_thinks() -> None:
+    store = SharedStore()
+    model = ScriptedModel([delay(store.renewed, say("ok"))])
+    session = Session("s", store=store)
+    result = await Runner.run(Agent("a", model=model), "hi", session=session, run_config=QUICK)
+    assert result.final_output == "ok"
+    assert store.renewals >= 1
+
+
+async def test_a_store_that_is_away_for_a_moment_is_asked_again() -> None:
+    store = SharedStore()
+    store.broken = 2
+    model = ScriptedModel([delay(store.renewed, say("ok"))])
+    session = Session("s", store=store)
+    result = await Runner.run(Agent("a", model=model), "hi", session=session, run_config=QUICK)
+    assert result.final_output == "ok"
+    assert store.renewals >= 3
+
+
+async def test_a_lost_lease_ends_the_run_although_the_model_still_thinks() -> None:
+    store = SharedStore()
+    model = ScriptedModel([hang()])
+    session = Session("s", store=store)
+    run = asyncio.create_task(
+        Runner.run(Agent("a", model=model), "hi", session=session, run_config=QUICK)
+    )
+    await model.until_called(1)
+    store.advance(60)
+    await store.claim("s", owner="another", lease_s=30)
+    with pytest.raises(LeaseLost):
+        await run
+    assert (await session.row()).owner == "another"
+
+
+async def test_a_keeper_is_shared_and_goes_when_nothing_is_held() -> None:
+    store = SharedStore()
+    model = ScriptedModel([hang(), hang()])
+    agent: Agent[Any] = Agent("a", model=model)
+    runs = [
+        asyncio.create_task(Runner.run(agent, "hi", session=Session(f"s{n}", store=store)))
+        for n in range(2)
+    ]
+    await model.until_called(2)
+    keeper = keeper_of(store)
+    assert keeper is keeper_of(store)
+    for run in runs:
+        run.cancel()
+    await asyncio.gather(*runs, return_exceptions=True)
+    assert keeper_of(store) is not keeper
+
+
+def test_a_process_has_one_name() -> None:
+    assert owner_name() == owner_name()

@@ -1,0 +1,99 @@
+"""Workers share the sessions of a store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import SessionBusy
+from ekiden.engine import Worker, submit
+from ekiden.runtime import CodeContext, RunConfig, Runner
+from ekiden.sessions import Session
+from ekiden.storage.base import SessionFilter, Store
+from ekiden.storage.memory import MemoryStore
+from ekiden.storage.sqlite import SqliteStore
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    made: Store = (
+        MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "ekiden.db")
+    )
+    await made.open()
+    yield made
+    await made.close()
+
+
+def counting_team(seen: list[str]) -> Agent[Any]:
+    async def code(ctx: CodeContext[Any]) -> str:
+        seen.append(ctx.session_id)
+        await asyncio.sleep(0)
+        return ctx.text.upper()
+
+    return Agent("code", run=code)
+
+
+async def test_two_workers_do_every_session_once(store: Store) -> None:
+    seen: list[str] = []
+    team = counting_team(seen)
+    for number in range(30):
+        await submit(team, f"m{number}", session=Session(f"s{number}", store=store))
+    workers = [Worker(store, team, concurrency=4) for _ in range(2)]
+    await asyncio.gather(*(worker.run(until_idle=True) for worker in workers))
+    assert sorted(seen) == sorted(f"s{number}" for number in range(30))
+    assert sum(worker.finished for worker in workers) == 30
+    page = await store.list(SessionFilter(outcome="done"), limit=100)
+    assert len(page.sessions) == 30
+
+
+async def test_a_waiting_worker_takes_new_work_and_stops_when_told(store: Store) -> None:
+    seen: list[str] = []
+    team = counting_team(seen)
+    worker = Worker(store, team)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(worker.run())
+        await submit(team, "hello", session=Session("s1", store=store))
+        while not worker.finished:
+            await store.wait_for_change(1.0)
+            await asyncio.sleep(0)
+        worker.stop()
+    assert seen == ["s1"]
+
+
+async def test_a_session_that_fails_does_not_stop_the_worker(store: Store) -> None:
+    async def code(ctx: CodeContext[Any]) -> str:
+        if ctx.text == "bad":
+            raise RuntimeError("boom")
+        return "fine"
+
+    team = Agent("code", run=code)
+    for number, text in enumerate(["bad", "good"]):
+        await submit(team, text, session=Session(f"s{number}", store=store))
+    await Worker(store, team).run(until_idle=True)
+    outcomes = [(await store.get(f"s{number}")).outcome for number in range(2)]
+    assert outcomes == ["failed", "done"]
+
+
+async def test_a_message_for_a_busy_session_is_refused_where_configured(store: Store) -> None:
+    team = counting_team([])
+    await submit(team, "one", session=Session("s1", store=store))
+    await store.claim("s1", owner="somebody", lease_s=30)
+    with pytest.raises(SessionBusy):
+        await submit(
+            team,
+            "two",
+            session=Session("s1", store=store),
+            run_config=RunConfig(on_busy="refuse"),
+        )
+
+
+async def test_a_submitted_message_can_also_be_resumed_by_hand(store: Store) -> None:
+    team = counting_team([])
+    session = Session("s1", store=store)
+    await submit(team, "hello", session=session)
+    assert (await Runner.resume(team, session)).final_output == "HELLO"

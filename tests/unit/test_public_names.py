@@ -1,0 +1,83 @@
+"""What `import ekiden` offers, and what it costs."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import ekiden
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("pydantic", "rich", "apsw", "asyncpg", "openai", "pydantic_ai", "cyclopts")
+NAMES = """
+    Agent AgentHookContext AgentHooks CodeContext Done EkidenError EngineTooOld Event Failed
+    FunctionTool HandedOff Handoff HandoffInputData LeaseLost Limits MaxTurnsExceeded MemoryStore
+    Model ModelBehaviorError ModelDelta ModelError ModelRefused ModelRequest ModelResponse
+    ModelSettings ModelTimeout OutOfBudget OutOfBudgetError Outcome PostgresStore Refused RunConfig
+    RunContextWrapper RunHooks RunResult Runner Session SessionBusy SessionError SessionExists
+    SessionNotFound SqliteStore Store StoreError StoreTooNew StoreUnavailable Team ToolContext
+    ToolError ToolTimeout UnknownAgent Usage UserError Waiting Worker __version__ function_tool
+    handoff load_team open_store submit
+""".split()
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(ekiden.__all__) == sorted(NAMES)
+    assert dir(ekiden) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_public_name_can_be_imported(name: str) -> None:
+    assert not isinstance(getattr(ekiden, name), ModuleType)
+
+
+def test_type_checkers_are_told_the_same_names_as_programs() -> None:
+    tree = ast.parse(inspect.getsource(ekiden))
+    guarded = next(node for node in tree.body if isinstance(node, ast.If))
+    told = {
+        alias.asname: f"{node.module}"
+        for node in ast.walk(guarded)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert told == ekiden._MODULE_OF
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Agnet'"):
+        ekiden.Agnet  # noqa: B018
+
+
+def test_handoff_stays_the_function_when_its_package_is_loaded() -> None:
+    code = (
+        "from ekiden import Runner; import ekiden, ekiden.handoff.filters; "
+        "from ekiden import handoff; "
+        "assert callable(handoff) and ekiden.handoff is handoff, handoff"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import ekiden",
+        "from ekiden import Agent, Runner, Team",
+        "from ekiden import Agent, Runner, Session, MemoryStore, function_tool, handoff",
+    ],
+)
+def test_importing_loads_nothing_heavy(code: str) -> None:
+    check = f"{code}\nimport sys; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", check], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_version_is_the_one_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert ekiden.__version__ == project["version"]
