@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
+from ekiden import __version__
 from tests.acceptance.conftest import Ekiden
 
 
@@ -38,3 +42,14 @@ def test_a_reader_that_goes_away_is_no_error_message(ekiden: Ekiden) -> None:
     with process.stderr as stderr:
         assert stderr.read() == ""
     assert process.wait(timeout=30) == 141
+
+
+def test_the_package_can_be_run_as_a_module(ekiden: Ekiden) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ekiden.cli", "--version"],
+        cwd=ekiden.folder,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert done.stdout == f"ekiden {__version__}\n"

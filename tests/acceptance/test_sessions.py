@@ -99,7 +99,7 @@ def test_a_conversation_is_shown_as_it_went(desk: Ekiden) -> None:
     assert lines[0] == f"user: {ORDER}"
     assert lines[1] == "handoff: triage → orders: a question about an order"
     assert lines[2] == 'orders: lookup_order(order_id="1042")'
-    assert lines[3].startswith('=: {"order_id":')
+    assert lines[3].startswith('lookup_order: {"order_id":')
     assert lines[4] == "orders: Order 1042 is shipped with Yamato, expected 2026-11-18."
 
 

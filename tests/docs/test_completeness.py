@@ -53,9 +53,7 @@ def test_every_event_has_a_row(kind: str) -> None:
 def test_every_setting_of_a_run_is_named(settings: type) -> None:
     named = rows("running.md")
     missing = [
-        each.name
-        for each in fields(settings)
-        if not any(f"`{each.name}`" in row for row in named)
+        each.name for each in fields(settings) if not any(f"`{each.name}`" in row for row in named)
     ]
     assert not missing
 
@@ -72,9 +70,7 @@ def test_the_fault_points_on_the_page_are_those_of_the_code() -> None:
 
 def test_every_page_is_on_the_map() -> None:
     linked = set(page("index.md").links)
-    assert not [
-        path.name for path in DOCS.glob("*.md") if path.name not in {*linked, "index.md"}
-    ]
+    assert not [path.name for path in DOCS.glob("*.md") if path.name not in {*linked, "index.md"}]
 
 
 @pytest.mark.parametrize("each", PAGES, ids=lambda each: each.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,7 +17,7 @@ from tests.faults.databases import Database, PostgresDatabase, SqliteDatabase
 from tests.faults.evidence import Unharmed, read
 from tests.faults.ledger import Ledger
 from tests.faults.processes import Nursery
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.scenarios import DATABASES, SCENARIOS
 from tests.faults.scene import Scene
 from tests.faults.world import World
 
@@ -47,7 +47,7 @@ def postgres_schema(postgres_server_url: str) -> str:
     return f"{postgres_server_url}{joint}schema=faults_{os.urandom(6).hex()}"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=DATABASES)
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
     """A database that may be used by other tests too."""
     if request.param == "sqlite":
@@ -55,15 +55,12 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
     return PostgresDatabase(request.getfixturevalue("postgres_schema"))
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-async def empty_database(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> AsyncIterator[Database]:
+@pytest.fixture(params=DATABASES)
+def empty_database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
     """A database without any session."""
     if request.param == "sqlite":
-        yield SqliteDatabase(tmp_path / "ekiden.db")
-    else:
-        yield PostgresDatabase(request.getfixturevalue("postgres_url"))
+        return SqliteDatabase(tmp_path / "ekiden.db")
+    return PostgresDatabase(request.getfixturevalue("postgres_url"))
 
 
 @pytest.fixture

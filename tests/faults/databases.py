@@ -9,11 +9,14 @@ import apsw
 
 from ekiden.app.stores import open_store
 from ekiden.storage.base import Store
+from tests.faults.scenarios import DatabaseName
 from tests.support.sql import execute
 
 
 class Database(Protocol):
     """A store's place, which outlives every process that uses it."""
+
+    name: DatabaseName
 
     @property
     def url(self) -> str:
@@ -32,6 +35,8 @@ class Database(Protocol):
 class PostgresDatabase:
     """A schema of a PostgreSQL database."""
 
+    name: DatabaseName = "postgres"
+
     def __init__(self, url: str) -> None:
         self.url = url
 
@@ -49,6 +54,8 @@ class PostgresDatabase:
 
 class SqliteDatabase:
     """A file."""
+
+    name: DatabaseName = "sqlite"
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -37,10 +37,14 @@ class Record:
 
     def without_cancellations(self) -> Record:
         """As if nobody had parked the session: without the events of that, numbered anew."""
-        kept = [event for event in self.events if event.details != {"outcome": "cancelled"}]
-        numbers = {event.seq: number for number, event in enumerate(kept, start=1)}
-        renumbered = [_renumbered(event, numbers) for event in kept]
-        return replace(self, events=renumbered)
+        numbers = {0: 0}
+        kept = []
+        for event in self.events:
+            is_kept = event.details != {"outcome": "cancelled"}
+            numbers[event.seq] = numbers[event.seq - 1] + is_kept
+            if is_kept:
+                kept.append(_renumbered(event, numbers))
+        return replace(self, events=kept)
 
     @property
     def content(self) -> tuple[Any, ...]:

@@ -60,7 +60,9 @@ def _care_for(order: dict[str, Any]) -> None:
 
 def _live(job: Job, fault: str) -> int:
     try:
-        _redirect(Path(job.folder, f"output-{os.getpid()}.txt"))
+        folder = Path(job.folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        _redirect(folder / f"output-{os.getpid()}.txt")
         os.environ["EKIDEN_FAULT"] = fault
         importlib.reload(faults)
         return execute(job)

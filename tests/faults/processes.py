@@ -60,6 +60,12 @@ class Child:
         assert "exit" in news, f"expected an end, heard {news}"
         return int(news["exit"])
 
+    def kill_after(self, seconds: float) -> int:
+        """Its exit code: it is killed unless it ends by itself before."""
+        if not self._nursery.hears_within(seconds):
+            os.kill(self.pid, signal.SIGKILL)
+        return self.wait()
+
     def wait_until_stopped(self) -> None:
         """Return when it was stopped by a signal; fail if it ends instead."""
         assert self._nursery.hear() == {"stopped": True}
@@ -104,16 +110,20 @@ class Nursery:
 
     def hear(self) -> dict[str, Any]:
         """The next news of the child."""
-        stream = self._process.stdout
-        assert stream is not None
-        ready, _, _ = select.select([stream], [], [], DEADLINE_S)
-        assert ready, f"child {self._child} neither ended nor stopped within {DEADLINE_S:g} s"
-        line = stream.readline()
+        heard = self.hears_within(DEADLINE_S)
+        assert heard, f"child {self._child} neither ended nor stopped within {DEADLINE_S:g} s"
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
         assert line, "the nursery is dead; its last words are on stderr"
         news: dict[str, Any] = json.loads(line)
         if "exit" in news:
             self._child = None
         return news
+
+    def hears_within(self, seconds: float) -> bool:
+        """Whether there is news of the child, at the latest after so long."""
+        ready, _, _ = select.select([self._process.stdout], [], [], seconds)
+        return bool(ready)
 
     def __enter__(self) -> Self:
         return self

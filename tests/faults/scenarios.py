@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from ekiden.core.hooks import RunHooks
 from ekiden.core.team import Team
 from ekiden.runtime import RunConfig
 from tests.faults import teams
 from tests.faults.world import World
+
+DatabaseName: TypeAlias = Literal["sqlite", "postgres"]
+DATABASES: tuple[DatabaseName, ...] = get_args(DatabaseName)
 
 Reasons: TypeAlias = Mapping[str, str]
 """Fault point, or its beginning up to a dot → why a scenario does not come by."""
@@ -22,7 +25,9 @@ class Scenario:
 
     team: Callable[[World], Team]
     visits: Mapping[str, int]
-    """Fault point → how often an unharmed run passes it."""
+    """Fault point of the runtime → how often an unharmed run passes it."""
+    commits: int
+    """How many transactions of the store have a step of the session."""
     unreachable: Reasons
     entry: str = "triage"
     """Who gets the first message."""
@@ -32,6 +37,22 @@ class Scenario:
     streamed: bool = False
     effects: tuple[str, ...] = ("A-42",)
     """What must have been done in the end, in any order."""
+
+    def visits_on(self, database: DatabaseName) -> dict[str, int]:
+        """All fault points that the scenario passes on this database."""
+        return {**self.visits, **_store_visits(self, database)}
+
+    def unreachable_on(self, database: DatabaseName) -> Reasons:
+        """Why the scenario does not come by the others."""
+        others = [name for name in DATABASES if name != database]
+        return {**self.unreachable, **{f"store.{name}.": "another database" for name in others}}
+
+
+def _store_visits(scenario: Scenario, database: DatabaseName) -> dict[str, int]:
+    times = scenario.commits
+    if database == "sqlite":
+        times += len(scenario.messages)  # Claims go through the same thread.
+    return {f"store.{database}.before_commit": times, f"store.{database}.after_commit": times}
 
 
 _BEGIN_AND_END = {
@@ -64,17 +85,20 @@ _RELAY = {
 SCENARIOS: dict[str, Scenario] = {
     "relay": Scenario(
         team=teams.relay,
+        commits=6,
         visits=_RELAY,
         unreachable={**_NO_CODE, **_NO_ROLLBACK, **_NO_FILTER, **_NO_CALLBACK, **_NO_MEMORY},
     ),
     "streamed": Scenario(
         team=teams.relay,
+        commits=9,
         streamed=True,
         visits=_RELAY,
         unreachable={**_NO_CODE, **_NO_ROLLBACK, **_NO_FILTER, **_NO_CALLBACK, **_NO_MEMORY},
     ),
     "filtered": Scenario(
         team=teams.filtered,
+        commits=12,
         hooks=teams.NotingHooks,
         config=teams.filtering_config,
         messages=("please book A-42", "thank you, and B-7"),
@@ -100,6 +124,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "parallel": Scenario(
         team=teams.parallel,
+        commits=9,
         entry="desk",
         effects=("one", "two", "three", "four"),
         visits={
@@ -120,6 +145,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "rollback": Scenario(
         team=teams.rollback,
+        commits=8,
         visits={
             **_BEGIN_AND_END,
             "turn.model.before_call": 5,
@@ -141,6 +167,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "code": Scenario(
         team=teams.code,
+        commits=7,
         entry="front",
         effects=("one", "two", "three"),
         visits={
@@ -162,6 +189,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "code_rollback": Scenario(
         team=teams.code_rollback,
+        commits=7,
         entry="front",
         effects=("first", "second", "third"),
         visits={
@@ -185,6 +213,6 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 
-def is_unreachable(scenario: Scenario, point: str) -> bool:
-    """Whether the scenario declares that it does not come by `point`."""
-    return any(point.startswith(beginning) for beginning in scenario.unreachable)
+def is_unreachable(point: str, reasons: Reasons) -> bool:
+    """Whether it is declared that a scenario does not come by `point`."""
+    return any(point.startswith(beginning) for beginning in reasons)

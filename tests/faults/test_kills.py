@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
+import random
 import signal
+from collections.abc import Iterator
+from typing import TypeAlias
 
 import pytest
 
 from tests.faults.conftest import Reference
+from tests.faults.databases import Database
 from tests.faults.evidence import check_ending, check_work
-from tests.faults.processes import Nursery
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.ledger import Ledger
+from tests.faults.processes import DEADLINE_S, Nursery, start
+from tests.faults.scenarios import DATABASES, SCENARIOS, DatabaseName
 from tests.faults.scene import Scene
 
 MOST_VISITS = 3
-"""Later visits of a point are killed in the slow tests only."""
+"""Later visits of a point are for the slow tests."""
+
+Kill: TypeAlias = tuple[DatabaseName, str, str]
 
 
-def kills(first: int = 1, last: int | None = None) -> list[tuple[str, str]]:
-    """Each scenario with each visit, from the first-th to the last-th, of each of its points."""
-    return [
-        (name, f"{point}:{nth}")
-        for name, scenario in SCENARIOS.items()
-        for point, visits in scenario.visits.items()
-        for nth in range(first, min(visits, last or visits) + 1)
-    ]
+def _all_kills() -> Iterator[Kill]:
+    """Each database with each scenario and each visit of each of its points."""
+    for database in DATABASES:
+        for name, scenario in SCENARIOS.items():
+            for point, visits in scenario.visits_on(database).items():
+                for nth in range(1, visits + 1):
+                    yield database, name, f"{point}:{nth}"
 
 
-@pytest.mark.parametrize(("scene", "fault"), kills(last=MOST_VISITS), indirect=["scene"])
+def _is_quick(kill: Kill) -> bool:
+    """The points of a store are where the runtime's are, too, so there one scenario will do."""
+    _, scenario, fault = kill
+    if fault.startswith("store."):
+        return scenario == "relay"
+    return int(fault.partition(":")[2]) <= MOST_VISITS
+
+
+KILLS = [
+    kill if _is_quick(kill) else pytest.param(*kill, marks=pytest.mark.slow)
+    for kill in _all_kills()
+]
+
+
+@pytest.mark.parametrize(
+    ("database", "scene", "fault"), KILLS, indirect=["database", "scene"]
+)
 async def test_a_killed_run_ends_as_if_it_had_not_been_killed(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery, unharmed: Reference
 ) -> None:
@@ -37,3 +59,70 @@ async def test_a_killed_run_ends_as_if_it_had_not_been_killed(
     assert code == 0
     check_work(left, scene.ledger, session=scene.session_id, rescuer=rescuer)
     check_ending(await scene.read(), scene.ledger, await unharmed(scene.job.scenario))
+
+
+@pytest.mark.parametrize("scene", ["relay"], indirect=True)
+@pytest.mark.parametrize(
+    "point", ["turn.tool.after_call", "handoff.transferring.before_commit"]
+)
+async def test_a_point_is_armed_by_the_environment_of_any_program(
+    scene: Scene, point: str, unharmed: Reference
+) -> None:
+    killed = start(scene.job, fault=point)
+    assert killed.wait(DEADLINE_S) == -signal.SIGKILL
+    left = await scene.left_by_the_dead()
+    rescuer = start(scene.job)
+    assert rescuer.wait(DEADLINE_S) == 0
+    check_work(left, scene.ledger, session=scene.session_id, rescuer=rescuer.pid)
+    check_ending(await scene.read(), scene.ledger, await unharmed("relay"))
+
+
+SEEDS = [
+    seed if seed < 5 else pytest.param(seed, marks=pytest.mark.slow) for seed in range(50)
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_those_who_go_on_may_be_killed_too(
+    seed: int,
+    database: Database,
+    session_id: str,
+    ledger: Ledger,
+    victims: Nursery,
+    unharmed: Reference,
+) -> None:
+    chance = random.Random(seed)
+    scene = Scene(chance.choice(list(SCENARIOS)), database, session_id, ledger)
+    visits = SCENARIOS[scene.job.scenario].visits_on(database.name)
+    for _ in range(chance.randint(2, 6)):
+        point, times = chance.choice(list(visits.items()))
+        left = await scene.left_by_the_dead()
+        pid, code = victims.run(scene.job, fault=f"{point}:{chance.randint(1, times)}")
+        assert code in (0, -signal.SIGKILL)
+        check_work(left, ledger, session=session_id, rescuer=pid)
+    left = await scene.left_by_the_dead()
+    pid, code = victims.run(scene.job)
+    assert code == 0
+    check_work(left, ledger, session=session_id, rescuer=pid)
+    check_ending(await scene.read(), ledger, await unharmed(scene.job.scenario))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(50))
+async def test_a_run_may_be_killed_from_outside_at_any_instant(
+    seed: int,
+    database: Database,
+    session_id: str,
+    ledger: Ledger,
+    victims: Nursery,
+    unharmed: Reference,
+) -> None:
+    chance = random.Random(seed)
+    scene = Scene(chance.choice(list(SCENARIOS)), database, session_id, ledger)
+    ended = False
+    while not ended:
+        left = await scene.left_by_the_dead()
+        child = victims.start(scene.job)
+        ended = child.kill_after(chance.uniform(0.0, 0.3)) == 0
+        check_work(left, ledger, session=session_id, rescuer=child.pid)
+    check_ending(await scene.read(), ledger, await unharmed(scene.job.scenario))

@@ -87,7 +87,8 @@ async def _store(url: str) -> Check:
             return Check(name="store", status="ok", detail=f"{path}: the first run makes it")
         async with open_store(url, create=False) as store:
             info = await store.info()
-            detail = f"{store.url}: {_listed(info)}"
+            facts = {name: fact for name, fact in info.items() if name != "url"}
+            detail = f"{store.url}: {_listed(facts)}"
     except EkidenError as exc:
         return Check(name="store", status="problem", detail=f"[{exc.code}] {exc}")
     return Check(name="store", status="ok", detail=detail)

@@ -17,7 +17,10 @@ def open_store(url: str = DEFAULT_STORE, *, create: bool = True) -> Store:
 
     `url` is ``memory:``, a path, ``sqlite:///path`` or ``postgresql://…``; anything else is
     `UserError`. With ``create=False`` a SQLite file that is not there is `StoreUnavailable`;
-    otherwise it will be made, but the folder it is to stand in only for the default.
+    otherwise it will be made, but the folder it is to stand in only for the default::
+
+        async with open_store("postgresql://localhost/desk") as store:
+            print(await store.info())
     """
     if url == "memory:":
         from ekiden.storage.memory import MemoryStore

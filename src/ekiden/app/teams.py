@@ -16,7 +16,9 @@ def load_team(target: str) -> Team:
     """The team that ``module:attribute`` names: a `Team`, an `Agent`, or a function giving one.
 
     Modules are looked for in the current folder first. Whatever is wrong with the name, or goes
-    wrong in the module, is `UserError`.
+    wrong in the module, is `UserError`::
+
+        team = load_team("desk:team")
     """
     module_name, separator, attribute = target.partition(":")
     if not (separator and module_name and attribute):

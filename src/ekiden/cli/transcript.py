@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ekiden.core.events import Event
@@ -25,12 +25,13 @@ def transcript(events: Sequence[Event]) -> list[Line]:
     """The conversation as it stands, with calls, handoffs and failures where they happened."""
     standing = {event.seq for event in said(events)}
     transfers = _transfer_calls(events)
+    tools = _tool_names(events)
     lines: list[Line] = []
     for event in events:
         if event.type == "handoff":
             lines.append(_handoff(event))
         elif event.seq in standing:
-            lines.extend(_said(event, transfers))
+            lines.extend(_said(event, transfers, tools))
         elif event.type == "agent_error":
             lines.append(Line("!", event.error or "failed"))
     return lines
@@ -59,17 +60,26 @@ def _why(event: Event, details: dict[str, Any]) -> str:
     return event.error or details.get("reason") or ""
 
 
-def _said(event: Event, transfers: set[str]) -> Iterable[Line]:
+def _tool_names(events: Iterable[Event]) -> dict[str, str]:
+    return {
+        item["call_id"]: str(item.get("name"))
+        for event in events
+        for item in event.items
+        if item.get("type") == "function_call" and "call_id" in item
+    }
+
+
+def _said(event: Event, transfers: set[str], tools: Mapping[str, str]) -> Iterable[Line]:
     speaker = event.agent or "agent"
     for item in event.items:
         if item.get("call_id") in transfers:
             continue
-        line = _line(item, speaker)
+        line = _line(item, speaker, tools)
         if line is not None:
             yield line
 
 
-def _line(item: Item, speaker: str) -> Line | None:
+def _line(item: Item, speaker: str, tools: Mapping[str, str]) -> Line | None:
     kind = item.get("type")
     if is_message(item):
         who = speaker if item.get("role") == "assistant" else str(item.get("role"))
@@ -77,7 +87,8 @@ def _line(item: Item, speaker: str) -> Line | None:
     if kind == "function_call":
         return Line(speaker, f"{item.get('name')}({_arguments(item.get('arguments'))})")
     if kind == "function_call_output":
-        return Line("=", shorten(_output(item.get("output"))))
+        tool = tools.get(item.get("call_id", ""), "tool")
+        return Line(tool, shorten(_output(item.get("output"))))
     return None
 
 

@@ -23,7 +23,10 @@ class RunContextWrapper(Generic[TContext]):
     """The caller's own object, the usage so far, and the session's variables.
 
     `context` is yours: Ekiden never looks into it, stores it or shows it to a model. What has to
-    survive a restart goes through `set`: it is stored with the step that set it.
+    survive a restart goes through `set`: it is stored with the step that set it::
+
+        def instructions(ctx: RunContextWrapper[Shop], agent: Agent) -> str:
+            return f"You serve {ctx.context.name}, visit {ctx.get('visits', 1)}."
     """
 
     __slots__ = ("__weakref__", "context", "session_id", "usage", "variables")
@@ -67,7 +70,14 @@ class AgentHookContext(RunContextWrapper[TContext]):
 
 
 class ToolContext(RunContextWrapper[TContext]):
-    """What a tool gets: also which call this is."""
+    """What a tool gets: also which call this is.
+
+    For example::
+
+        @function_tool
+        async def pay(ctx: ToolContext[Shop], cents: int) -> str:
+            return await ctx.context.bank.pay(cents, key=ctx.idempotency_key)
+    """
 
     __slots__ = ("agent", "idempotency_key", "tool_arguments", "tool_call_id", "tool_name")
 

@@ -26,7 +26,10 @@ class Event:
     """Something that happened in a session, stored in the transaction that made it true.
 
     Treat it as read-only. `items` are the conversation items that this event said: an item belongs
-    to exactly one event, so the conversation is the items of the events in order.
+    to exactly one event, so the conversation is the items of the events in order::
+
+        for event in await session.events():
+            print(event.seq, event.type, event.agent)
     """
 
     __slots__ = (

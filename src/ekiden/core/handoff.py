@@ -35,7 +35,13 @@ _MAX_NAME = 64
 
 @dataclass(frozen=True, slots=True)
 class HandoffInputData:
-    """What the target of a handoff is about to see; a filter returns a changed copy."""
+    """What the target of a handoff is about to see; a filter returns a changed copy.
+
+    For example::
+
+        def only_the_question(data: HandoffInputData) -> HandoffInputData:
+            return data.clone(input_history=data.input_history[-1:], pre_handoff_items=())
+    """
 
     input_history: str | tuple[Item, ...]
     """The conversation before this run."""
@@ -59,7 +65,12 @@ HandoffInputFilter: TypeAlias = Callable[
 
 @dataclass(eq=False)
 class Handoff(Generic[TContext, TAgent]):
-    """A way to hand the conversation to another agent; `ekiden.handoff` makes one."""
+    """A way to hand the conversation to another agent; `ekiden.handoff` makes one.
+
+    For example::
+
+        triage = Agent("triage", handoffs=[handoff(billing, tool_name_override="to_billing")])
+    """
 
     tool_name: str
     tool_description: str

@@ -15,7 +15,16 @@ from ekiden.core.tool import Tool
 
 
 class RunHooks(Generic[TContext]):
-    """Called for every agent of a run."""
+    """Called for every agent of a run.
+
+    For example::
+
+        class Diary(RunHooks):
+            async def on_handoff(self, context, from_agent, to_agent):
+                print(from_agent.name, "hands to", to_agent.name)
+
+        await Runner.run(triage, "Where is my parcel?", hooks=Diary())
+    """
 
     async def on_agent_start(self, context: AgentHookContext[TContext], agent: Any) -> None:
         """An agent begins, or gets the conversation back."""
@@ -56,7 +65,16 @@ class RunHooks(Generic[TContext]):
 
 
 class AgentHooks(Generic[TContext]):
-    """Called for the agent that has them in `Agent(hooks=…)`."""
+    """Called for the agent that has them in `Agent(hooks=…)`.
+
+    For example::
+
+        class Proud(AgentHooks):
+            async def on_end(self, context, agent, output):
+                print(agent.name, "said", output)
+
+        desk = Agent("desk", hooks=Proud())
+    """
 
     async def on_start(self, context: AgentHookContext[TContext], agent: Any) -> None:
         """This agent begins, or gets the conversation back."""

@@ -33,7 +33,12 @@ class OutputSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """Wishes about how the model answers; `None` leaves it to the provider."""
+    """Wishes about how the model answers; `None` leaves it to the provider.
+
+    For example::
+
+        Agent("judge", model_settings=ModelSettings(temperature=0, max_tokens=200))
+    """
 
     temperature: float | None = None
     top_p: float | None = None
@@ -102,7 +107,16 @@ ModelEvent: TypeAlias = ModelDelta | ModelResponse
 
 @runtime_checkable
 class Model(Protocol):
-    """Anything that answers a conversation."""
+    """Anything that answers a conversation.
+
+    For example::
+
+        class Parrot:
+            async def respond(self, request: ModelRequest):
+                said = text_of(request.input[-1])
+                yield ModelDelta(kind="text", text=said)
+                yield ModelResponse(output=[assistant_message(said)])
+    """
 
     def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Any number of deltas, then exactly one `ModelResponse`, then the end.

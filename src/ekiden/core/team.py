@@ -12,7 +12,10 @@ from ekiden.core.errors import UnknownAgent, UserError
 class Team:
     """The agents that can be reached from some starting ones through their handoffs.
 
-    `entry` is who gets a new conversation: the first of `agents` unless named.
+    `entry` is who gets a new conversation: the first of `agents` unless named::
+
+        team = Team(triage, name="desk")
+        await Runner.run(team, "Where is my parcel?")
     """
 
     def __init__(self, *agents: Agent[Any], entry: str | None = None, name: str = "team") -> None:

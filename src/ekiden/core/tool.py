@@ -18,7 +18,15 @@ Enabled: TypeAlias = bool | Callable[[RunContextWrapper[Any], Any], bool | Await
 
 @dataclass(eq=False)
 class FunctionTool:
-    """A function that the model may ask for, with its schema."""
+    """A function that the model may ask for, with its schema; `function_tool` makes one.
+
+    By hand, where the schema comes from elsewhere::
+
+        async def ask_remote(ctx: ToolContext, arguments: str) -> str:
+            return await remote.call(arguments)
+
+        FunctionTool("remote", "Ask the remote side.", remote.schema, ask_remote)
+    """
 
     name: str
     description: str

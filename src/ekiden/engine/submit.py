@@ -22,7 +22,9 @@ async def submit(
     """Store a message for the session, which is created if need be, and return at once.
 
     The session is then `ready`: a `Worker` claims it and takes it to an outcome. `SessionBusy` when
-    a run has the session for longer than the configuration waits.
+    a run has the session for longer than the configuration waits::
+
+        await submit(team, "Where is my parcel?", session=Session("s1", store=store))
     """
     around = Circumstances(root=team, config=run_config or RunConfig())
     await store_message(around, input, session)

@@ -23,7 +23,11 @@ class Worker:
     """Claims `ready` sessions and advances each to an outcome, `concurrency` of them at a time.
 
     Any number of workers may use one store: a session is claimed by one of them, and a session
-    whose worker died is taken over when its lease has run out.
+    whose worker died is taken over when its lease has run out; those of a worker whose `run` is
+    cancelled, at once::
+
+        await submit(team, "Where is my parcel?", session=Session("s1", store=store))
+        await Worker(store, team).run(until_idle=True)
     """
 
     def __init__(
@@ -55,6 +59,8 @@ class Worker:
         async with asyncio.TaskGroup() as group:
             while not self._stopping.is_set():
                 await slots.acquire()
+                if self._stopping.is_set():
+                    return
                 claimed = await self._next()
                 if claimed is not None:
                     task = group.create_task(self._advance(*claimed))
@@ -83,7 +89,9 @@ class Worker:
             await asyncio.gather(hint, stop, return_exceptions=True)
 
     async def _advance(self, claim: Claim, row: SessionRow) -> None:
-        around = Circumstances(root=self._team, config=self._config, context=self._context)
+        around = Circumstances(
+            root=self._team, config=self._config, context=self._context, left_as="ready"
+        )
         try:
             async with taken_up(around, self._store, claim, row) as run:
                 async for _ in advance(run):

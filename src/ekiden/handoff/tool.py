@@ -67,7 +67,9 @@ def handoff(
     `on_handoff`, sync or async, is called when the model asks for the transfer: with the context,
     and with the arguments as an `input_type` if there is one. `input_filter` changes what the
     target sees. `is_enabled`, a bool or a function of the context and the source agent, is asked
-    anew each turn.
+    anew each turn::
+
+        triage = Agent("triage", handoffs=[handoff(billing, input_filter=keep_last(20))])
 
     Raises `UserError` for an `on_handoff` that cannot be called so, and for an `input_type` that
     has no strict JSON schema.

@@ -68,11 +68,11 @@ class ProviderModel:
         loop = asyncio.get_running_loop()
         if loop not in self._open:
             # The packages behind it take seconds to import; the loop goes on meanwhile.
-            make = await asyncio.to_thread(_import_exchange)
+            exchange = await asyncio.to_thread(_make_exchange, self._target)
             for other in [other for other in self._open if other.is_closed()]:
                 del self._open[other]
             if loop not in self._open:
-                held = _Held(make(self._target))
+                held = _Held(exchange)
                 await held.start()
                 self._open[loop] = held
         return self._open[loop].exchange
@@ -106,7 +106,7 @@ async def _keep(exchange: Exchange) -> AsyncGenerator[None]:
         await exchange.aclose()
 
 
-def _import_exchange() -> type[Exchange]:
+def _make_exchange(target: Target) -> Exchange:
     from ekiden.models.exchange import Exchange
 
-    return Exchange
+    return Exchange(target)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable
-from typing import Any
+from collections.abc import Awaitable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 async def settled(value: Any) -> Any:
@@ -13,6 +15,21 @@ async def settled(value: Any) -> Any:
     if inspect.isawaitable(value):
         return await value
     return value
+
+
+async def to_the_end(work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.CancelledError | None]:
+    """Await `work` even if this task is cancelled meanwhile; also gives back that cancellation.
+
+    Raises what `work` raises.
+    """
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as exc:
+            cancelled = exc
+    return task.result(), cancelled
 
 
 async def both(first: Awaitable[None] | None, second: Awaitable[None] | None) -> None:

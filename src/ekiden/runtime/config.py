@@ -41,7 +41,12 @@ HandoffInputFilter: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Where a run stops; its work is kept and it can be resumed. `None` is no limit."""
+    """Where a run stops; its work is kept and it can be resumed. `None` is no limit.
+
+    For example::
+
+        RunConfig(limits=Limits(turns=20, tokens=50_000))
+    """
 
     turns: int | None = 10
     """Turns of any agent of the run."""
@@ -55,7 +60,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """Settings of one run; everything has a default that works."""
+    """Settings of one run; everything has a default that works.
+
+    For example::
+
+        config = RunConfig(model="openai:gpt-5.2", on_busy="refuse")
+        await Runner.run(triage, "Where is my parcel?", run_config=config)
+    """
 
     model: str | Model | None = None
     """Used instead of the agents' own."""

@@ -9,6 +9,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.runtime.calls import both
 from ekiden.runtime.state import RunState
+from ekiden.storage.base import SessionStatus
 
 REDACTED = "Error details are redacted."
 
@@ -46,11 +47,11 @@ async def fail(run: RunState, exc: Exception) -> None:
     await finish(run, Failed(code, shown if run.config.trace_include_sensitive_data else REDACTED))
 
 
-async def park(run: RunState) -> None:
+async def park(run: RunState, status: SessionStatus) -> None:
     """Give the session free in the middle of a run that was cancelled; it can be resumed."""
     run.discard()
     run.record("agent_complete", details={"outcome": "cancelled"})
-    await run.commit(status="idle", outcome="", release=True)
+    await run.commit(status=status, outcome="", release=True)
 
 
 def _details(outcome: Outcome) -> tuple[dict[str, Any] | None, str | None]:

@@ -22,7 +22,7 @@ from ekiden.runtime.finish import park
 from ekiden.runtime.leases import keeper_of, owner_name
 from ekiden.runtime.state import RunState
 from ekiden.sessions import Session, history_length, open_calls, visible_items
-from ekiden.storage.base import Claim, NewSession, SessionRow, Store
+from ekiden.storage.base import Claim, NewSession, SessionRow, SessionStatus, Store
 from ekiden.storage.memory import MemoryStore
 
 
@@ -35,6 +35,8 @@ class Circumstances:
     context: Any = None
     hooks: RunHooks[Any] | None = None
     live: bool = False
+    left_as: SessionStatus = "idle"
+    """What the session is when the run is cancelled: `ready` if others are to go on with it."""
 
     @property
     def entry(self) -> Agent[Any]:
@@ -66,7 +68,7 @@ async def begun(
     claim, row = await _claim(store, draft.id, around.config, create=draft)
     async with _owned(store, claim):
         run = await _first_step(around, store, claim, row, items)
-        async with _parked_if_left(run):
+        async with _parked_if_left(run, around.left_as):
             yield run
 
 
@@ -101,7 +103,7 @@ async def taken_up(
                 f"session {row.id!r} has nothing to resume: its last run ended; send a message"
             )
         run = await _next_step(around, store, claim, row, cursor)
-        async with _parked_if_left(run):
+        async with _parked_if_left(run, around.left_as):
             yield run
 
 
@@ -141,7 +143,7 @@ async def _owned(store: Store, claim: Claim) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _parked_if_left(run: RunState) -> AsyncIterator[None]:
+async def _parked_if_left(run: RunState, status: SessionStatus) -> AsyncIterator[None]:
     """Park the run if the body is cancelled, or stops before the run is over.
 
     Where that cannot be stored, the session is free when its lease has run out.
@@ -149,15 +151,15 @@ async def _parked_if_left(run: RunState) -> AsyncIterator[None]:
     try:
         yield
     except (asyncio.CancelledError, GeneratorExit):
-        await _park(run)
+        await _park(run, status)
         raise
-    await _park(run)
+    await _park(run, status)
 
 
-async def _park(run: RunState) -> None:
+async def _park(run: RunState, status: SessionStatus) -> None:
     if run.outcome is None:
         with suppress(SessionError, StoreError):
-            await asyncio.shield(park(run))
+            await asyncio.shield(park(run, status))
 
 
 async def _first_step(
@@ -173,7 +175,7 @@ async def _first_step(
     visible: list[Item] = []
     cursor = Cursor.from_json(row.cursor)
     if row.seq:
-        events = await store.events(row.id)
+        events = await store.events(row.id, with_items=True)
         visible = await _view(store, row.id, events, cursor)
         items = (*_unanswered(events), *items)
     if not items:
@@ -193,10 +195,10 @@ async def _first_step(
 async def _next_step(
     around: Circumstances, store: Store, claim: Claim, row: SessionRow, cursor: Cursor
 ) -> RunState:
-    events = await store.events(row.id)
+    events = await store.events(row.id, with_items=True)
     visible = await _view(store, row.id, events, cursor)
     run = _state(around, store, claim, row, around.find(row.agent), cursor, visible)
-    run.events = [event for event in events if event.seq >= cursor.first]
+    run.events = list(await store.events(row.id, after=cursor.first - 1))
     cursor.mistakes = cursor.rollbacks = 0
     base = visible[: len(visible) - _count(events, cursor)] if cursor.base else []
     run.history_length = history_length(events, base=base, after=cursor.after, first=cursor.first)

@@ -26,7 +26,16 @@ T = TypeVar("T")
 
 
 class RunResult:
-    """How a run ended and what it did; the session goes on from here."""
+    """How a run ended and what it did; the session goes on from here.
+
+    For example::
+
+        match result.outcome:
+            case Done(output):
+                print(result.last_agent.name, "said", output)
+            case OutOfBudget(limit):
+                result = await Runner.resume(triage, session, max_turns=50)
+    """
 
     def __init__(self, run: RunState) -> None:
         if run.outcome is None:

@@ -118,10 +118,12 @@ def get_default_agent_runner() -> AgentRunner:
 
 
 class Runner:
-    """The door to running agents::
+    """The door to running agents.
 
-    result = await Runner.run(triage, "Where is my parcel?")
-    print(result.final_output, result.chain)
+    For example::
+
+        result = await Runner.run(triage, "Where is my parcel?")
+        print(result.final_output, result.chain)
     """
 
     @classmethod

@@ -14,6 +14,7 @@ from ekiden.core.items import Item
 from ekiden.core.model import ModelDelta, ToolSpec
 from ekiden.core.outcomes import Outcome
 from ekiden.core.team import Team
+from ekiden.runtime.calls import to_the_end
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.drafts import check_variable
@@ -226,9 +227,15 @@ class RunState:
         steps, self._steps = self._steps, {}
         self._dirty_variables = False
         self._pending_items = len(self.visible)
-        await self.store.commit(
+        storing = self.store.commit(
             self.claim, Commit(patch=patch, events=events, steps=steps, release=release)
         )
+        cancelled: asyncio.CancelledError | None = None
+        if self.store.shared:
+            # Whoever is cancelled in the middle of a commit must know what became of it.
+            _, cancelled = await to_the_end(storing)
+        else:
+            await storing
         self._stored_agent = agent
         self._stored_cursor = cursor
         self.events.extend(events)
@@ -236,6 +243,8 @@ class RunState:
         for sink in self.config.sinks:
             for event in events:
                 sink.emit(event)
+        if cancelled is not None:
+            raise cancelled
 
     def show(self, delta: ModelDelta) -> None:
         """Show a piece of an answer to whoever looks on; it is not stored."""

@@ -103,7 +103,7 @@ async def _restore_view(run: RunState, pending: PendingHandoff) -> None:
     base: list[Item] = []
     if pending.base is not None:
         base = (await run.store.steps(run.session_id, prefix=pending.base))[pending.base]
-    events = await run.store.events(run.session_id)
+    events = await run.store.events(run.session_id, with_items=True)
     kept = [event for event in events if event.seq < pending.seq]
     run.replace_view(visible_items(kept, base=base, after=pending.after))
     run.history_length = history_length(

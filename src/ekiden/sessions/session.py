@@ -57,7 +57,8 @@ class Session:
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
         """The conversation as it stands; with `limit` its last items."""
-        items = conversation(await self.events())
+        await self.store.open()
+        items = conversation(await self.store.events(self.session_id, with_items=True))
         return items if limit is None else items[max(len(items) - limit, 0) :]
 
     async def delete(self) -> None:

@@ -231,9 +231,17 @@ class Journal(Protocol):
         ...
 
     async def events(
-        self, session_id: str, *, after: int = 0, limit: int | None = None
+        self,
+        session_id: str,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        with_items: bool = False,
     ) -> Sequence[Event]:
-        """The events numbered above `after`, in order; empty if there is no such session."""
+        """The events numbered above `after`, in order; empty if there is no such session.
+
+        `with_items`: only those that carry items, which is all it takes to read a conversation.
+        """
         ...
 
     async def steps(self, session_id: str, *, prefix: str = "") -> Mapping[str, Any]:
@@ -286,7 +294,13 @@ class QueueStore(Protocol):
 
 
 class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Protocol):
-    """All roles over one database, as one object; `async with` opens and closes it."""
+    """All roles over one database, as one object; `async with` opens and closes it.
+
+    For example::
+
+        async with open_store("desk.db") as store:
+            page = await store.list(SessionFilter(status="ready"))
+    """
 
     @property
     def url(self) -> str:

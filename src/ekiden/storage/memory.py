@@ -84,7 +84,9 @@ class MemoryStore:
     """`Store` in this process's memory.
 
     Nobody else can be alive when this process is not, so a session's lease ends only by release,
-    or when a test lets time pass with `advance`. Queues run on the clock.
+    or when a test lets time pass with `advance`. Queues run on the clock::
+
+        session = Session("s1", store=MemoryStore())
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -228,11 +230,18 @@ class MemoryStore:
         self._changes.notify()
 
     async def events(
-        self, session_id: str, *, after: int = 0, limit: int | None = None
+        self,
+        session_id: str,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        with_items: bool = False,
     ) -> Sequence[Event]:
         session = self._sessions.get(session_id)
         if session is None:
             return ()
+        if with_items:
+            return [event for event in session.events[after:] if event.items][:limit]
         return session.events[after : None if limit is None else after + limit]
 
     async def steps(self, session_id: str, *, prefix: str = "") -> Mapping[str, Any]:

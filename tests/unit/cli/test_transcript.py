@@ -70,7 +70,7 @@ def test_a_tool_call_shows_its_arguments_and_its_output() -> None:
     story = Story().tell("tool_call", call, function_output("c1", {"status": "shipped"}))
     assert transcript(story.events) == [
         Line("triage", 'lookup(order_id="七", n=2)'),
-        Line("=", '{"status":"shipped"}'),
+        Line("lookup", '{"status":"shipped"}'),
     ]
 
 

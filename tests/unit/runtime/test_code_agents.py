@@ -88,7 +88,7 @@ async def test_a_stored_call_is_not_made_again_when_the_code_is_run_again() -> N
 
     async def code(ctx: CodeContext[Any]) -> str:
         numbers = await ctx.call(fetch)
-        first = await ctx.call(charge, amount=sum(numbers))
+        first: str = await ctx.call(charge, amount=sum(numbers))
         if broken:
             raise RuntimeError("crash")
         return first

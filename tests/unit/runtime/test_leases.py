@@ -23,7 +23,7 @@ QUICK = RunConfig(lease_s=0.03)
 class SharedStore(MemoryStore):
     """A memory store that says that others may use it, and records renewals."""
 
-    shared = True  # type: ignore[assignment]
+    shared = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -238,7 +238,8 @@ async def test_a_model_that_does_not_answer_in_time_fails_the_run() -> None:
 async def test_a_model_that_ends_without_an_answer_fails_the_run() -> None:
     class Silent:
         async def respond(self, request: Any) -> Any:
-            for never in ():
+            nothing: list[Any] = []
+            for never in nothing:
                 yield never
 
     with pytest.raises(ModelBehaviorError, match="ended without an answer"):
@@ -284,7 +285,8 @@ async def test_the_limit_of_seconds_counts_time_worked() -> None:
     config = RunConfig(limits=Limits(seconds=60), clock=clock)
     result = await Runner.run(agent, "hi", run_config=config)
     assert isinstance(result.outcome, OutOfBudget)
-    assert (result.outcome.limit, result.outcome.used) == ("seconds", pytest.approx(61))
+    assert result.outcome.limit == "seconds"
+    assert result.outcome.used == pytest.approx(61)
 
 
 async def test_the_limit_of_seconds_cuts_a_model_call_short() -> None:
@@ -321,7 +323,8 @@ async def test_instructions_may_be_a_function_sync_or_async() -> None:
 
 
 async def test_instructions_that_give_no_text_are_a_user_error() -> None:
-    agent = Agent("desk", instructions=lambda ctx, agent: 7, model=ScriptedModel())  # type: ignore
+    wrong: Any = lambda ctx, agent: 7  # noqa: E731
+    agent = Agent("desk", instructions=wrong, model=ScriptedModel())
     with pytest.raises(UserError, match="gave int, not text"):
         await Runner.run(agent, "hi")
 

@@ -85,8 +85,12 @@ class Changes:
         # If it fails, waiters come back after their time-out, and then it is tried again.
         with suppress(EkidenError, *FOREIGN):
             connection = await self._database.connect()
-            connection.add_termination_listener(self._stopped)
-            await connection.add_listener(self._channel, self._heard)
+            try:
+                connection.add_termination_listener(self._stopped)
+                await connection.add_listener(self._channel, self._heard)
+            except BaseException:
+                connection.terminate()
+                raise
             self._listener = connection
             self._signal.notify()
 

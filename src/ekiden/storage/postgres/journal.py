@@ -22,6 +22,7 @@ _EVENTS = f"""
 select {EVENT} from events
 where session = (select num from sessions where id = $1) and events.seq > $2
 order by events.seq limit $3"""
+_ITEMS = _EVENTS.replace("order by", "and events.items is not null order by")
 _STEPS = """
 select key, result from steps
 where session = (select num from sessions where id = $1)
@@ -39,14 +40,20 @@ class Journal(Role):
         self._changes.changed()
 
     async def events(
-        self, session_id: str, *, after: int = 0, limit: int | None = None
+        self,
+        session_id: str,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        with_items: bool = False,
     ) -> Sequence[Event]:
+        sql = _ITEMS if with_items else _EVENTS
         stored_id = to_column(session_id)
         events: list[Event] = []
         while True:
             size = _PAGE if limit is None else min(_PAGE, limit - len(events))
             last = events[-1].seq if events else after
-            page = await self._database.query(_EVENTS, stored_id, last, size, repeatable=True)
+            page = await self._database.query(sql, stored_id, last, size, repeatable=True)
             events += events_of(session_id, page)
             if len(page) < size or len(events) == limit:
                 return events

@@ -33,7 +33,10 @@ class PostgresStore(Sessions, Leases, Journal, Documents, Queues):
     as ``?schema=name``, and is ``ekiden`` if it is given nowhere. The first call connects and
     migrates. Connections are kept in a pool of at most `max_size`, and one more listens for
     changes once somebody waits for them. What the database refuses, or a connection that breaks,
-    leaves the store usable: the next call connects anew.
+    leaves the store usable: the next call connects anew::
+
+        async with PostgresStore("postgresql://desk@db.example.com/desk") as store:
+            await Runner.run(triage, "Where is my parcel?", session=Session("s1", store=store))
     """
 
     def __init__(

@@ -19,7 +19,7 @@ class LeaseClock:
     now_ms: Callable[[], int]
 
 
-def machine_clock() -> LeaseClock:
+def machine_clock(boot_id: Path = _BOOT_ID) -> LeaseClock:
     """The time since the machine started, which nobody can set.
 
     Where the system does not name its boots such a time could be taken for one of an earlier
@@ -27,7 +27,7 @@ def machine_clock() -> LeaseClock:
     """
     clock_id = getattr(time, "CLOCK_BOOTTIME", None)
     try:
-        boot = _BOOT_ID.read_text("ascii").strip()
+        boot = boot_id.read_text("ascii").strip()
     except OSError:
         boot = ""
     if not boot or clock_id is None:

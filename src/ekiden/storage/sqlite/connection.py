@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,9 @@ import apsw
 from ekiden.core.errors import EngineTooOld, StoreUnavailable
 
 NEEDED_ENGINE = "3.51.3"
-BUSY_S = 10.0
-"""How long a statement waits for another process's transaction."""
-
+_MAGIC = b"SQLite format 3\0"
 _STATEMENTS_CACHED = 200
-_RETRY_S = 0.005
+_RETRY_S = 0.001
 
 
 def check_engine(version: str) -> None:
@@ -32,26 +30,36 @@ def check_engine(version: str) -> None:
 
 
 def prepare_file(path: Path) -> None:
-    """Make the folder and the file if they are missing; only this user may read the file."""
+    """Make the folder and the file if they are missing; only this user may read the file.
+
+    Raises `StoreUnavailable`.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise StoreUnavailable(f"{path} is a folder: name a file in it")
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "rb") as file:
+            start = file.read(len(_MAGIC))
     except OSError as exc:
         raise StoreUnavailable(
             f"cannot open {path} for writing: {exc.strerror or exc}: check the path and its rights"
         ) from exc
+    # SQLite takes a file shorter than its header for a new one, and would write over it.
+    if start and start != _MAGIC:
+        raise StoreUnavailable(f"{path} is not an SQLite database: name another file")
 
 
-def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
-    """A connection in WAL mode that syncs every commit; raises `apsw.Error`."""
+def connect(path: Path, *, busy_s: float, read_only: bool = False) -> apsw.Connection:
+    """A connection in WAL mode that syncs every commit; raises `apsw.Error`.
+
+    A statement waits `busy_s` for another process's transaction.
+    """
     db = apsw.Connection(
         str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=_STATEMENTS_CACHED
     )
     try:
-        db.set_busy_timeout(int(BUSY_S * 1000))
-        _use_wal(db)
+        db.set_busy_handler(_patience(busy_s))
+        _use_wal(db, busy_s)
         db.execute("PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY")
         if read_only:
             db.execute("PRAGMA query_only = ON")
@@ -72,7 +80,7 @@ def unavailable(path: Path, exc: apsw.Error) -> StoreUnavailable:
     """What to tell people about a failure of the engine."""
     match exc:
         case apsw.BusyError() | apsw.LockedError():
-            why = f"another process has locked it for {BUSY_S:g} s: end that process or try again"
+            why = "another process keeps it locked: try again, or end that process"
         case apsw.FullError():
             why = "the disk is full: make room and try again; what was acknowledged is safe"
         case apsw.NotADBError():
@@ -88,9 +96,28 @@ def unavailable(path: Path, exc: apsw.Error) -> StoreUnavailable:
     return StoreUnavailable(f"{path}: {why} ({exc})")
 
 
-def _use_wal(db: apsw.Connection) -> None:
+def _patience(busy_s: float) -> Callable[[int], bool]:
+    """Asks again every millisecond until `busy_s` passed.
+
+    The engine's own handler sleeps longer and longer, up to 100 ms, and a process that writes all
+    the time is then always quicker than one that waits.
+    """
+    deadline = 0.0
+
+    def ask_again(times: int) -> bool:
+        nonlocal deadline
+        now = time.monotonic()
+        if times == 0:
+            deadline = now + busy_s
+        time.sleep(_RETRY_S)
+        return now < deadline
+
+    return ask_again
+
+
+def _use_wal(db: apsw.Connection, busy_s: float) -> None:
     """Switch to WAL; SQLite does not wait by itself while others do the same."""
-    deadline = time.monotonic() + BUSY_S
+    deadline = time.monotonic() + busy_s
     while True:
         try:
             ((mode,),) = query(db, "PRAGMA journal_mode = WAL")

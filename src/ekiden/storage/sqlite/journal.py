@@ -104,8 +104,10 @@ def write_commits(db: apsw.Connection, commits: Sequence[PreparedCommit], now_ms
             put_messages(db, commit.messages, now_ms)
 
 
-def read_events(db: apsw.Connection, session_id: str, after: int, limit: int | None) -> list[Event]:
-    """The events above `after`.
+def read_events(
+    db: apsw.Connection, session_id: str, after: int, limit: int | None, with_items: bool
+) -> list[Event]:
+    """The events above `after`; those that carry items if only they are wanted.
 
     The engine joins many rows to one JSON text: one step outside of Python's lock and one parse,
     instead of one for each row.
@@ -114,9 +116,10 @@ def read_events(db: apsw.Connection, session_id: str, after: int, limit: int | N
     if not found:
         return []
     events: list[Event] = []
+    sql = _ITEMS_SQL if with_items else _EVENTS_SQL
     while limit is None or len(events) < limit:
         page = _EVENT_PAGE if limit is None else min(_EVENT_PAGE, limit - len(events))
-        ((text,),) = query(db, _EVENTS_SQL, (found[0][0], after, page))
+        ((text,),) = query(db, sql, (found[0][0], after, page))
         rows = loads(f"[{text or ''}]")
         events += [_event(session_id, row) for row in rows]
         if len(rows) < page:
@@ -151,6 +154,7 @@ _EVENTS_SQL = """
         FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?
     )
 """
+_ITEMS_SQL = _EVENTS_SQL.replace("seq > ?", "seq > ? AND items IS NOT NULL")
 
 
 def _event_row(num: int, event: Event) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple, Self, TypeVar
 
 import apsw
@@ -30,7 +31,7 @@ from ekiden.storage.sqlite import documents, journal, queues, sessions
 from ekiden.storage.sqlite.clock import LeaseClock, machine_clock
 from ekiden.storage.sqlite.connection import check_engine, connect, prepare_file, query, unavailable
 from ekiden.storage.sqlite.migrate import SHIPPED, adopt_boot, load_migrations, migrate
-from ekiden.storage.sqlite.readers import Readers
+from ekiden.storage.sqlite.readers import Read, Readers
 from ekiden.storage.sqlite.watch import Watch
 from ekiden.storage.sqlite.writer import Work, Writer
 
@@ -40,29 +41,36 @@ T = TypeVar("T")
 class SqliteStore:
     """`Store` in a file that only this user can read; the folder is made if it is missing.
 
+    The first call opens it, and so does the first call after `close`.
     Every acknowledged write was synced to the disk. Leases are on a clock of the machine that
-    cannot be set, so a jump of the wall clock ends none.
+    cannot be set, so a jump of the wall clock ends none::
+
+        async with SqliteStore("desk.db") as store:
+            await Runner.run(triage, "Where is my parcel?", session=Session("s1", store=store))
     """
 
     def __init__(
         self,
         path: str | Path,
         *,
+        busy_s: float = 10.0,
         clock: Clock = SYSTEM_CLOCK,
         lease_clock: LeaseClock | None = None,
         engine_version: str | None = None,
         migrations: Path = SHIPPED,
     ) -> None:
-        """The last three are for tests: another clock, engine and format."""
+        """`busy_s` is how long a call waits for another process's transaction before it is
+        `StoreUnavailable`; the rest is for tests: other clocks, engine and format."""
         if str(path) in ("", ":memory:"):
             raise UserError(f"{str(path)!r} names no file: use MemoryStore for a store in memory")
         self._path = Path(path).absolute()
+        self._busy_s = busy_s
         self._clock = clock
         self._lease_clock = lease_clock or machine_clock()
         self._engine_version = engine_version or apsw.sqlite_lib_version()
         self._migrations = migrations
         self._parts: _Parts | None = None
-        self._opening = asyncio.Lock()
+        self._opening = Lock()
 
     @property
     def url(self) -> str:
@@ -73,16 +81,13 @@ class SqliteStore:
         return True
 
     async def open(self) -> None:
-        async with self._opening:
-            if self._parts is None:
-                self._parts = self._start(await asyncio.to_thread(self._prepare))
+        if self._parts is None:
+            await asyncio.to_thread(self._open)
 
     async def close(self) -> None:
-        async with self._opening:
-            parts, self._parts = self._parts, None
-            if parts is not None:
-                await parts.watch.close()
-                await asyncio.to_thread(parts.close)
+        if self._parts is not None:
+            await self._parts.watch.stop()
+            await asyncio.to_thread(self._close)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -92,32 +97,28 @@ class SqliteStore:
         await self.close()
 
     async def info(self) -> Mapping[str, Any]:
-        return await self._opened.readers.read(self._info)
+        return await self._read(self._info)
 
     # Sessions
 
     async def create(self, new: NewSession) -> None:
         now_us, meta = self._clock.now_us(), sessions.meta_text(new)
-        await self._opened.writer.submit(
-            lambda db, _: sessions.create_session(db, new, meta, now_us)
-        )
+        await self._write(lambda db, _: sessions.create_session(db, new, meta, now_us))
 
     async def get(self, session_id: str) -> SessionRow:
-        return await self._opened.readers.read(
+        return await self._read(
             lambda db: sessions.read_session(db, session_id, self._lease_clock.now_ms())
         )
 
     async def list(
         self, where: SessionFilter = SessionFilter(), *, limit: int = 50, cursor: str | None = None
     ) -> SessionPage:
-        return await self._opened.readers.read(
+        return await self._read(
             lambda db: sessions.read_page(db, where, limit, cursor, self._lease_clock.now_ms())
         )
 
     async def delete(self, session_id: str) -> None:
-        await self._opened.writer.submit(
-            lambda db, now_ms: sessions.delete_session(db, session_id, now_ms)
-        )
+        await self._write(lambda db, now_ms: sessions.delete_session(db, session_id, now_ms))
 
     # Leases
 
@@ -138,58 +139,57 @@ class SqliteStore:
                 db, session_id, owner=owner, lease_s=lease_s, now_ms=now_ms
             )
 
-        return await _claimed(self._opened.writer, take)
+        return await _claimed((await self._running()).writer, take)
 
     async def claim_next(self, *, owner: str, lease_s: float) -> tuple[Claim, SessionRow] | None:
         def take(db: apsw.Connection, now_ms: int) -> tuple[Claim, SessionRow] | None:
             return sessions.claim_ready(db, owner=owner, lease_s=lease_s, now_ms=now_ms)
 
-        return await _claimed(self._opened.writer, take)
+        return await _claimed((await self._running()).writer, take)
 
     async def renew(self, claims: Sequence[Claim]) -> Sequence[Claim]:
-        return await self._opened.writer.submit(
-            lambda db, now_ms: sessions.renew_claims(db, claims, now_ms)
-        )
+        return await self._write(lambda db, now_ms: sessions.renew_claims(db, claims, now_ms))
 
     async def release(self, claim: Claim) -> None:
-        await self._opened.writer.submit(lambda db, _: sessions.release_claim(db, claim))
+        await self._write(lambda db, _: sessions.release_claim(db, claim))
 
     async def wait_for_change(self, timeout_s: float) -> None:
-        await self._opened.watch.wait(timeout_s)
+        await (await self._running()).watch.wait(timeout_s)
 
     # Journal
 
     async def commit(self, claim: Claim, commit: Commit) -> None:
         prepared = journal.PreparedCommit(claim, commit, self._clock.now_us())
-        await self._opened.writer.commit(prepared)
+        await (self._parts or await self._running()).writer.commit(prepared)
 
     async def events(
-        self, session_id: str, *, after: int = 0, limit: int | None = None
+        self,
+        session_id: str,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        with_items: bool = False,
     ) -> Sequence[Event]:
-        return await self._opened.readers.read(
-            lambda db: journal.read_events(db, session_id, after, limit)
+        return await self._read(
+            lambda db: journal.read_events(db, session_id, after, limit, with_items)
         )
 
     async def steps(self, session_id: str, *, prefix: str = "") -> Mapping[str, Any]:
-        return await self._opened.readers.read(
-            lambda db: journal.read_steps(db, session_id, prefix)
-        )
+        return await self._read(lambda db: journal.read_steps(db, session_id, prefix))
 
     # Documents
 
     async def get_document(self, collection: str, key: str) -> Document | None:
-        return await self._opened.readers.read(
-            lambda db: documents.read_document(db, collection, key)
-        )
+        return await self._read(lambda db: documents.read_document(db, collection, key))
 
     async def write_documents(self, writes: Sequence[DocumentWrite]) -> None:
         prepared = documents.prepare_documents(writes, self._clock.now_us())
-        await self._opened.writer.submit(lambda db, _: documents.write_documents(db, prepared))
+        await self._write(lambda db, _: documents.write_documents(db, prepared))
 
     async def list_documents(
         self, collection: str, *, prefix: str = "", after: str = "", limit: int = 100
     ) -> Sequence[Document]:
-        return await self._opened.readers.read(
+        return await self._read(
             lambda db: documents.read_documents(db, collection, prefix, after, limit)
         )
 
@@ -197,43 +197,59 @@ class SqliteStore:
 
     async def put_messages(self, messages: Sequence[QueuePut]) -> None:
         prepared = queues.prepare_messages(messages)
-        await self._opened.writer.submit(
-            lambda db, now_ms: queues.put_messages(db, prepared, now_ms)
-        )
+        await self._write(lambda db, now_ms: queues.put_messages(db, prepared, now_ms))
 
     async def take_messages(
         self, queue: str, *, owner: str, lease_s: float, limit: int = 1
     ) -> Sequence[QueueMessage]:
         lease_ms = int(lease_s * 1000)
-        return await self._opened.writer.submit(
+        return await self._write(
             lambda db, now_ms: queues.take_messages(db, queue, owner, lease_ms, limit, now_ms)
         )
 
     async def ack_message(self, message: QueueMessage) -> bool:
-        return await self._opened.writer.submit(lambda db, _: queues.ack_message(db, message))
+        return await self._write(lambda db, _: queues.ack_message(db, message))
 
     async def release_message(self, message: QueueMessage, *, delay_s: float = 0.0) -> bool:
         delay_ms = int(delay_s * 1000)
-        return await self._opened.writer.submit(
+        return await self._write(
             lambda db, now_ms: queues.release_message(db, message, delay_ms, now_ms)
         )
 
     async def queue_depth(self, queue: str) -> int:
-        return await self._opened.readers.read(lambda db: queues.read_depth(db, queue))
+        return await self._read(lambda db: queues.read_depth(db, queue))
 
     # Within
 
-    @property
-    def _opened(self) -> _Parts:
-        if self._parts is None:
-            raise StoreUnavailable(f"{self.url} is not open: use `async with`, or call open()")
+    async def _running(self) -> _Parts:
+        while self._parts is None:
+            await self.open()
         return self._parts
 
+    async def _read(self, read: Read[T]) -> T:
+        return await (self._parts or await self._running()).readers.read(read)
+
+    async def _write(self, work: Work[T]) -> T:
+        return await (self._parts or await self._running()).writer.submit(work)
+
+    def _open(self) -> None:
+        """Blocks; whoever comes second finds it done."""
+        with self._opening:
+            if self._parts is None:
+                self._parts = self._start(self._prepare())
+
+    def _close(self) -> None:
+        """Blocks."""
+        with self._opening:
+            parts, self._parts = self._parts, None
+            if parts is not None:
+                parts.close()
+
     def _connect(self) -> apsw.Connection:
-        return connect(self._path)
+        return connect(self._path, busy_s=self._busy_s)
 
     def _connect_to_read(self) -> apsw.Connection:
-        return connect(self._path, read_only=True)
+        return connect(self._path, busy_s=self._busy_s, read_only=True)
 
     def _unavailable(self, exc: apsw.Error) -> StoreUnavailable:
         return unavailable(self._path, exc)
@@ -268,15 +284,17 @@ class SqliteStore:
         return _Parts(writer, readers, watch)
 
     def _info(self, db: apsw.Connection) -> Mapping[str, Any]:
-        counts = "SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM events)"
-        ((session_count, event_count),) = query(db, counts)
+        counts = {
+            table: query(db, f"SELECT count(*) FROM {table}")[0][0]
+            for table in ("sessions", "events", "steps", "documents", "messages")
+        }
         ((format_,),) = query(db, "PRAGMA user_version")
         return {
             "engine": "sqlite",
             "version": self._engine_version,
             "format": format_,
-            "sessions": session_count,
-            "events": event_count,
+            "url": self.url,
+            **counts,
         }
 
 
@@ -290,6 +308,7 @@ class _Parts(NamedTuple):
     def close(self) -> None:
         """The writer last: the last connection to the file moves the WAL into it; blocks."""
         self.readers.close()
+        self.watch.close()
         self.writer.stop()
 
 

@@ -36,12 +36,15 @@ class Watch:
             self._poll = asyncio.create_task(self._look(), name="ekiden-sqlite-watch")
         await self._signal.wait(timeout_s)
 
-    async def close(self) -> None:
-        """Stop looking."""
+    async def stop(self) -> None:
+        """Look no more, and let those who wait go."""
         if self._poll is not None and not self._poll.done():
             self._poll.cancel()
             await asyncio.wait((self._poll,))
         self._signal.notify()
+
+    def close(self) -> None:
+        """Disconnect, after the last read."""
         if self._db is not None:
             self._db.close(force=True)
             self._db = None

@@ -328,6 +328,16 @@ class EventContract(StoreContractBase):
         assert await seqs(4, None) == [5, 6, 7]
         assert await seqs(7, None) == []
 
+    async def test_events_that_carry_items_can_be_read_alone(self, store: Store) -> None:
+        claim = await claimed(store)
+        said = ({"role": "user", "content": "hi"},)
+        events = [event(seq, items=said if seq % 2 else ()) for seq in range(1, 6)]
+        await store.commit(claim, step(*events))
+        read = await store.events("s", with_items=True)
+        assert [each.seq for each in read] == [1, 3, 5]
+        read = await store.events("s", after=1, limit=1, with_items=True)
+        assert [each.seq for each in read] == [3]
+
     async def test_a_session_sees_only_its_own_events(self, store: Store) -> None:
         for name in ("a", "b"):
             claim = await claimed(store, name)

@@ -1,0 +1,93 @@
+"""A run that is cancelled at any point where it waits can be resumed from there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Generator
+from typing import Any
+
+import pytest
+
+from ekiden.sessions import Session
+from ekiden.storage.base import Store
+from tests.faults.child import carry_on
+from tests.faults.conftest import Reference
+from tests.faults.databases import Database
+from tests.faults.evidence import Record, check_ending, check_log, read
+from tests.faults.ledger import Ledger
+from tests.faults.scenarios import SCENARIOS
+from tests.faults.world import World
+
+
+class CancelledAt:
+    """Awaits `work`, and cancels the task the `wait`-th time that `work` waits for something."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any], *, wait: int) -> None:
+        self._work = work
+        self._left = wait
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        steps = self._work.__await__()
+        advance, given = steps.send, None
+        while True:
+            try:
+                awaited = advance(given)
+            except StopIteration as end:
+                return end.value
+            self._left -= 1
+            if self._left == 0:
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()
+            try:
+                advance, given = steps.send, (yield awaited)
+            except BaseException as exc:
+                advance, given = steps.throw, exc
+
+
+async def _cancelled(scenario: str, world: World, session: Session, *, wait: int) -> bool:
+    """Whether the run was cancelled; false if it does not wait so often."""
+
+    async def run() -> None:
+        await CancelledAt(carry_on(SCENARIOS[scenario], world, session), wait=wait)
+
+    task = asyncio.create_task(run())
+    await asyncio.wait([task])
+    if task.cancelled():
+        return True
+    task.result()
+    return False
+
+
+async def _stored(store: Store, session_id: str, scenario: str) -> Record | None:
+    record = await read(store, session_id)
+    if record is not None:
+        check_log(record, entry=SCENARIOS[scenario].entry)
+    return record
+
+
+@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+async def test_a_cancelled_run_goes_on_from_what_is_stored(
+    scenario: str,
+    stride: int,
+    database: Database,
+    session_id: str,
+    ledger: Ledger,
+    unharmed: Reference,
+) -> None:
+    async with database.open() as store:
+        wait, cancelled = 1, True
+        while cancelled:
+            world = World(ledger.folder / str(wait))
+            session = Session(f"{session_id}-{wait}", store=store)
+            cancelled = await _cancelled(scenario, world, session, wait=wait)
+            left = await _stored(store, session.session_id, scenario)
+            if left is not None and left.row.outcome is None:
+                assert left.row.owner is None, f"not free after wait {wait}"
+            await carry_on(SCENARIOS[scenario], world, session)
+            ending = await _stored(store, session.session_id, scenario)
+            assert ending is not None
+            check_ending(ending.without_cancellations(), world.ledger, await unharmed(scenario))
+            wait += stride
+    assert wait > 10

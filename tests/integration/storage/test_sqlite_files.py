@@ -1,0 +1,205 @@
+"""The file: where it may be, who may read it, which format it has, which engine opens it."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import apsw
+import pytest
+
+from ekiden.core.errors import (
+    EngineTooOld,
+    MigrationChanged,
+    SessionNotFound,
+    StoreTooNew,
+    StoreUnavailable,
+    UserError,
+)
+from ekiden.storage.base import NewSession
+from ekiden.storage.sqlite import SqliteStore
+from ekiden.storage.sqlite.migrate import SHIPPED
+from tests.support.sqlite import execute, one_event
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ekiden.db"
+
+
+@pytest.fixture
+def migrations(tmp_path: Path) -> Path:
+    """A copy of the migrations, to be altered."""
+    return Path(shutil.copytree(SHIPPED, tmp_path / "migrations"))
+
+
+async def make(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await store.create(NewSession(id="s", agent="a"))
+
+
+async def test_a_missing_folder_is_made(tmp_path: Path) -> None:
+    await make(tmp_path / "a" / "b" / "ekiden.db")
+    assert (tmp_path / "a" / "b" / "ekiden.db").is_file()
+
+
+async def test_only_its_user_may_read_it(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await store.create(NewSession(id="s", agent="a"))
+        modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    assert modes == dict.fromkeys(("ekiden.db", "ekiden.db-wal", "ekiden.db-shm"), 0o600)
+
+
+async def test_after_the_last_close_everything_is_in_the_one_file(path: Path) -> None:
+    async with SqliteStore(path) as first:
+        async with SqliteStore(path) as second:
+            await second.create(NewSession(id="s", agent="a"))
+        assert (await first.get("s")).id == "s"
+        await first.wait_for_change(0)
+    assert [file.name for file in path.parent.iterdir()] == ["ekiden.db"]
+    assert execute(path, "SELECT id FROM sessions") == [("s",)]
+
+
+async def test_what_was_stored_is_there_after_reopening(path: Path) -> None:
+    store = SqliteStore(path)
+    async with store:
+        claim, _ = await store.claim(
+            "s", owner="w", lease_s=30, create=NewSession(id="s", agent="a")
+        )
+        await store.commit(claim, one_event("s", 1, steps={"k": 1}))
+    async with store:
+        assert len(await store.events("s")) == 1
+        assert dict(await store.steps("s")) == {"k": 1}
+
+
+async def test_the_first_call_opens_it(path: Path) -> None:
+    store = SqliteStore(path)
+    with pytest.raises(SessionNotFound):
+        await store.get("s")
+    await store.create(NewSession(id="s", agent="a"))
+    await store.close()
+    assert (await store.get("s")).id == "s"
+    await store.close()
+
+
+async def test_it_follows_its_program_from_loop_to_loop(path: Path) -> None:
+    store = SqliteStore(path)
+
+    def successive_runs() -> str:
+        asyncio.run(store.create(NewSession(id="s", agent="a")))
+        asyncio.run(store.wait_for_change(0))
+        asyncio.run(store.wait_for_change(0.01))
+        row = asyncio.run(store.get("s"))
+        asyncio.run(store.close())
+        return row.id
+
+    assert await asyncio.to_thread(successive_runs) == "s"
+
+
+async def test_many_may_open_one_object_at_once(path: Path) -> None:
+    store = SqliteStore(path)
+    await asyncio.gather(*(store.open() for _ in range(5)))
+    await asyncio.gather(*(store.close() for _ in range(5)))
+
+
+@pytest.mark.parametrize("name", ["", ":memory:"])
+def test_a_path_that_names_no_file_is_the_callers_error(name: str) -> None:
+    with pytest.raises(UserError, match="MemoryStore"):
+        SqliteStore(name)
+
+
+async def test_a_folder_is_not_a_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="is a folder"):
+        await SqliteStore(tmp_path).open()
+
+
+async def test_a_path_below_a_file_cannot_be_opened(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreUnavailable, match="cannot open"):
+        await SqliteStore(tmp_path / "file" / "ekiden.db").open()
+
+
+@pytest.mark.parametrize("content", [b"x", b"no database" * 1000])
+async def test_a_file_that_is_no_database_is_left_alone(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(StoreUnavailable, match="not an SQLite database"):
+        await SqliteStore(path).open()
+    assert path.read_bytes() == content
+
+
+async def test_an_empty_file_becomes_a_store(path: Path) -> None:
+    path.write_bytes(b"")
+    await make(path)
+
+
+async def test_the_database_of_another_program_is_left_alone(path: Path) -> None:
+    execute(path, "CREATE TABLE theirs (x)")
+    with pytest.raises(StoreUnavailable, match="another program"):
+        await SqliteStore(path).open()
+    assert execute(path, "SELECT name FROM sqlite_schema") == [("theirs",)]
+
+
+async def test_a_newer_format_is_refused_with_advice(path: Path) -> None:
+    await make(path)
+    execute(path, "PRAGMA user_version = 99")
+    with pytest.raises(StoreTooNew, match="upgrade Ekiden") as caught:
+        await SqliteStore(path).open()
+    assert (caught.value.found, caught.value.known) == (99, 1)
+
+
+async def test_a_changed_migration_is_noticed(path: Path, migrations: Path) -> None:
+    await make(path)
+    file = migrations / "0001_first.sql"
+    file.write_text(file.read_text() + "-- altered\n")
+    with pytest.raises(MigrationChanged):
+        await SqliteStore(path, migrations=migrations).open()
+
+
+async def test_line_endings_do_not_change_a_migration(path: Path, migrations: Path) -> None:
+    await make(path)
+    file = migrations / "0001_first.sql"
+    file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    async with SqliteStore(path, migrations=migrations) as store:
+        assert (await store.get("s")).id == "s"
+
+
+async def test_an_older_store_is_brought_up_to_date(path: Path, migrations: Path) -> None:
+    await make(path)
+    (migrations / "0002_more.sql").write_text("ALTER TABLE sessions ADD COLUMN more TEXT;")
+    for _ in range(2):
+        async with SqliteStore(path, migrations=migrations) as store:
+            assert (await store.info())["format"] == 2
+            assert (await store.get("s")).id == "s"
+    with pytest.raises(StoreTooNew):
+        await SqliteStore(path).open()
+
+
+async def test_a_migration_that_fails_changes_nothing(path: Path, migrations: Path) -> None:
+    await make(path)
+    (migrations / "0002_bad.sql").write_text("CREATE TABLE half (x); nonsense;")
+    with pytest.raises(StoreUnavailable):
+        await SqliteStore(path, migrations=migrations).open()
+    async with SqliteStore(path) as store:
+        assert (await store.info())["format"] == 1
+    assert execute(path, "SELECT name FROM sqlite_schema WHERE name = 'half'") == []
+
+
+@pytest.mark.parametrize("version", ["3.51.2", "3.7.17", "3.51"])
+async def test_an_engine_that_loses_data_is_refused(path: Path, version: str) -> None:
+    with pytest.raises(EngineTooOld, match=r"3\.51\.3"):
+        await SqliteStore(path, engine_version=version).open()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("version", ["3.51.3", "3.52.0", "4.0.0", apsw.sqlite_lib_version()])
+async def test_a_newer_engine_is_fine(path: Path, version: str) -> None:
+    async with SqliteStore(path, engine_version=version) as store:
+        assert (await store.info())["version"] == version
+
+
+async def test_acknowledged_writes_are_synced(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await store.create(NewSession(id="s", agent="a"))
+        assert execute(path, "PRAGMA journal_mode") == [("wal",)]
+        assert await store._write(lambda db, _: db.execute("PRAGMA synchronous").fetchall()) == [
+            (2,)
+        ]

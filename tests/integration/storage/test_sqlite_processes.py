@@ -1,0 +1,124 @@
+"""Several real processes on one SQLite file, and processes that die."""
+
+import asyncio
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ekiden.storage.base import NewSession
+from ekiden.storage.sqlite import SqliteStore
+from tests.support.sqlite import execute, start_child
+
+DEADLINE_S = 60
+
+
+def together(children: list[subprocess.Popen[str]]) -> list[str]:
+    """Let children that are ready begin at once; all they said."""
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+    said = []
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    for child in children:
+        output, _ = child.communicate(timeout=DEADLINE_S)
+        assert child.returncode == 0
+        said += output.split()
+    return said
+
+
+async def test_processes_that_open_a_new_file_at_once_make_it_once(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "ekiden.db"
+    children = [start_child(str(path), f"p{number}", "write") for number in range(4)]
+    said = await asyncio.to_thread(together, children)
+    assert len(set(said)) == 40
+    assert execute(path, "SELECT number FROM migrations") == [(1,)]
+    async with SqliteStore(path) as store:
+        assert (await store.info())["sessions"] == 40
+        for session_id in said:
+            assert [event.seq for event in await store.events(session_id)] == [1, 2, 3, 4, 5]
+
+
+async def test_two_processes_share_the_work_and_nothing_is_done_twice(tmp_path: Path) -> None:
+    path = tmp_path / "ekiden.db"
+    names = [f"s{number}" for number in range(60)]
+    async with SqliteStore(path) as store:
+        await asyncio.gather(
+            *(store.create(NewSession(id=name, agent="a", status="ready")) for name in names)
+        )
+        children = [start_child(str(path), name, "work") for name in ("p1", "p2")]
+        said = await asyncio.to_thread(together, children)
+        assert sorted(said) == sorted(names)
+        for name in names:
+            row = await store.get(name)
+            assert (row.seq, row.epoch, row.status) == (1, 1, "idle")
+
+
+async def test_a_change_by_another_process_ends_the_wait(tmp_path: Path) -> None:
+    path = tmp_path / "ekiden.db"
+    async with SqliteStore(path) as store, asyncio.timeout(DEADLINE_S):
+        await store.wait_for_change(0)
+        child = start_child(str(path), "p", "write")
+        waiting = asyncio.create_task(store.wait_for_change(DEADLINE_S))
+        await asyncio.to_thread(together, [child])
+        await waiting
+
+
+async def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    path = tmp_path / "ekiden.db"
+    acknowledged = await asyncio.to_thread(_killed_after, path, 400)
+    async with SqliteStore(path) as store:
+        for session_id, seq in acknowledged.items():
+            events = [event.seq for event in await store.events(session_id)]
+            assert events == list(range(1, len(events) + 1))
+            assert len(events) >= seq
+            assert len(await store.steps(session_id)) == len(events)
+            assert (await store.get(session_id)).seq == len(events)
+    assert execute(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+@pytest.mark.parametrize("nth", [1, 2, 9])
+async def test_dying_before_the_commit_leaves_the_step_undone(tmp_path: Path, nth: int) -> None:
+    stored, said = await _fault(tmp_path, f"store.sqlite.before_commit:{nth}")
+    assert stored == said
+
+
+@pytest.mark.parametrize("nth", [1, 2, 9])
+async def test_dying_after_the_commit_keeps_the_step(tmp_path: Path, nth: int) -> None:
+    stored, said = await _fault(tmp_path, f"store.sqlite.after_commit:{nth}")
+    assert stored > said
+
+
+async def _fault(folder: Path, fault: str) -> tuple[int, int]:
+    """How many writes are stored after the fault, and how many were acknowledged before it."""
+    path = folder / "ekiden.db"
+    child = start_child(str(path), "p", "one_by_one", fault=fault)
+    output, _ = await asyncio.to_thread(child.communicate, "go\n", DEADLINE_S)
+    assert child.returncode == -signal.SIGKILL
+    async with SqliteStore(path) as store:
+        info = await store.info()
+        return info["sessions"] + info["events"], len(output.splitlines()) - 1
+
+
+def _killed_after(path: Path, lines: int) -> dict[str, int]:
+    """The last acknowledged event of each session when the process was killed."""
+    child = start_child(str(path), "p", "write_for_ever")
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdin.write("go\n")
+    child.stdin.flush()
+    acknowledged: dict[str, int] = {}
+    assert child.stdout.readline() == "ready\n"
+    for _ in range(lines):
+        session_id, seq = child.stdout.readline().split()
+        acknowledged[session_id] = int(seq)
+    child.kill()
+    rest, _ = child.communicate(timeout=DEADLINE_S)
+    *whole, _ = rest.split("\n")
+    for session_id, seq in (line.split() for line in whole):
+        acknowledged[session_id] = int(seq)
+    return acknowledged
