@@ -13,7 +13,7 @@ import pytest
 from tests.docs.pages import Block, Page, pages
 from tests.docs.running import commands_of, file_of, is_runnable, run_page
 
-NOT_RUN_AT_MOST = 8
+NOT_RUN_AT_MOST = 5
 """Examples that need a key or a server; raise this only with a very good reason."""
 
 LANGUAGES = {"python", "text", "console", "json", "toml", "sql"}

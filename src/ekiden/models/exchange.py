@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from pydantic_ai.exceptions import UserError as LibraryUserError
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters, create_async_httpx2_client
 from pydantic_ai.settings import ModelSettings
@@ -51,15 +50,9 @@ class Exchange:
         """The request in the provider's words; `UserError` when it cannot be said there."""
         model = self._connection.model
         parameters = request_parameters(request, model, strict=self._connection.strict)
-        messages = to_messages(
-            request.input, Receiver(source=self._target.source, system=model.system)
-        )
-        try:
-            messages = model.prepare_messages(messages, parameters)
-        except LibraryUserError as exc:
-            raise self.failure_of(exc).error from exc
+        receiver = Receiver(source=self._target.source, system=model.system)
         return Call(
-            messages=messages,
+            messages=model.prepare_messages(to_messages(request.input, receiver), parameters),
             settings=library_settings(
                 request,
                 self._connection.settings_type,

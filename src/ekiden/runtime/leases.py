@@ -27,6 +27,8 @@ class LeaseKeeper:
         self._held: dict[int, tuple[Claim, asyncio.Task[object]]] = {}
         self._lost: set[int] = set()
         self._task: asyncio.Task[None] | None = None
+        self._every_s = 0.0
+        """A third of the shortest lease."""
 
     @asynccontextmanager
     async def hold(self, claim: Claim) -> AsyncIterator[None]:
@@ -34,20 +36,32 @@ class LeaseKeeper:
         task = asyncio.current_task()
         assert task is not None
         self._held[id(claim)] = (claim, task)
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._renew(claim.lease_s / 3))
+        self._start(claim.lease_s / 3)
         try:
             yield
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, LeaseLost):
             if id(claim) in self._lost:
                 task.uncancel()
                 raise LeaseLost(claim.session_id) from None
             raise
         finally:
-            del self._held[id(claim)]
+            self.let_go(claim)
             self._lost.discard(id(claim))
             if not self._held:
                 self._stop()
+
+    def let_go(self, claim: Claim) -> None:
+        """Renew the lease no longer: its owner gives it up, and that is no loss."""
+        self._held.pop(id(claim), None)
+
+    def _start(self, every_s: float) -> None:
+        """Renew at least so often."""
+        if self._task is not None and not self._task.done():
+            if every_s >= self._every_s:
+                return
+            self._task.cancel()
+        self._every_s = every_s
+        self._task = asyncio.create_task(self._renew(every_s))
 
     def _stop(self) -> None:
         _keepers.pop((id(asyncio.get_running_loop()), id(self._store)), None)

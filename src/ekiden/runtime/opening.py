@@ -16,6 +16,7 @@ from ekiden.core.hooks import RunHooks
 from ekiden.core.ids import new_id
 from ekiden.core.items import Item, function_output, to_items
 from ekiden.core.team import Team
+from ekiden.runtime.calls import to_the_end
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.finish import park
@@ -110,21 +111,34 @@ async def taken_up(
 async def _claim(
     store: Store, session_id: str, config: RunConfig, *, create: NewSession | None = None
 ) -> tuple[Claim, SessionRow]:
-    owner, lease_s = owner_name(), config.lease_s
     try:
-        return await store.claim(session_id, owner=owner, lease_s=lease_s, create=create)
+        return await _take(store, session_id, config, create)
     except SessionBusy:
         if config.on_busy == "refuse":
             raise
     deadline = config.clock.monotonic() + config.busy_timeout_s
     while True:
         try:
-            return await store.claim(session_id, owner=owner, lease_s=lease_s, create=create)
+            return await _take(store, session_id, config, create)
         except SessionBusy as busy:
             left = deadline - config.clock.monotonic()
             if left <= 0:
                 raise
             await store.wait_for_change(min(left, max(busy.free_in_s, 0.05)))
+
+
+async def _take(
+    store: Store, session_id: str, config: RunConfig, create: NewSession | None
+) -> tuple[Claim, SessionRow]:
+    """Claim the session; whoever is cancelled meanwhile does not leave it claimed by nobody."""
+    claiming = store.claim(session_id, owner=owner_name(), lease_s=config.lease_s, create=create)
+    if not store.shared:
+        return await claiming
+    taken, cancelled = await to_the_end(claiming)
+    if cancelled is not None:
+        await store.release(taken[0])
+        raise cancelled
+    return taken
 
 
 @asynccontextmanager

@@ -18,6 +18,7 @@ from ekiden.runtime.calls import to_the_end
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.drafts import check_variable
+from ekiden.runtime.leases import keeper_of
 from ekiden.sessions import said
 from ekiden.storage.base import Claim, Commit, SessionPatch, SessionStatus, Store
 
@@ -182,6 +183,7 @@ class RunState:
         self._steps.clear()
         del self.visible[self._pending_items :]
         self.cursor.go_back_to(self._stored_cursor)
+        self.agent = self.find_agent(self._stored_agent)
         if self._dirty_variables:
             variables = self.context.variables
             variables.clear()
@@ -204,6 +206,8 @@ class RunState:
         if release:
             self.cursor.spent_s = self.spent_s()
             self._started_at = self.config.clock.monotonic()
+            if self.store.shared:
+                keeper_of(self.store).let_go(self.claim)
         async with self._committing:
             await self._store_pending(status, outcome, release)
         if self._woken is not None:

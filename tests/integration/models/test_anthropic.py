@@ -217,6 +217,13 @@ async def test_a_wish_that_the_model_cannot_fulfil_is_the_callers_mistake(ask: A
     assert server.bodies == []
 
 
+async def test_a_warning_that_was_made_an_error_stays_that_warning(ask: Any) -> None:
+    async with AnthropicServer([]) as server:
+        wish = request(user_message("hi"), stream=False, settings=ModelSettings(temperature=0.5))
+        with pytest.raises(UserWarning, match="temperature"):
+            await ask(connect(server), wish)
+
+
 async def test_an_answer_the_provider_stopped_is_a_refusal(ask: Any) -> None:
     async with AnthropicServer([[]]) as server:
         server.stop_reason = "refusal"

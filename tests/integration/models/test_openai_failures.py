@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import traceback
 from contextlib import aclosing
@@ -20,7 +21,7 @@ from ekiden.core.errors import (
 from ekiden.core.items import function_output, text_of, user_message
 from ekiden.core.model import ModelDelta, ModelRequest
 from ekiden.models import RetryPolicy, resolve_model
-from ekiden.testing import hang, say
+from ekiden.testing import delay, hang, say
 from ekiden.testing.openai_server import OpenAIServer, cut, garbled, http_error
 
 KEY = "sk-canary-0123456789"
@@ -213,6 +214,44 @@ async def test_an_answer_that_cannot_be_read_is_the_models_fault(
     if not streamed:
         assert isinstance(info.value, ModelBehaviorError)
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "error", "code": "rate_limit_exceeded", "message": "slow", "param": None},
+        {"error": {"code": "rate_limit_exceeded", "message": "slow", "type": "requests"}},
+    ],
+)
+async def test_an_error_inside_a_stream_is_like_the_same_error_before_it(
+    event: Any, ask: Any, waits: Any
+) -> None:
+    steps = [garbled(json.dumps({**event, "sequence_number": 0})), say("ok")]
+    async with OpenAIServer(steps) as server:
+        model = connect("openai", server, retries=waits.policy())
+        _, response = await ask(model, request(stream=True))
+    assert text_of(response.output[0]) == "ok"
+    assert len(waits.seconds) == 1
+
+
+async def test_an_answer_that_reports_a_failure_is_one(ask: Any, waits: Any) -> None:
+    error = {"code": "invalid_prompt", "message": "Not like this."}
+    body = {"id": "resp_1", "object": "response", "output": [], "status": "failed", "error": error}
+    async with OpenAIServer([garbled(json.dumps(body))]) as server:
+        model = connect("openai", server, retries=waits.policy())
+        with pytest.raises(ModelError, match="Not like this"):
+            await ask(model, request())
+
+
+async def test_a_late_answer_is_waited_for(api: str, streamed: bool, ask: Any) -> None:
+    ready = asyncio.Event()
+    async with OpenAIServer([delay(ready, say("here"))]) as server:
+        asking = asyncio.ensure_future(ask(connect(api, server), request(stream=streamed)))
+        await server.until_called()
+        assert not asking.done()
+        ready.set()
+        _, response = await asking
+    assert text_of(response.output[0]) == "here"
 
 
 async def test_cancelling_a_call_closes_its_connection(api: str, streamed: bool, ask: Any) -> None:

@@ -159,12 +159,12 @@ async def test_a_conversation_goes_on_with_what_was_said(api: str, served: Any) 
 
 
 async def test_a_call_of_a_run_that_takes_too_long_is_given_up(api: str, served: Any) -> None:
-    async with OpenAIServer([hang()]) as server:
+    async with OpenAIServer([say("ready"), hang()]) as server:
         served(server)
+        agent = Agent("a", model=f"{api}:m")
+        await Runner.run(agent, "hi")
         with pytest.raises(ModelTimeout):
-            await Runner.run(
-                Agent("a", model=f"{api}:m"), "hi", run_config=RunConfig(model_timeout_s=0.1)
-            )
+            await Runner.run(agent, "hi", run_config=RunConfig(model_timeout_s=1.0))
         await server.gone.wait()
 
 

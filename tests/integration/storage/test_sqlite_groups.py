@@ -132,8 +132,8 @@ async def test_a_cancelled_claim_leaves_the_session_free(store: SqliteStore) -> 
         await asyncio.wait((task,))
     next_ones = [asyncio.create_task(store.claim_next(owner="w", lease_s=60)) for _ in range(20)]
     await asyncio.sleep(0)
-    for task in next_ones:
-        task.cancel()
+    for next_one in next_ones:
+        next_one.cancel()
     await asyncio.wait(next_ones)
     for number in range(20):
         await store.claim(f"s{number}", owner="v", lease_s=60)

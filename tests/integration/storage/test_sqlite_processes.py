@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,16 @@ async def test_two_processes_share_the_work_and_nothing_is_done_twice(tmp_path: 
             assert (row.seq, row.epoch, row.status) == (1, 1, "idle")
 
 
+async def test_opening_a_file_again_does_not_let_go_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "ekiden.db"
+    async with SqliteStore(path):
+        assert await asyncio.to_thread(_is_locked, path)
+        async with SqliteStore(path):
+            assert await asyncio.to_thread(_is_locked, path)
+        assert await asyncio.to_thread(_is_locked, path)
+    assert not await asyncio.to_thread(_is_locked, path)
+
+
 async def test_a_change_by_another_process_ends_the_wait(tmp_path: Path) -> None:
     path = tmp_path / "ekiden.db"
     async with SqliteStore(path) as store, asyncio.timeout(DEADLINE_S):
@@ -102,6 +113,13 @@ async def _fault(folder: Path, fault: str) -> tuple[int, int]:
     async with SqliteStore(path) as store:
         info = await store.info()
         return info["sessions"] + info["events"], len(output.splitlines()) - 1
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether another process finds the file in use, by the bytes that SQLite locks."""
+    tries = f"import fcntl; fcntl.lockf(open({str(path)!r}, 'r+'), 6, 510, 0x40000002)"
+    tried = subprocess.run([sys.executable, "-c", tries], capture_output=True, timeout=DEADLINE_S)
+    return tried.returncode != 0
 
 
 def _killed_after(path: Path, lines: int) -> dict[str, int]:

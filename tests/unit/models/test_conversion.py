@@ -15,10 +15,14 @@ from hypothesis import strategies as st
 from pydantic_ai.messages import (
     BinaryContent,
     DocumentUrl,
+    FilePart,
     ImageUrl,
     ModelMessage,
     ModelRequest,
     ModelResponse,
+    NativeToolCallPart,
+    PartEndEvent,
+    PartStartEvent,
     SystemPromptPart,
     TextPart,
     ThinkingPart,
@@ -38,7 +42,8 @@ from ekiden.core.items import (
     text_of,
     user_message,
 )
-from ekiden.models.answers import to_response
+from ekiden.core.model import ModelDelta
+from ekiden.models.answers import Deltas, to_response
 from ekiden.models.content import assistant_texts
 from ekiden.models.history import Receiver, to_messages
 
@@ -326,6 +331,22 @@ def test_a_filtered_answer_without_words_says_so() -> None:
 def test_an_answer_broken_off_by_an_error_is_none() -> None:
     with pytest.raises(ModelBehaviorError, match="test broke its answer off: failed"):
         answer(finish_reason="error", provider_details={"finish_reason": "failed"})
+
+
+def test_what_is_only_the_providers_business_is_no_item() -> None:
+    searched = NativeToolCallPart("web_search", {"query": "x"}, tool_call_id="ws_1")
+    assert answer(searched, TextPart("found")) == [assistant_message("found")]
+    deltas = Deltas()
+    assert deltas.of(PartStartEvent(index=0, part=searched)) is None
+    told = deltas.of(PartStartEvent(index=1, part=TextPart("found")))
+    assert told == ModelDelta(kind="text", text="found", index=0)
+    assert deltas.of(PartEndEvent(index=1, part=TextPart("found"))) is None
+
+
+def test_an_answer_that_is_a_file_is_refused() -> None:
+    image = FilePart(BinaryContent(b"x", media_type="image/png"))
+    with pytest.raises(ModelBehaviorError, match="answered with a file"):
+        answer(image)
 
 
 def test_an_unknown_call_leaves_its_output_nameless() -> None:

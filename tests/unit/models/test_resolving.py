@@ -165,13 +165,17 @@ def test_no_repr_holds_a_key() -> None:
     assert "canary" not in repr(resolve_model("openai:m", api_key="canary"))
 
 
-@pytest.mark.parametrize("missing", ["pydantic_ai", "openai"])
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [("openai:m", "pydantic_ai"), ("openai:m", "openai"), ("google:m", "google.genai")],
+)
 def test_a_missing_package_is_told_how_to_get_it(
-    missing: str, monkeypatch: pytest.MonkeyPatch
+    name: str, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.delitem(sys.modules, missing, raising=False)
+    monkeypatch.setitem(sys.modules, missing.partition(".")[0], None)
     with pytest.raises(UserError, match=rf"needs {missing}: pip install 'ekiden\[models\]'"):
-        resolve_model("openai:gpt-5", api_key="k")
+        resolve_model(name, api_key="k")
 
 
 def test_naming_models_imports_no_provider() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from ekiden.core.errors import LeaseLost, StoreUnavailable
 from ekiden.runtime import RunConfig, Runner
 from ekiden.runtime.leases import keeper_of, owner_name
 from ekiden.sessions import Session
-from ekiden.storage.base import Claim
+from ekiden.storage.base import Claim, Commit, NewSession
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, delay, hang, say
 
@@ -94,3 +95,49 @@ async def test_a_keeper_is_shared_and_goes_when_nothing_is_held() -> None:
 
 def test_a_process_has_one_name() -> None:
     assert owner_name() == owner_name()
+
+
+class SlowToAnswer(SharedStore):
+    """The acknowledgement of what ends a run comes after a time to renew leases."""
+
+    async def commit(self, claim: Claim, commit: Commit) -> None:
+        await super().commit(claim, commit)
+        if commit.release:
+            self.renewed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await self.renewed.wait()
+                    await asyncio.sleep(0)
+
+
+async def test_a_run_that_gave_its_lease_up_has_not_lost_it() -> None:
+    agent: Agent[Any] = Agent("a", model=ScriptedModel([say("ok")]))
+    session = Session("s", store=SlowToAnswer())
+    result = await Runner.run(agent, "hi", session=session, run_config=QUICK)
+    assert result.final_output == "ok"
+
+
+async def claimed(store: MemoryStore, name: str, lease_s: float) -> Claim:
+    new = NewSession(id=name, agent="a")
+    claim, _ = await store.claim(name, owner="me", lease_s=lease_s, create=new)
+    return claim
+
+
+async def test_whoever_lost_a_lease_is_not_cancelled_any_more() -> None:
+    store = SharedStore()
+    claim = await claimed(store, "s", QUICK.lease_s)
+    with pytest.raises(LeaseLost):
+        async with keeper_of(store).hold(claim):
+            store.advance(60)
+            await asyncio.get_running_loop().create_future()
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_the_shortest_lease_says_how_often_all_are_renewed() -> None:
+    store = SharedStore()
+    long, short = await claimed(store, "long", 3600), await claimed(store, "short", QUICK.lease_s)
+    keeper = keeper_of(store)
+    async with keeper.hold(long), keeper.hold(short), asyncio.timeout(60):
+        await store.renewed.wait()

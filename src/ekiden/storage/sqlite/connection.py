@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,11 @@ import apsw
 from ekiden.core.errors import EngineTooOld, StoreUnavailable
 
 NEEDED_ENGINE = "3.51.3"
-_MAGIC = b"SQLite format 3\0"
+_SMALLEST_FILE = 512
 _STATEMENTS_CACHED = 200
 _RETRY_S = 0.001
+
+_creating = threading.Lock()
 
 
 def check_engine(version: str) -> None:
@@ -32,20 +36,22 @@ def check_engine(version: str) -> None:
 def prepare_file(path: Path) -> None:
     """Make the folder and the file if they are missing; only this user may read the file.
 
-    Raises `StoreUnavailable`.
+    Raises `StoreUnavailable`. A file that exists is never opened here: closing it would drop the
+    locks that SQLite has on it for this process's other connections.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir():
-            raise StoreUnavailable(f"{path} is a folder: name a file in it")
-        with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "rb") as file:
-            start = file.read(len(_MAGIC))
+        with _creating, suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        size = path.stat().st_size
     except OSError as exc:
         raise StoreUnavailable(
             f"cannot open {path} for writing: {exc.strerror or exc}: check the path and its rights"
         ) from exc
-    # SQLite takes a file shorter than its header for a new one, and would write over it.
-    if start and start != _MAGIC:
+    if path.is_dir():
+        raise StoreUnavailable(f"{path} is a folder: name a file in it")
+    # SQLite takes a file that is shorter than any of its own for a new one, and writes over it.
+    if 0 < size < _SMALLEST_FILE:
         raise StoreUnavailable(f"{path} is not an SQLite database: name another file")
 
 

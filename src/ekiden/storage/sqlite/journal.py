@@ -12,6 +12,7 @@ from ekiden.core.errors import LeaseLost, StepConflict
 from ekiden.core.events import Event, EventType
 from ekiden.core.jsonio import dumps, loads
 from ekiden.storage.base import Claim, Commit
+from ekiden.storage.bulk import collector_paused
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.sqlite.documents import PreparedDocument, prepare_documents, write_documents
 from ekiden.storage.sqlite.queues import PreparedMessage, prepare_messages, put_messages
@@ -115,16 +116,21 @@ def read_events(
     found = query(db, "SELECT num FROM sessions WHERE id = ?", (session_id,))
     if not found:
         return []
-    events: list[Event] = []
-    sql = _ITEMS_SQL if with_items else _EVENTS_SQL
-    while limit is None or len(events) < limit:
-        page = _EVENT_PAGE if limit is None else min(_EVENT_PAGE, limit - len(events))
-        ((text,),) = query(db, sql, (found[0][0], after, page))
-        rows = loads(f"[{text or ''}]")
-        events += [_event(session_id, row) for row in rows]
-        if len(rows) < page:
-            break
-        after = rows[-1][0]
+    num, sql = found[0][0], _ITEMS_SQL if with_items else _EVENTS_SQL
+    size = _EVENT_PAGE if limit is None else min(_EVENT_PAGE, limit)
+    events = _read_page(db, sql, session_id, num, after, size)
+    if len(events) < _EVENT_PAGE:
+        return events
+    with collector_paused():
+        while page := _read_page(
+            db,
+            sql,
+            session_id,
+            num,
+            events[-1].seq,
+            _EVENT_PAGE if limit is None else min(_EVENT_PAGE, limit - len(events)),
+        ):
+            events += page
     return events
 
 
@@ -171,6 +177,13 @@ def _event_row(num: int, event: Event) -> tuple[Any, ...]:
         dumps(items) if items else None,
         None if error is None else dumps(error),
     )
+
+
+def _read_page(
+    db: apsw.Connection, sql: str, session_id: str, num: int, after: int, size: int
+) -> list[Event]:
+    ((text,),) = query(db, sql, (num, after, size))
+    return [_event(session_id, row) for row in loads(f"[{text or ''}]")]
 
 
 def _event(session_id: str, row: Sequence[Any]) -> Event:

@@ -89,7 +89,7 @@ class Writer:
             self._execute(group)
             self._deliver(group, changed=self._changes() != before)
         if self._db is not None:
-            self._db.close()
+            self._db.close(force=True)
 
     def _next_group(self) -> list[_Job] | None:
         """Wait for a job, then take what else is there; `None` at the end.
@@ -123,7 +123,7 @@ class Writer:
             self._transaction(group)
             return
         except Exception as exc:
-            if len(group) == 1 or isinstance(exc, apsw.BusyError):
+            if len(group) == 1 or not _may_be_one_members(exc):
                 for job in group:
                     job.error = self._explain(exc)
                 return
@@ -224,4 +224,13 @@ def _resolve(group: list[_Job], on_change: Callable[[], None] | None) -> None:
         on_change()
 
 
-_HARMLESS = (apsw.BusyError, apsw.ConstraintError, apsw.FullError)
+def _may_be_one_members(exc: Exception) -> bool:
+    """Whether the others of the group would succeed without the member that raised it.
+
+    A commit that failed on the disk may have been stored all the same: it is not run again.
+    """
+    return not isinstance(exc, apsw.Error) or isinstance(exc, _ONE_MEMBERS)
+
+
+_ONE_MEMBERS = (apsw.ConstraintError, apsw.FullError, apsw.MismatchError, apsw.TooBigError)
+_HARMLESS = (apsw.BusyError, *_ONE_MEMBERS)

@@ -1,0 +1,116 @@
+"""Requests and failures in the provider's words, with nobody called."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from pydantic import BaseModel, ValidationError
+from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, ModelTimeoutError
+
+from ekiden.core.errors import ModelBehaviorError, ModelError, ModelTimeout
+from ekiden.core.items import function_call, function_output, user_message
+from ekiden.core.model import ModelRequest, OutputSpec
+from ekiden.models import ModelOptions
+from ekiden.models.exchange import Exchange
+from ekiden.models.providers import BUILT_IN
+from ekiden.models.target import target_of
+
+SECRET = "sk-canary"
+
+
+@pytest.fixture
+async def exchange() -> AsyncIterator[Exchange]:
+    options = ModelOptions(provider="openai", model="gpt-5.2", api_key=SECRET, timeout_s=9)
+    made = Exchange(target_of(options, BUILT_IN["openai"]))
+    yield made
+    await made.aclose()
+
+
+async def test_openai_itself_gets_its_own_reasoning_back(exchange: Exchange) -> None:
+    thought = {"type": "reasoning", "id": "rs_9", "summary": [], "encrypted_content": "sealed"}
+    called = {**function_call("c", "f", "{}"), "id": "fc_9"}
+    items = [user_message("hi"), thought, called, function_output("c", "1")]
+    call = exchange.prepare(ModelRequest(instructions=None, input=items))
+    assert [part.id for part in call.messages[1].parts] == ["rs_9", "fc_9"]
+
+
+async def test_a_time_out_and_our_own_retries_replace_the_clients(exchange: Exchange) -> None:
+    call = exchange.prepare(ModelRequest(instructions=None, input=[user_message("hi")]))
+    assert call.settings["timeout"] == 9
+    assert call.settings["max_retries"] == 0
+
+
+async def test_a_model_without_native_output_is_told_the_schema() -> None:
+    options = ModelOptions(provider="anthropic", model="claude-3-haiku-20240307", api_key="k")
+    exchange = Exchange(target_of(options, BUILT_IN["anthropic"]))
+    output = OutputSpec(name="o", json_schema={"type": "object", "properties": {}})
+    call = exchange.prepare(
+        ModelRequest(instructions=None, input=[user_message("hi")], output=output)
+    )
+    assert call.parameters.output_mode == "prompted"
+    await exchange.aclose()
+
+
+async def test_a_connection_that_is_not_made_in_time_is_no_slow_answer(exchange: Exchange) -> None:
+    slow = exchange.failure_of(ModelTimeoutError("m", "timed out", phase="read"))
+    assert isinstance(slow.error, ModelTimeout)
+    unreachable = exchange.failure_of(ModelTimeoutError("m", "timed out", phase="connect"))
+    assert not isinstance(unreachable.error, ModelTimeout)
+    assert "connection to openai:gpt-5.2 at api.openai.com failed" in str(unreachable.error)
+    assert slow.again
+    assert unreachable.again
+
+
+@pytest.mark.parametrize(
+    ("hint", "again"), [({"x-should-retry": "false"}, False), ({"x-should-retry": "true"}, True)]
+)
+async def test_a_provider_may_say_whether_to_ask_again(
+    exchange: Exchange, hint: dict[str, str], again: bool
+) -> None:
+    failure = exchange.failure_of(ModelHTTPError(500, "m", None, headers=hint))
+    assert failure.again is again
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"error": {"message": "one"}}, "one"),
+        ({"type": "error", "error": {"type": "x", "message": "two"}}, "two"),
+        ([{"error": {"message": "three"}}], "three"),
+        ({"detail": "four"}, "four"),
+        ({"error": "five"}, "five"),
+        ("six", "six"),
+        (None, "no reason given"),
+        ({"error": {"code": 1}}, "no reason given"),
+        ({"message": f"the key {SECRET} is bad"}, r"the key \*\*\* is bad"),
+        ({"message": "x" * 5000}, "x{600}…"),
+    ],
+)
+async def test_the_message_is_found_in_every_providers_error(
+    exchange: Exchange, body: object, said: str
+) -> None:
+    error = exchange.failure_of(ModelHTTPError(418, "m", body)).error
+    with pytest.raises(ModelError, match=f"openai:gpt-5.2 answered 418: {said}"):
+        raise error
+
+
+async def test_a_secret_deep_in_the_chain_of_causes_is_cut_off(exchange: Exchange) -> None:
+    inner = ValueError(f"header Bearer {SECRET}")
+    outer = ModelAPIError("m", "it failed")
+    outer.__cause__ = inner
+    failure = exchange.failure_of(outer)
+    assert failure.error.__cause__ is None
+    assert not failure.again
+
+
+async def test_what_validation_says_of_an_answer_is_told_in_short(exchange: Exchange) -> None:
+    class Strict(BaseModel):
+        a: int
+        b: int
+
+    with pytest.raises(ValidationError) as info:
+        Strict.model_validate({})
+    error = exchange.failure_of(info.value).error
+    assert isinstance(error, ModelBehaviorError)
+    assert "2 fields are wrong or missing" in str(error)

@@ -1,0 +1,82 @@
+"""What back ends do alike."""
+
+import gc
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ekiden.core.errors import UserError
+from ekiden.storage.bulk import collector_paused
+from ekiden.storage.values import copy_json, parse_cursor, prefix_end
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(prefix=texts, text=texts)
+def test_the_end_of_a_prefix_is_above_all_that_begin_with_it_and_nothing_more(
+    prefix: str, text: str
+) -> None:
+    end = prefix_end(prefix)
+    within = text >= prefix and (end is None or text < end)
+    assert within == text.startswith(prefix)
+    begun = prefix + text
+    assert begun >= prefix
+    assert end is None or begun < end
+
+
+@pytest.mark.parametrize(
+    ("prefix", "end"),
+    [
+        ("", None),
+        ("a", "b"),
+        ("a\U0010ffff", "b"),
+        ("\U0010ffff", None),
+        ("\ud7ff", "\ue000"),
+    ],
+)
+def test_the_end_of_a_prefix(prefix: str, end: str | None) -> None:
+    assert prefix_end(prefix) == end
+
+
+@given(json_values)
+def test_a_copy_is_equal(value: Any) -> None:
+    assert copy_json(value) == value
+
+
+def test_a_copy_shares_nothing() -> None:
+    value: dict[str, Any] = {"a": [{"b": []}], "c": ({"d": 1},)}
+    copy = copy_json(value)
+    value["a"][0]["b"].append(1)
+    value["c"][0]["d"] = 2
+    assert copy == {"a": [{"b": []}], "c": [{"d": 1}]}
+
+
+def test_a_cursor_is_a_number_that_was_given_out() -> None:
+    assert parse_cursor("42") == 42
+    with pytest.raises(UserError, match="next_cursor"):
+        parse_cursor("42x")
+
+
+def test_the_collector_rests_until_the_last_reader_is_done() -> None:
+    assert gc.isenabled()
+    with collector_paused():
+        with collector_paused():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    gc.disable()
+    try:
+        with collector_paused():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
