@@ -17,6 +17,7 @@ from ekiden.runtime import Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionFilter, Store
 from tests.faults.scenarios import SCENARIOS, Scenario
+from tests.faults.waiting import until
 from tests.faults.world import World
 
 REFUSED = 3
@@ -84,8 +85,7 @@ async def _work(job: Job, store: Store, world: World) -> int:
     config = replace(scenario.config(world), lease_s=job.lease_s)
     worker = Worker(store, scenario.team(world), concurrency=job.concurrency, run_config=config)
     world.ledger.note("worker")
-    while not Path(job.folder, "go").exists():
-        await asyncio.sleep(0.01)
+    await until(Path(job.folder, "go").exists, "somebody says go")
     while (await store.list(SessionFilter(status="ready"), limit=1)).sessions:
         await worker.run(until_idle=True)
         await store.wait_for_change(0.1)

@@ -26,7 +26,8 @@ from ekiden.core import faults
 from tests.faults.child import Job, execute
 from tests.faults.scenarios import SCENARIOS
 
-_IMPORTED_BEFORE_THE_FORK = (apsw, asyncpg, pydantic, ekiden.storage.postgres, ekiden.storage.sqlite)
+_FOR_ALL_CHILDREN = (apsw, asyncpg, pydantic, ekiden.storage.postgres, ekiden.storage.sqlite)
+"""Imported before the fork."""
 
 
 def main() -> None:

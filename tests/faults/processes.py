@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import select
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
 from tests.faults.child import Job
+from tests.faults.waiting import DEADLINE_S
 
 ROOT = Path(__file__).resolve().parents[2]
-DEADLINE_S = 60.0
-"""Long enough for a machine that is busy with other things; nobody waits that long for good news."""
 
 
 def environment(fault: str = "") -> dict[str, str]:
@@ -35,7 +31,7 @@ def environment(fault: str = "") -> dict[str, str]:
 
 
 def start(job: Job, *, fault: str = "") -> subprocess.Popen[bytes]:
-    """A process of its own from the very beginning; what it prints is kept in the ledger's folder."""
+    """A process of its own from the very beginning; what it prints goes to the ledger's folder."""
     with Path(job.folder, "output.txt").open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "tests.faults.child", job.to_json()],
@@ -91,14 +87,16 @@ class Nursery:
             stdout=subprocess.PIPE,
             bufsize=0,
         )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._orders, self._news = self._process.stdin, self._process.stdout
         self._child: int | None = None
 
     def start(self, job: Job, *, fault: str = "") -> Child:
         """A child that does the job."""
         assert self._child is None, "the last child of this nursery is still alive"
-        assert self._process.stdin is not None
         order = {"job": asdict(job), "fault": fault}
-        self._process.stdin.write(json.dumps(order).encode() + b"\n")
+        self._orders.write(json.dumps(order).encode() + b"\n")
         pid = self.hear()["pid"]
         self._child = pid
         return Child(self, pid)
@@ -112,8 +110,7 @@ class Nursery:
         """The next news of the child."""
         heard = self.hears_within(DEADLINE_S)
         assert heard, f"child {self._child} neither ended nor stopped within {DEADLINE_S:g} s"
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        line = self._news.readline()
         assert line, "the nursery is dead; its last words are on stderr"
         news: dict[str, Any] = json.loads(line)
         if "exit" in news:
@@ -122,7 +119,7 @@ class Nursery:
 
     def hears_within(self, seconds: float) -> bool:
         """Whether there is news of the child, at the latest after so long."""
-        ready, _, _ = select.select([self._process.stdout], [], [], seconds)
+        ready, _, _ = select.select([self._news], [], [], seconds)
         return bool(ready)
 
     def __enter__(self) -> Self:
@@ -132,18 +129,6 @@ class Nursery:
         if self._child is not None:
             with suppress(ProcessLookupError):
                 os.kill(self._child, signal.SIGKILL)
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
+        self._orders.close()
+        self._news.close()
         self._process.wait(DEADLINE_S)
-
-
-async def until(fact: Callable[[], Awaitable[bool] | bool], what: str) -> None:
-    """Return as soon as `fact` is true; fail after the deadline."""
-    deadline = time.monotonic() + DEADLINE_S
-    while True:
-        found = fact()
-        if found if isinstance(found, bool) else await found:
-            return
-        assert time.monotonic() < deadline, f"waited {DEADLINE_S:g} s in vain until {what}"
-        await asyncio.sleep(0.01)

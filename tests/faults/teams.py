@@ -72,9 +72,7 @@ def filtered(world: World) -> Team:
 
     model, book = world.model(script), world.book()
     billing = Agent("billing", instructions="Bill it.", model=model, tools=[book])
-    orders = Agent(
-        "orders", instructions="Book it.", model=model, tools=[book], handoffs=[billing]
-    )
+    orders = Agent("orders", instructions="Book it.", model=model, tools=[book], handoffs=[billing])
     to_orders = handoff(
         orders,
         on_handoff=on_handoff,

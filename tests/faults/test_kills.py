@@ -13,9 +13,10 @@ from tests.faults.conftest import Reference
 from tests.faults.databases import Database
 from tests.faults.evidence import check_ending, check_work
 from tests.faults.ledger import Ledger
-from tests.faults.processes import DEADLINE_S, Nursery, start
+from tests.faults.processes import Nursery, start
 from tests.faults.scenarios import DATABASES, SCENARIOS, DatabaseName
 from tests.faults.scene import Scene
+from tests.faults.waiting import DEADLINE_S
 
 MOST_VISITS = 3
 """Later visits of a point are for the slow tests."""
@@ -46,9 +47,7 @@ KILLS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("database", "scene", "fault"), KILLS, indirect=["database", "scene"]
-)
+@pytest.mark.parametrize(("database", "scene", "fault"), KILLS, indirect=["database", "scene"])
 async def test_a_killed_run_ends_as_if_it_had_not_been_killed(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery, unharmed: Reference
 ) -> None:
@@ -62,9 +61,7 @@ async def test_a_killed_run_ends_as_if_it_had_not_been_killed(
 
 
 @pytest.mark.parametrize("scene", ["relay"], indirect=True)
-@pytest.mark.parametrize(
-    "point", ["turn.tool.after_call", "handoff.transferring.before_commit"]
-)
+@pytest.mark.parametrize("point", ["turn.tool.after_call", "handoff.transferring.before_commit"])
 async def test_a_point_is_armed_by_the_environment_of_any_program(
     scene: Scene, point: str, unharmed: Reference
 ) -> None:
@@ -77,9 +74,7 @@ async def test_a_point_is_armed_by_the_environment_of_any_program(
     check_ending(await scene.read(), scene.ledger, await unharmed("relay"))
 
 
-SEEDS = [
-    seed if seed < 5 else pytest.param(seed, marks=pytest.mark.slow) for seed in range(50)
-]
+SEEDS = [seed if seed < 5 else pytest.param(seed, marks=pytest.mark.slow) for seed in range(50)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

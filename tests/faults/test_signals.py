@@ -8,8 +8,9 @@ import pytest
 
 from tests.faults.conftest import Reference
 from tests.faults.evidence import check_ending, check_work
-from tests.faults.processes import DEADLINE_S, Nursery, start, until
+from tests.faults.processes import Nursery, start
 from tests.faults.scene import Scene
+from tests.faults.waiting import DEADLINE_S, until
 
 WAITING_FOR_A_MODEL = [("relay", "1.1.m"), ("relay", "1.3.m"), ("streamed", "1.2.m")]
 

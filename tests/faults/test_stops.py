@@ -7,9 +7,10 @@ import pytest
 from tests.faults.child import REFUSED
 from tests.faults.conftest import Reference
 from tests.faults.evidence import check_ending, check_work
-from tests.faults.processes import Child, Nursery, until
+from tests.faults.processes import Child, Nursery
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.scene import Scene
+from tests.faults.waiting import until
 
 LAST = "run.finish.after_commit"
 """Nothing is written after this point."""

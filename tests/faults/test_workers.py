@@ -18,8 +18,9 @@ from tests.faults.child import Job
 from tests.faults.databases import Database
 from tests.faults.evidence import check_log, read
 from tests.faults.ledger import Ledger
-from tests.faults.processes import DEADLINE_S, start, until
+from tests.faults.processes import start
 from tests.faults.scenarios import SCENARIOS
+from tests.faults.waiting import DEADLINE_S, until
 from tests.faults.world import World
 
 SESSIONS = 200
@@ -33,7 +34,8 @@ async def prepare(database: Database, ledger: Ledger) -> None:
     async with database.open() as store:
         for name in NAMES:
             await submit(team, f"please book {name}", session=Session(name, store=store))
-        assert len((await store.list(SessionFilter(status="ready"), limit=500)).sessions) == SESSIONS
+        ready = await store.list(SessionFilter(status="ready"), limit=2 * SESSIONS)
+        assert len(ready.sessions) == SESSIONS
 
 
 @contextmanager

@@ -59,9 +59,7 @@ class World:
 def wish(request: ModelRequest) -> str:
     """The last word of what the person said last."""
     said = [
-        text_of(item)
-        for item in request.input
-        if is_message(item) and item.get("role") == "user"
+        text_of(item) for item in request.input if is_message(item) and item.get("role") == "user"
     ]
     return said[-1].split()[-1]
 

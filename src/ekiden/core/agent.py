@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from inspect import iscoroutinefunction
 from typing import Any, Generic, TypeAlias
 
 from ekiden.core.context import RunContextWrapper, TContext
@@ -48,8 +49,14 @@ class Agent(Generic[TContext]):
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise UserError("an agent needs a name that is not empty")
-        if self.run is not None and self.model is not None:
+        if self.run is None:
+            return
+        if self.model is not None:
             raise UserError(f"agent {self.name!r} has both `run` and `model`: give it one of them")
+        if not iscoroutinefunction(self.run) and not iscoroutinefunction(
+            getattr(self.run, "__call__", None)  # noqa: B004
+        ):
+            raise UserError(f"`run` of agent {self.name!r} must be an async function")
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r}>"

@@ -24,7 +24,7 @@ def _arm() -> None:
 
 
 def fault_point(name: str) -> None:
-    """If this point is armed and this is its n-th visit: die with SIGKILL, or stop until SIGCONT."""
+    """Die with SIGKILL, or stop until SIGCONT, if this point is armed and this its n-th visit."""
     if not _countdown:
         return
     left = _countdown.get(name)

@@ -10,6 +10,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import LeaseLost, StoreError
 from ekiden.core.team import Team
 from ekiden.runtime import Circumstances, RunConfig, advance, taken_up
+from ekiden.runtime.calls import to_the_end
 from ekiden.runtime.leases import owner_name
 from ekiden.storage.base import Claim, SessionRow, Store
 
@@ -22,6 +23,7 @@ _IDLE_S = 1.0
 class Worker:
     """Claims `ready` sessions and advances each to an outcome, `concurrency` of them at a time.
 
+    It takes the sessions that an agent of its team has and leaves the others to other workers.
     Any number of workers may use one store: a session is claimed by one of them, and a session
     whose worker died is taken over when its lease has run out; those of a worker whose `run` is
     cancelled, at once::
@@ -40,7 +42,8 @@ class Worker:
         run_config: RunConfig | None = None,
     ) -> None:
         self._store = store
-        self._team = team
+        self._team = team if isinstance(team, Team) else Team(team)
+        self._agents = [agent.name for agent in self._team]
         self._concurrency = concurrency
         self._context = context
         self._config = run_config or RunConfig()
@@ -72,11 +75,19 @@ class Worker:
                 await self._wait()
 
     async def _next(self) -> tuple[Claim, SessionRow] | None:
+        claiming = self._store.claim_next(
+            owner=owner_name(), lease_s=self._config.lease_s, agents=self._agents
+        )
         try:
-            return await self._store.claim_next(owner=owner_name(), lease_s=self._config.lease_s)
+            claimed, cancelled = await to_the_end(claiming)
         except StoreError as exc:
             _log.warning("no session could be claimed, trying again: %s", exc)
             return None
+        if cancelled is not None:
+            if claimed is not None:
+                await self._store.release(claimed[0])
+            raise cancelled
+        return claimed
 
     async def _wait(self) -> None:
         hint = asyncio.create_task(self._store.wait_for_change(_IDLE_S))
@@ -97,7 +108,11 @@ class Worker:
                 async for _ in advance(run):
                     pass
             self.finished += 1
+            if run.exception is not None:
+                _log.warning("session %s failed: %s", row.id, run.exception)
         except LeaseLost:
             _log.warning("session %s was taken over by another process", row.id)
+        except StoreError as exc:
+            _log.warning("session %s is left for later: %s", row.id, exc)
         except Exception:
-            _log.exception("session %s could not be advanced", row.id)
+            _log.exception("session %s cannot be advanced", row.id)

@@ -20,6 +20,8 @@ from ekiden.models.history import Receiver, to_messages
 from ekiden.models.requests import library_settings, request_parameters
 from ekiden.models.target import Target
 
+_SHORTEST_KEY = 8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
@@ -43,7 +45,7 @@ class Exchange:
             where=origin(target.base_url),
             key_variable=target.key_variable,
             timeout_s=target.timeout_s,
-            secret=target.api_key,
+            secret=_secret(target.api_key),
         )
 
     def prepare(self, request: core.ModelRequest) -> Call:
@@ -116,6 +118,11 @@ class Exchange:
 
     def _answer(self, response: ModelResponse) -> core.ModelResponse:
         return to_response(response, source=self._target.source, label=self._target.label)
+
+
+def _secret(key: str | None) -> str | None:
+    """The key, unless it is a placeholder so short that ordinary words would have to be hidden."""
+    return key if key and len(key) >= _SHORTEST_KEY else None
 
 
 def _is_cut(response: ModelResponse) -> bool:

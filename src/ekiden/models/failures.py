@@ -43,7 +43,7 @@ class Caller:
     """The environment variable that holds the key."""
     timeout_s: float
     secret: str | None = None
-    """The key: it must not be in any text."""
+    """The key: it must not be in any text. `None` when there is none, or none that is a secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

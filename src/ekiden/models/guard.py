@@ -21,7 +21,8 @@ def check_not_blocked(base_url: str) -> None:
     if real_models_blocked() and not is_loopback(base_url):
         raise UserError(
             f"EKIDEN_BLOCK_MODELS is set, and {origin(base_url)} is not on this machine: "
-            "use ScriptedModel or OpenAIServer of ekiden.testing, or unset the variable"
+            "use ekiden.testing.ScriptedModel or ekiden.testing.openai_server.OpenAIServer, "
+            "or unset the variable"
         )
 
 

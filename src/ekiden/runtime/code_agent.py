@@ -25,9 +25,9 @@ from ekiden.core.tool import FunctionTool
 from ekiden.runtime.limits import OverLimit, seconds_left
 from ekiden.runtime.offer import refresh_offer
 from ekiden.runtime.state import RunState
-from ekiden.runtime.tool_calls import tool_context
+from ekiden.runtime.tool_calls import PlannedCall, perform
 from ekiden.runtime.turn import conclude, start_agent
-from ekiden.tools import invoke, output_text
+from ekiden.tools import output_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +125,9 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         edges = [each for each in self._run.offered.values() if isinstance(each, Handoff)]
         for edge in edges:
             if edge.agent_name == name:
-                given = {"reason": reason, "summary": summary, "context": context, **arguments}
-                passed = {key: value for key, value in given.items() if value}
-                return HandOff(tool_name=edge.tool_name, arguments=dumps(passed))
+                words = {"reason": reason, "summary": summary, "context": context}
+                passed = {key: value for key, value in words.items() if value}
+                return HandOff(tool_name=edge.tool_name, arguments=dumps({**passed, **arguments}))
         known = ", ".join(edge.agent_name for edge in edges) or "nobody"
         raise UserError(f"agent {self.agent.name!r} may not hand to {name!r}, but to: {known}")
 
@@ -144,11 +144,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         run = self._run
         call_id = f"call_{key.replace('.', '_')}"
         call = function_call(call_id, tool.name, dumps(arguments))
-        began = run.config.clock.monotonic()
         fault_point("code.tool.before_call")
-        result = await invoke(
-            tool, tool_context(run, tool, call, key), timeout_s=run.config.tool_timeout_s
-        )
+        result, duration_us = await perform(run, PlannedCall(tool, call, key), always_told=True)
         fault_point("code.tool.after_call")
         is_json = (
             result.error is None
@@ -160,7 +157,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             items=(call, function_output(call_id, result.output)),
             step=key,
             details={"tool": tool.name, "json": True} if is_json else {"tool": tool.name},
-            duration_us=int((run.config.clock.monotonic() - began) * 1e6),
+            duration_us=duration_us,
             error=result.error,
         )
         await run.commit()

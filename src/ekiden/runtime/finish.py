@@ -11,8 +11,6 @@ from ekiden.runtime.calls import both
 from ekiden.runtime.state import RunState
 from ekiden.storage.base import SessionStatus
 
-REDACTED = "Error details are redacted."
-
 
 async def finish(run: RunState, outcome: Outcome) -> None:
     """Store how the run ended and give the session free; hooks learn of an answer."""
@@ -44,7 +42,7 @@ async def fail(run: RunState, exc: Exception) -> None:
     shown = str(exc) if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {exc}"
     for note in getattr(exc, "__notes__", ()):
         shown = f"{shown} ({note})"
-    await finish(run, Failed(code, shown if run.config.trace_include_sensitive_data else REDACTED))
+    await finish(run, Failed(code, shown))
 
 
 async def park(run: RunState, status: SessionStatus) -> None:

@@ -21,9 +21,17 @@ from ekiden.runtime.config import RunConfig
 from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.finish import park
 from ekiden.runtime.leases import keeper_of, owner_name
-from ekiden.runtime.state import RunState
+from ekiden.runtime.state import REDACTED, RunState
 from ekiden.sessions import Session, history_length, open_calls, visible_items
-from ekiden.storage.base import Claim, NewSession, SessionRow, SessionStatus, Store
+from ekiden.storage.base import (
+    Claim,
+    Commit,
+    NewSession,
+    SessionPatch,
+    SessionRow,
+    SessionStatus,
+    Store,
+)
 from ekiden.storage.memory import MemoryStore
 
 
@@ -96,16 +104,36 @@ async def resumed(around: Circumstances, session: Session) -> AsyncIterator[RunS
 async def taken_up(
     around: Circumstances, store: Store, claim: Claim, row: SessionRow
 ) -> AsyncIterator[RunState]:
-    """The unfinished run of a session that was claimed already."""
+    """The unfinished run of a session that was claimed already.
+
+    A worker (`left_as` is `ready`) that cannot take it up stores that as the session's failure:
+    otherwise it would be claimed again at once, for ever.
+    """
     async with _owned(store, claim):
-        cursor = Cursor.from_json(row.cursor)
-        if cursor.phase == "end":
-            raise UserError(
-                f"session {row.id!r} has nothing to resume: its last run ended; send a message"
-            )
-        run = await _next_step(around, store, claim, row, cursor)
+        try:
+            run = await _next_step(around, store, claim, row, Cursor.from_json(row.cursor))
+        except UserError as exc:
+            if around.left_as == "ready":
+                await _set_aside(store, claim, row, exc, around.config)
+            raise
         async with _parked_if_left(run, around.left_as):
             yield run
+
+
+async def _set_aside(
+    store: Store, claim: Claim, row: SessionRow, exc: UserError, config: RunConfig
+) -> None:
+    failed = Event(
+        session_id=row.id,
+        seq=row.seq + 1,
+        type="agent_error",
+        at_us=config.clock.now_us(),
+        agent=row.agent,
+        details={"outcome": "failed", "code": exc.code},
+        error=str(exc) if config.trace_include_sensitive_data else REDACTED,
+    )
+    patch = SessionPatch(status="idle", outcome="failed")
+    await store.commit(claim, Commit(patch=patch, events=[failed], release=True))
 
 
 async def _claim(
@@ -209,6 +237,10 @@ async def _first_step(
 async def _next_step(
     around: Circumstances, store: Store, claim: Claim, row: SessionRow, cursor: Cursor
 ) -> RunState:
+    if cursor.phase == "end":
+        raise UserError(
+            f"session {row.id!r} has nothing to resume: its last run ended; send a message"
+        )
     events = await store.events(row.id, with_items=True)
     visible = await _view(store, row.id, events, cursor)
     run = _state(around, store, claim, row, around.find(row.agent), cursor, visible)

@@ -83,8 +83,8 @@ class RunResult:
         return run_items(produced, self._run.find_agent)
 
     def to_input_list(self) -> list[Item]:
-        """The conversation so far, as input for another run."""
-        return [item for event in said(self._run.events) for item in event.items]
+        """The conversation so far as the last agent sees it: input for another run."""
+        return list(self._run.visible)
 
     def final_output_as(self, kind: type[T]) -> T:
         """The answer, if it is of this type; `TypeError` if not."""

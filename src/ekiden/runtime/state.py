@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
 from ekiden.core.agent import Agent
@@ -21,6 +21,8 @@ from ekiden.runtime.drafts import check_variable
 from ekiden.runtime.leases import keeper_of
 from ekiden.sessions import said
 from ekiden.storage.base import Claim, Commit, SessionPatch, SessionStatus, Store
+
+REDACTED = "Error details are redacted."
 
 
 class RunState:
@@ -153,6 +155,8 @@ class RunState:
         """Note that something happened; it becomes true with the next `commit`."""
         if not items and not self.config.events and error is None:
             return self._seq
+        if error is not None and not self.config.trace_include_sensitive_data:
+            error = REDACTED
         self._seq += 1
         self._pending.append(
             Event(
@@ -289,24 +293,29 @@ class RunState:
         return agent
 
 
-class _Tracked(dict[str, Any]):
+class _Tracked(MutableMapping[str, Any]):
     """The session's variables; tells the run when they change."""
 
-    __slots__ = ("_run",)
+    __slots__ = ("_run", "_values")
 
     def __init__(self, run: RunState, values: Mapping[str, Any]) -> None:
-        super().__init__(values)
         self._run = run
+        self._values = dict(values)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
 
     def __setitem__(self, name: str, value: Any) -> None:
         check_variable(name, value)
-        super().__setitem__(name, value)
+        self._values[name] = value
         self._run.mark_variables()
 
     def __delitem__(self, name: str) -> None:
-        super().__delitem__(name)
+        del self._values[name]
         self._run.mark_variables()
-
-    def pop(self, name: str, *default: Any) -> Any:
-        self._run.mark_variables()
-        return super().pop(name, *default)

@@ -81,6 +81,23 @@ async def _run_one(
     if stored is not None:
         output, error, duration_us = stored
         return ToolResult(output=output, value=output, error=error), duration_us
+    fault_point("turn.tool.before_call")
+    done = await perform(run, each, variables)
+    fault_point("turn.tool.after_call")
+    return done
+
+
+async def perform(
+    run: RunState,
+    each: PlannedCall,
+    variables: Draft | None = None,
+    *,
+    always_told: bool = False,
+) -> tuple[ToolResult, int]:
+    """Make the call, with the hooks around it; gives its result and the microseconds it took.
+
+    With `always_told` a failure that would end the run is a result like any other.
+    """
     context = tool_context(run, each.tool, each.call, each.key, variables)
     agent, hooks, tool = run.agent, run.hooks, each.tool
     watched = hooks is not None or agent.hooks is not None
@@ -90,9 +107,13 @@ async def _run_one(
             None if agent.hooks is None else agent.hooks.on_tool_start(context, agent, tool),
         )
     began = run.config.clock.monotonic()
-    fault_point("turn.tool.before_call")
-    result = await invoke(tool, context, timeout_s=run.config.tool_timeout_s)
-    fault_point("turn.tool.after_call")
+    try:
+        result = await invoke(tool, context, timeout_s=run.config.tool_timeout_s)
+    except Exception as exc:
+        if not always_told:
+            raise
+        error = f"{type(exc).__name__}: {exc}"
+        result = ToolResult(output=error, value=None, error=error)
     duration_us = int((run.config.clock.monotonic() - began) * 1e6)
     if watched:
         shown: Any = result.value if result.error is None else result.output

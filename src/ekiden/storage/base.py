@@ -13,7 +13,7 @@ Rules that every back end keeps, and `ekiden.testing.StoreContract` checks:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
@@ -204,8 +204,13 @@ class LeaseStore(Protocol):
         """
         ...
 
-    async def claim_next(self, *, owner: str, lease_s: float) -> tuple[Claim, SessionRow] | None:
-        """Take the `ready` session without a live lease that has waited longest, or `None`."""
+    async def claim_next(
+        self, *, owner: str, lease_s: float, agents: Collection[str] | None = None
+    ) -> tuple[Claim, SessionRow] | None:
+        """Take the `ready` session without a live lease that has waited longest, or `None`.
+
+        With `agents`, only sessions that one of these agents has.
+        """
         ...
 
     async def renew(self, claims: Sequence[Claim]) -> Sequence[Claim]:

@@ -7,7 +7,7 @@ A store belongs to one event loop; there is no locking because no method gives w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 from ekiden.core.clock import SYSTEM_CLOCK
@@ -179,9 +179,13 @@ class MemoryStore:
             self._check_free(session)
         return self._take(session, owner, lease_s)
 
-    async def claim_next(self, *, owner: str, lease_s: float) -> tuple[Claim, SessionRow] | None:
+    async def claim_next(
+        self, *, owner: str, lease_s: float, agents: Collection[str] | None = None
+    ) -> tuple[Claim, SessionRow] | None:
         now = self._advanced_s
         for session in self._ready.values():
+            if agents is not None and session.agent not in agents:
+                continue
             if session.owner is None or session.until <= now:
                 return self._take(session, owner, lease_s)
         return None

@@ -14,6 +14,12 @@ Answered: TypeAlias = tuple[list[ModelDelta], ModelResponse]
 Ask: TypeAlias = Callable[[Model, ModelRequest], Awaitable[Answered]]
 
 _VARIABLES = (
+    "ALL_PROXY",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "all_proxy",
+    "http_proxy",
+    "https_proxy",
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_BASE_URL",
     "GEMINI_API_KEY",

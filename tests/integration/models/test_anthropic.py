@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -240,9 +242,16 @@ async def test_an_overloaded_provider_is_asked_again(streamed: bool, ask: Any, w
     assert len(waits.seconds) == 1
 
 
-async def test_a_wrong_key_names_the_variable_to_set(ask: Any) -> None:
-    wrong = (401, _error("authentication_error", "invalid x-api-key"))
+async def test_a_wrong_key_names_the_variable_to_set_and_shows_no_key(
+    ask: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    key = "sk-canary-0123456789"
+    wrong = (401, _error("authentication_error", f"invalid key {key}"))
     async with AnthropicServer([wrong]) as server:
-        with pytest.raises(ModelError, match=r"invalid x-api-key.*set ANTHROPIC_API_KEY") as info:
-            await ask(connect(server), request(user_message("hi"), stream=False))
+        model = resolve_model(f"anthropic:{MODEL}", base_url=server.origin, api_key=key)
+        with pytest.raises(ModelError, match=r"invalid key \*\*\*.*set ANTHROPIC_API_KEY") as info:
+            await ask(model, request(user_message("hi"), stream=False))
     assert info.value.status == 401
+    assert server.keys == [f"Bearer {key}"]
+    assert key not in caplog.text + "".join(traceback.format_exception(info.value))

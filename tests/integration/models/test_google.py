@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import traceback
 from collections import deque
 from collections.abc import Iterable
 from typing import Any
@@ -170,8 +172,15 @@ async def test_an_overloaded_provider_is_asked_again(streamed: bool, ask: Any, w
     assert len(waits.seconds) == 1
 
 
-async def test_a_wrong_key_names_the_variable_to_set(ask: Any) -> None:
-    async with GoogleServer([(403, "API key not valid")]) as server:
-        with pytest.raises(ModelError, match=r"API key not valid.*set GOOGLE_API_KEY") as info:
-            await ask(connect(server), request(user_message("hi"), stream=False))
+async def test_a_wrong_key_names_the_variable_to_set_and_shows_no_key(
+    ask: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    key = "sk-canary-0123456789"
+    async with GoogleServer([(403, f"key {key} not valid")]) as server:
+        model = resolve_model(f"google:{MODEL}", base_url=server.origin, api_key=key)
+        with pytest.raises(ModelError, match=r"key \*\*\* not valid.*set GOOGLE_API_KEY") as info:
+            await ask(model, request(user_message("hi"), stream=False))
     assert info.value.status == 403
+    assert server.keys == [key]
+    assert key not in caplog.text + "".join(traceback.format_exception(info.value))

@@ -120,7 +120,7 @@ async def test_a_slow_answer_is_a_time_out(api: str, streamed: bool, ask: Any, w
         model = connect(api, server, timeout_s=0.05, retries=waits.policy(retries=1))
         with pytest.raises(ModelTimeout, match=r"did not answer within 0\.05 s"):
             await ask(model, request(stream=streamed))
-        await server.gone.wait()
+        await asyncio.wait_for(server.gone.wait(), 10)
     assert len(waits.seconds) == 1
 
 
@@ -261,7 +261,7 @@ async def test_cancelling_a_call_closes_its_connection(api: str, streamed: bool,
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        await server.gone.wait()
+        await asyncio.wait_for(server.gone.wait(), 10)
 
 
 async def test_closing_a_stream_early_closes_its_connection(api: str) -> None:
@@ -269,7 +269,7 @@ async def test_closing_a_stream_early_closes_its_connection(api: str) -> None:
         events = connect(api, server).respond(request(stream=True))
         assert isinstance(await anext(events), ModelDelta)
         await events.aclose()
-        await server.gone.wait()
+        await asyncio.wait_for(server.gone.wait(), 10)
 
 
 async def test_a_key_appears_in_no_error_repr_or_log(

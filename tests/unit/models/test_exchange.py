@@ -16,7 +16,7 @@ from ekiden.models.exchange import Exchange
 from ekiden.models.providers import BUILT_IN
 from ekiden.models.target import target_of
 
-SECRET = "sk-canary"
+SECRET = "sk-canary-1"
 
 
 @pytest.fixture
@@ -102,6 +102,15 @@ async def test_a_secret_deep_in_the_chain_of_causes_is_cut_off(exchange: Exchang
     failure = exchange.failure_of(outer)
     assert failure.error.__cause__ is None
     assert not failure.again
+
+
+async def test_a_placeholder_for_a_key_hides_no_words() -> None:
+    options = ModelOptions(provider="openai", model="m", api_key="any")
+    exchange = Exchange(target_of(options, BUILT_IN["openai"]))
+    error = exchange.failure_of(ModelHTTPError(400, "m", "too many")).error
+    assert "too many" in str(error)
+    assert error.__cause__ is not None
+    await exchange.aclose()
 
 
 async def test_what_validation_says_of_an_answer_is_told_in_short(exchange: Exchange) -> None:

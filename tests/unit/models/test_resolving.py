@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ekiden import models
 from ekiden.core.errors import UserError
 from ekiden.core.items import assistant_message, user_message
 from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
@@ -232,3 +233,16 @@ def test_a_provider_that_asks_for_patience_gets_it_within_the_cap() -> None:
     assert policy.wait_s(1, 9.5) == 9.5
     assert policy.wait_s(1, 10.5) is None
     assert policy.wait_s(4, 1) is None
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(models.__all__) == [
+        "ModelOptions",
+        "ProviderFactory",
+        "RetryPolicy",
+        "check_not_blocked",
+        "known_providers",
+        "real_models_blocked",
+        "register_provider",
+        "resolve_model",
+    ]

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ToolError, UserError
+from ekiden.core.hooks import RunHooks
 from ekiden.core.outcomes import OutOfBudget
+from ekiden.handoff import handoff
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
@@ -194,3 +197,80 @@ def test_an_agent_is_code_or_model_and_has_a_name() -> None:
         Agent("x", run=orders, model="openai:gpt")
     with pytest.raises(UserError, match="not empty"):
         Agent("  ")
+
+
+async def test_an_argument_of_a_handoff_may_be_zero() -> None:
+    class Refund(BaseModel):
+        cents: int
+
+    taken: list[int] = []
+
+    def on_handoff(ctx: Any, data: Refund) -> None:
+        taken.append(data.cents)
+
+    async def triage(ctx: CodeContext[Any]) -> Any:
+        return ctx.hand_off("billing", cents=0)
+
+    billing = Agent("billing", run=orders, tools=[lookup])
+    edge = handoff(billing, input_type=Refund, on_handoff=on_handoff)
+    await Runner.run(Agent("triage", run=triage, handoffs=[edge]), "A-1")
+    assert taken == [0]
+
+
+async def test_hooks_learn_of_the_tools_that_code_calls() -> None:
+    told: list[str] = []
+
+    class Watch(RunHooks[Any]):
+        async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
+            told.append(f"start {tool.name}")
+
+        async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
+            told.append(f"end {result['state']}")
+
+    await Runner.run(Agent("code", run=orders, tools=[lookup]), "A-1", hooks=Watch())
+    assert told == ["start lookup", "end shipped"]
+
+
+async def test_a_tool_whose_failure_would_end_a_run_raises_in_the_code_and_is_recorded() -> None:
+    @function_tool(failure_error_function=None)
+    def fragile() -> str:
+        raise ValueError("no paper")
+
+    async def code(ctx: CodeContext[Any]) -> str:
+        try:
+            await ctx.call("fragile")
+        except ToolError as exc:
+            return str(exc)
+        return "unreachable"
+
+    result = await Runner.run(Agent("code", run=code, tools=[fragile]), "hi")
+    assert "no paper" in result.final_output
+    assert [event.error for event in result.events if event.type == "tool_call"] == [
+        "ValueError: no paper"
+    ]
+
+
+def test_the_function_of_an_agent_must_be_async() -> None:
+    def plain(ctx: Any) -> str:
+        return "no"
+
+    class Callable:
+        async def __call__(self, ctx: Any) -> str:
+            return "yes"
+
+    wrong: Any = plain
+    with pytest.raises(UserError, match="must be an async function"):
+        Agent("x", run=wrong)
+    assert Agent("y", run=Callable()).name == "y"
+
+
+async def test_every_way_to_change_variables_is_stored() -> None:
+    async def code(ctx: CodeContext[Any]) -> str:
+        ctx.variables.update(a=1, b=2)
+        ctx.variables.setdefault("c", 3)
+        ctx.variables.pop("b")
+        return "ok"
+
+    session = Session(store=MemoryStore())
+    await Runner.run(Agent("code", run=code), "hi", session=session)
+    assert (await session.row()).variables == {"a": 1, "c": 3}

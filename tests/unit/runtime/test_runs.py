@@ -403,6 +403,18 @@ async def test_error_texts_can_be_kept_out_of_the_record() -> None:
     assert "4111" not in str([event.to_json() for event in await session.events()])
 
 
+async def test_a_tools_error_text_can_be_kept_out_of_the_record_too() -> None:
+    @function_tool
+    def pay() -> str:
+        raise ValueError("card 4111 1111")
+
+    agent = Agent("desk", model=ScriptedModel([call("pay"), say("sorry")]), tools=[pay])
+    config = RunConfig(trace_include_sensitive_data=False)
+    result = await Runner.run(agent, "hi", run_config=config)
+    errors = [event.error for event in result.events if event.type == "tool_call"]
+    assert errors == ["Error details are redacted."]
+
+
 async def test_a_result_says_what_it_is() -> None:
     result = await Runner.run(Agent("desk", model=ScriptedModel([say("ok")])), "hi")
     assert "done" in repr(result)

@@ -14,7 +14,7 @@ from ekiden.core.errors import SessionBusy
 from ekiden.engine import Worker, submit
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.sessions import Session
-from ekiden.storage.base import SessionFilter, Store
+from ekiden.storage.base import NewSession, SessionFilter, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
 
@@ -97,3 +97,28 @@ async def test_a_submitted_message_can_also_be_resumed_by_hand(store: Store) -> 
     session = Session("s1", store=store)
     await submit(team, "hello", session=session)
     assert (await Runner.resume(team, session)).final_output == "HELLO"
+
+
+async def test_a_worker_leaves_sessions_of_agents_it_does_not_have(store: Store) -> None:
+    other: list[str] = []
+    mine = counting_team([])
+    theirs = Agent("theirs", run=counting_team(other).run)
+    await submit(theirs, "for them", session=Session("s1", store=store))
+    await submit(mine, "for me", session=Session("s2", store=store))
+    worker = Worker(store, mine)
+    await worker.run(until_idle=True)
+    assert worker.finished == 1
+    assert (await store.get("s1")).status == "ready"
+    await Worker(store, theirs).run(until_idle=True)
+    assert other == ["s1"]
+
+
+async def test_a_session_that_cannot_be_taken_up_is_set_aside(store: Store) -> None:
+    team = counting_team([])
+    await store.create(NewSession(id="odd", agent="code", status="ready"))
+    await Worker(store, team).run(until_idle=True)
+    row = await store.get("odd")
+    assert (row.status, row.outcome) == ("idle", "failed")
+    last = (await store.events("odd"))[-1]
+    assert last.type == "agent_error"
+    assert "nothing to resume" in (last.error or "")

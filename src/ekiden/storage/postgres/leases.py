@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ekiden.storage.base import Claim, NewSession, SessionRow
 from ekiden.storage.postgres.role import FREE, Role
@@ -29,6 +29,7 @@ select true as is_new, * from made union all select false, * from taken"""
 _TAKE_NEXT = f"""
 with next as (
     select num as found from sessions where status = 'ready' and {FREE}
+        and ($3::text[] is null or agent = any($3))
     order by ready_at, num limit 1 for update skip locked
 )
 update sessions set epoch = epoch + 1, owner = $1,
@@ -66,8 +67,11 @@ class Leases(Role):
                 return claim_of(found[0], owner=owner, lease_s=lease_s), session_row(found[0])
             await self._explain_not_free(session_id, may_be_missing=create is not None)
 
-    async def claim_next(self, *, owner: str, lease_s: float) -> tuple[Claim, SessionRow] | None:
-        found = await self._database.query(_TAKE_NEXT, to_column(owner), lease_s)
+    async def claim_next(
+        self, *, owner: str, lease_s: float, agents: Collection[str] | None = None
+    ) -> tuple[Claim, SessionRow] | None:
+        wanted = None if agents is None else [to_column(agent) for agent in agents]
+        found = await self._database.query(_TAKE_NEXT, to_column(owner), lease_s, wanted)
         if not found:
             return None
         return claim_of(found[0], owner=owner, lease_s=lease_s), session_row(found[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import apsw
@@ -92,14 +92,25 @@ def claim_stored(
 
 
 def claim_ready(
-    db: apsw.Connection, *, owner: str, lease_s: float, now_ms: int
+    db: apsw.Connection,
+    *,
+    owner: str,
+    lease_s: float,
+    now_ms: int,
+    agents: Collection[str] | None,
 ) -> tuple[Claim, SessionRow] | None:
-    """Take the ready row that waited longest."""
+    """Take the ready row that waited longest, of those that one of `agents` has."""
     found = query(
         db,
         f"{_TAKE} WHERE num = (SELECT num FROM sessions WHERE status = 'ready' AND {_FREE}"
+        " AND (?4 IS NULL OR agent IN (SELECT value FROM json_each(?4)))"
         f" ORDER BY updated_us, num LIMIT 1) RETURNING {_COLUMNS}",
-        (owner, now_ms + int(lease_s * 1000), now_ms),
+        (
+            owner,
+            now_ms + int(lease_s * 1000),
+            now_ms,
+            None if agents is None else dumps(sorted(agents)),
+        ),
     )
     if not found:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -141,9 +141,13 @@ class SqliteStore:
 
         return await _claimed((await self._running()).writer, take)
 
-    async def claim_next(self, *, owner: str, lease_s: float) -> tuple[Claim, SessionRow] | None:
+    async def claim_next(
+        self, *, owner: str, lease_s: float, agents: Collection[str] | None = None
+    ) -> tuple[Claim, SessionRow] | None:
         def take(db: apsw.Connection, now_ms: int) -> tuple[Claim, SessionRow] | None:
-            return sessions.claim_ready(db, owner=owner, lease_s=lease_s, now_ms=now_ms)
+            return sessions.claim_ready(
+                db, owner=owner, lease_s=lease_s, now_ms=now_ms, agents=agents
+            )
 
         return await _claimed((await self._running()).writer, take)
 

@@ -212,6 +212,19 @@ class ClaimNextContract(StoreContractBase):
         again = await self._next(other)
         assert (again.session_id, again.epoch) == ("a", lost.epoch + 1)
 
+    async def test_only_sessions_of_the_named_agents_are_taken(self, store: Store) -> None:
+        await store.create(new_session("a", agent="Übersetzer 訳", status="ready"))
+        await store.create(new_session("b", agent="billing", status="ready"))
+
+        async def taken(*agents: str) -> str | None:
+            found = await store.claim_next(owner="w", lease_s=LEASE_S, agents=agents)
+            return None if found is None else found[1].id
+
+        assert await taken("orders") is None
+        assert await taken() is None
+        assert await taken("orders", "billing") == "b"
+        assert await taken("Übersetzer 訳") == "a"
+
     async def test_a_deleted_session_is_not_offered(self, store: Store) -> None:
         await store.create(new_session("s", status="ready"))
         await store.delete("s")
