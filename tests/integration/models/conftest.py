@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 import pytest
@@ -75,5 +75,5 @@ class Waits:
 
 
 @pytest.fixture
-def waits() -> Iterable[Waits]:
+def waits() -> Waits:
     return Waits()

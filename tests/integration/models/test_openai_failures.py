@@ -22,6 +22,7 @@ from ekiden.core.items import function_output, text_of, user_message
 from ekiden.core.model import ModelDelta, ModelRequest
 from ekiden.models import RetryPolicy, resolve_model
 from ekiden.testing import delay, hang, say
+from ekiden.testing.loopback import HttpReply, HttpRequest, LoopbackServer
 from ekiden.testing.openai_server import OpenAIServer, cut, garbled, http_error
 
 KEY = "sk-canary-0123456789"
@@ -115,12 +116,20 @@ async def test_an_output_without_its_call_is_refused_by_the_api(api: str, ask: A
     assert info.value.status == 400
 
 
+class Silent(LoopbackServer):
+    """Takes requests and never answers."""
+
+    async def handle(self, request: HttpRequest, reply: HttpReply) -> None:
+        await reply.unless_gone(asyncio.Event().wait())
+
+
 async def test_a_slow_answer_is_a_time_out(api: str, streamed: bool, ask: Any, waits: Any) -> None:
-    async with OpenAIServer([hang(), hang()]) as server:
-        model = connect(api, server, timeout_s=0.05, retries=waits.policy(retries=1))
+    async with Silent() as server:
+        model = resolve_model(
+            f"{api}:m@{server.origin}", timeout_s=0.05, retries=waits.policy(retries=1)
+        )
         with pytest.raises(ModelTimeout, match=r"did not answer within 0\.05 s"):
             await ask(model, request(stream=streamed))
-        await asyncio.wait_for(server.gone.wait(), 10)
     assert len(waits.seconds) == 1
 
 
@@ -182,7 +191,7 @@ async def test_a_stream_that_breaks_after_a_delta_is_never_told_again(
 ) -> None:
     after = 5 if api == "openai" else 2
     async with OpenAIServer([cut("one two three", after=after, how=how)]) as server:
-        model = connect(api, server, timeout_s=1.0, retries=waits.policy())
+        model = connect(api, server, timeout_s=2.0, retries=waits.policy())
         events = model.respond(request(stream=True))
         assert isinstance(await anext(events), ModelDelta)
         with pytest.raises(ModelError, match="did not answer" if how == "hang" else "connection"):
