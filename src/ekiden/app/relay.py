@@ -6,8 +6,8 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.team import Team
-from ekiden.runtime import RunConfig, RunResultStreaming
-from ekiden.runtime.opening import Circumstances, begun, resumed
+from ekiden.runtime import Circumstances, RunConfig, RunResultStreaming
+from ekiden.runtime.opening import begun, resumed
 from ekiden.sessions import Session
 
 

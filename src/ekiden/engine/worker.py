@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Any
 
 from ekiden.core.agent import Agent
@@ -16,6 +17,7 @@ from ekiden.storage.base import Claim, SessionRow, Store
 
 _log = logging.getLogger("ekiden.worker")
 
+_REST_S = 0.5
 _IDLE_S = 1.0
 """How long to wait for a hint of work before looking anyway: expired leases send no hint."""
 
@@ -64,7 +66,13 @@ class Worker:
                 await slots.acquire()
                 if self._stopping.is_set():
                     return
-                claimed = await self._next()
+                try:
+                    claimed = await self._next()
+                except StoreError as exc:
+                    _log.warning("no session could be claimed, trying again: %s", exc)
+                    slots.release()
+                    await self._rest()
+                    continue
                 if claimed is not None:
                     task = group.create_task(self._advance(*claimed))
                     task.add_done_callback(lambda _: slots.release())
@@ -78,16 +86,18 @@ class Worker:
         claiming = self._store.claim_next(
             owner=owner_name(), lease_s=self._config.lease_s, agents=self._agents
         )
-        try:
-            claimed, cancelled = await to_the_end(claiming)
-        except StoreError as exc:
-            _log.warning("no session could be claimed, trying again: %s", exc)
-            return None
+        claimed, cancelled = await to_the_end(claiming)
         if cancelled is not None:
             if claimed is not None:
                 await self._store.release(claimed[0])
             raise cancelled
         return claimed
+
+    async def _rest(self) -> None:
+        """Give whatever is wrong some time, so that trying again does not become a busy loop."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_REST_S):
+                await self._stopping.wait()
 
     async def _wait(self) -> None:
         hint = asyncio.create_task(self._store.wait_for_change(_IDLE_S))
@@ -114,5 +124,7 @@ class Worker:
             _log.warning("session %s was taken over by another process", row.id)
         except StoreError as exc:
             _log.warning("session %s is left for later: %s", row.id, exc)
+            await self._rest()
         except Exception:
             _log.exception("session %s cannot be advanced", row.id)
+            await self._rest()

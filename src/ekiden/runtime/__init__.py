@@ -1,9 +1,10 @@
 """The runtime: `advance` and the doors to it."""
 
 from ekiden.runtime.advance import advance
+from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.code_agent import CodeContext, HandOff
 from ekiden.runtime.config import CallModelData, Limits, ModelInputData, RunConfig
-from ekiden.runtime.opening import Circumstances, submit, taken_up
+from ekiden.runtime.opening import submit, taken_up
 from ekiden.runtime.results import RunResult
 from ekiden.runtime.runner import (
     AgentRunner,

@@ -21,6 +21,7 @@ class _Plan:
     tools: list[PlannedCall]
     transfers: list[tuple[Handoff[Any, Any], Item]]
     unknown: list[Item]
+    too_many: list[Item]
 
 
 async def act(run: RunState, calls: list[Item]) -> None:
@@ -35,7 +36,9 @@ async def act(run: RunState, calls: list[Item]) -> None:
     if plan.tools:
         await run_tools(run, plan.tools, more_to_come=bool(plan.transfers))
     for call in plan.unknown:
-        tell(run, call, f"there is no tool called {call.get('name')!r}; {_choices(run)}")
+        tell(run, call, f"there is no tool called {call['name']!r}; {_choices(run)}")
+    for call in plan.too_many:
+        tell(run, call, f"only {run.config.limits.calls} calls are made in one turn")
     mistaken = bool(plan.unknown)
     if plan.transfers:
         (handoff, call), *others = plan.transfers
@@ -54,7 +57,7 @@ def tell(run: RunState, call: Item, problem: str) -> None:
     run.record(
         "tool_call",
         items=(function_output(call["call_id"], f"Error: {problem}"),),
-        details={"tool": call.get("name")},
+        details={"tool": call["name"]},
         error=problem,
     )
 
@@ -76,10 +79,13 @@ async def _end_turn(run: RunState, *, mistaken: bool) -> None:
 
 
 def _plan(run: RunState, calls: list[Item]) -> _Plan:
-    plan = _Plan([], [], [])
+    plan = _Plan([], [], [], [])
+    most = run.config.limits.calls
     for index, call in enumerate(calls):
-        offer = run.offered.get(call.get("name", ""))
-        if isinstance(offer, FunctionTool):
+        offer = run.offered.get(call["name"])
+        if isinstance(offer, FunctionTool) and most is not None and len(plan.tools) >= most:
+            plan.too_many.append(call)
+        elif isinstance(offer, FunctionTool):
             plan.tools.append(PlannedCall(offer, call, run.step_key(f"t{index}")))
         elif offer is not None:
             plan.transfers.append((offer, call))

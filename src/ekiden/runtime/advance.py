@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing, nullcontext
 
-from ekiden.core.errors import SessionError, StoreError
+from ekiden.core.errors import EkidenError, SessionError, StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.core.items import Item
 from ekiden.core.model import ModelDelta
+from ekiden.core.outcomes import OutOfBudget
 from ekiden.runtime.code_agent import run_code
 from ekiden.runtime.finish import fail, finish
-from ekiden.runtime.limits import OverLimit, over_limit
+from ekiden.runtime.limits import OverLimit, over_limit, seconds_left
 from ekiden.runtime.state import RunState
 from ekiden.runtime.transfer import give_back
 from ekiden.runtime.turn import resume_acting, think
@@ -29,36 +31,74 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
         yield shown
     while run.outcome is None:
         if run.live:
-            async for shown in _watched(run):
-                yield shown
+            async with aclosing(_watched(run)) as steps:
+                async for shown in steps:
+                    yield shown
         else:
-            await _step(run)
+            if run.hold is None:
+                await _step(run)
+            else:
+                with run.hold.step(_this_task()):
+                    await _step(run)
             for shown in run.take():
                 yield shown
 
 
 async def _step(run: RunState) -> None:
-    cursor = run.cursor
+    left = seconds_left(run)
+    if left is None:
+        await _guarded_step(run)
+        return
+    scope = asyncio.timeout(left)
     try:
-        if cursor.phase == "act":
-            await resume_acting(run, _stored_calls(run))
-            return
-        limit = over_limit(run)
-        if limit is not None:
-            await finish(run, limit)
-        elif run.agent.run is not None:
-            await run_code(run)
-        else:
-            await think(run)
+        async with scope:
+            await _guarded_step(run)
+    except TimeoutError:
+        if not scope.expired() or run.outcome is not None:
+            raise
+        run.discard()
+        await finish(run, OutOfBudget("seconds", run.config.limits.seconds or 0, run.spent_s()))
+
+
+async def _guarded_step(run: RunState) -> None:
+    """One step; whatever goes wrong in it is stored as its end, or gives a handoff back."""
+    try:
+        await _next_step(run)
+        return
     except OverLimit as over:
         await finish(run, over.outcome)
-    except (SessionError, StoreError):
+        return
+    except (SessionError, StoreUnavailable):
         raise
+    except asyncio.CancelledError as exc:
+        if _this_task().cancelling():
+            raise
+        failure: Exception = EkidenError("the step was cancelled from within, by nobody outside")
+        failure.__cause__ = exc
+    except SystemExit as exc:
+        failure = EkidenError(f"code of the run tried to end the process (exit code {exc.code!r})")
+        failure.__cause__ = exc
     except Exception as exc:
-        if cursor.pending is not None and cursor.rollbacks < run.config.model_retries:
-            await give_back(run, exc)
-        else:
-            await fail(run, exc)
+        failure = exc
+    run.discard()
+    cursor = run.cursor
+    if cursor.pending is not None and cursor.rollbacks < run.config.model_retries:
+        await give_back(run, failure)
+    else:
+        await fail(run, failure)
+
+
+async def _next_step(run: RunState) -> None:
+    if run.cursor.phase == "act":
+        await resume_acting(run, _stored_calls(run))
+        return
+    limit = over_limit(run)
+    if limit is not None:
+        await finish(run, limit)
+    elif run.agent.run is not None:
+        await run_code(run)
+    else:
+        await think(run)
 
 
 async def _watched(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
@@ -67,18 +107,25 @@ async def _watched(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     step = asyncio.create_task(_step(run))
     step.add_done_callback(lambda _: news.set())
     try:
-        while True:
-            news.clear()
-            for shown in run.take():
-                yield shown
-            if step.done():
-                break
-            await news.wait()
-        await step
+        with nullcontext() if run.hold is None else run.hold.step(step):
+            while True:
+                news.clear()
+                for shown in run.take():
+                    yield shown
+                if step.done():
+                    break
+                await news.wait()
+            await step
     finally:
         if not step.done():
             step.cancel()
             await asyncio.wait({step})
+
+
+def _this_task() -> asyncio.Task[object]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
 
 
 def _stored_calls(run: RunState) -> list[Item]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
+from inspect import iscoroutine
 from typing import Any
 
 from ekiden.core.errors import ModelBehaviorError, ModelTimeout, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.items import ItemView
 from ekiden.core.model import Model, ModelRequest, ModelResponse
+from ekiden.runtime.answers import read_answer
 from ekiden.runtime.calls import both
-from ekiden.runtime.limits import OverLimit, seconds_left
 from ekiden.runtime.model_input import filtered_input
 from ekiden.runtime.offer import refresh_offer
 from ekiden.runtime.output import output_spec
@@ -94,24 +96,29 @@ async def _request(run: RunState) -> ModelRequest:
 
 
 async def _answer(run: RunState, model: Model, request: ModelRequest) -> ModelResponse:
-    left = seconds_left(run)
     timeout_s = run.config.model_timeout_s
-    patience = timeout_s if left is None else min(timeout_s, left)
+    who = f"the model of agent {run.agent.name!r}"
+    stream = model.respond(request)
+    if not hasattr(stream, "__aiter__"):
+        if iscoroutine(stream):
+            stream.close()
+        raise UserError(f"`respond` of {who} must be an async generator: give answers with `yield`")
     response: ModelResponse | None = None
-    scope = asyncio.timeout(patience)
+    scope = asyncio.timeout(timeout_s)
     try:
         async with scope:
-            async for part in model.respond(request):
-                if type(part) is ModelResponse:
+            async for part in stream:
+                if isinstance(part, ModelResponse):
                     response = part
                 elif run.live:
-                    run.show(part)  # type: ignore[arg-type]
+                    run.show(part)
     except TimeoutError as exc:
         if not scope.expired():
             raise
-        if left is not None and left < timeout_s:
-            raise OverLimit("seconds", run.config.limits.seconds or 0, run.spent_s()) from exc
-        raise ModelTimeout(f"the model of agent {run.agent.name!r}", timeout_s) from exc
+        raise ModelTimeout(who, timeout_s) from exc
     if response is None:
-        raise ModelBehaviorError(f"the model of agent {run.agent.name!r} ended without an answer")
-    return response
+        raise ModelBehaviorError(f"{who} ended without an answer")
+    return replace(
+        response,
+        output=read_answer(response.output, step=request.step, used_ids=run.call_ids),
+    )

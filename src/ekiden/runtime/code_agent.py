@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -22,7 +21,6 @@ from ekiden.core.items import (
 from ekiden.core.jsonio import dumps, loads
 from ekiden.core.outcomes import Done
 from ekiden.core.tool import FunctionTool
-from ekiden.runtime.limits import OverLimit, seconds_left
 from ekiden.runtime.offer import refresh_offer
 from ekiden.runtime.state import RunState
 from ekiden.runtime.tool_calls import PlannedCall, perform
@@ -106,7 +104,9 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         stored = run.memo.get(key)
         if stored is None:
             stored = await self._make(found, key, arguments)
-        output, error, is_json = stored
+        else:
+            self._check_same(stored, found, arguments)
+        output, error, is_json = stored[:3]
         if error is not None:
             raise ToolError(f"tool {found.name!r} failed: {error}")
         return loads(output) if is_json else output
@@ -138,9 +138,21 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             return offer
         raise UserError(f"agent {self.agent.name!r} has no tool called {name!r}; add it to `tools`")
 
+    def _check_same(
+        self, stored: tuple[Any, ...], tool: FunctionTool, arguments: dict[str, Any]
+    ) -> None:
+        """`UserError` if the stored call of this place was another one."""
+        name, given = stored[3:]
+        if name != tool.name or loads(given) != loads(dumps(arguments)):
+            raise UserError(
+                f"the code of agent {self.agent.name!r} called {name}({given}) here before it was "
+                f"interrupted, and calls {tool.name}({dumps(arguments)}) now: calls must not "
+                "depend on chance, time or anything else that changes"
+            )
+
     async def _make(
         self, tool: FunctionTool, key: str, arguments: dict[str, Any]
-    ) -> tuple[Any, str | None, bool]:
+    ) -> tuple[Any, ...]:
         run = self._run
         call_id = f"call_{key.replace('.', '_')}"
         call = function_call(call_id, tool.name, dumps(arguments))
@@ -162,7 +174,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         )
         await run.commit()
         fault_point("code.tool.after_commit")
-        return result.output, result.error, is_json
+        return result.output, result.error, is_json, tool.name, call["arguments"]
 
 
 async def run_code(run: RunState) -> None:
@@ -173,14 +185,7 @@ async def run_code(run: RunState) -> None:
         await start_agent(run)
     await refresh_offer(run)
     began = run.config.clock.monotonic()
-    scope = asyncio.timeout(seconds_left(run))
-    try:
-        async with scope:
-            result = await agent.run(CodeContext(run))
-    except TimeoutError as exc:
-        if not scope.expired():
-            raise
-        raise OverLimit("seconds", run.config.limits.seconds or 0, run.spent_s()) from exc
+    result = await agent.run(CodeContext(run))
     fault_point("code.answer.after_run")
     key = run.step_key("m")
     duration_us = int((run.config.clock.monotonic() - began) * 1e6)

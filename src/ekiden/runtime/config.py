@@ -8,6 +8,7 @@ from typing import Any, Generic, Literal, TypeAlias
 
 from ekiden.core.clock import SYSTEM_CLOCK
 from ekiden.core.context import TContext
+from ekiden.core.errors import UserError
 from ekiden.core.handoff import HandoffInputData
 from ekiden.core.items import Item
 from ekiden.core.model import Model, ModelSettings
@@ -56,6 +57,8 @@ class Limits:
     """Tokens of all model calls of the run."""
     seconds: float | None = None
     """Time spent working on the run, waiting for people not counted."""
+    calls: int | None = 64
+    """Tool calls of one turn; those beyond are not made, and the model is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,8 @@ class RunConfig:
     """The longest wait for one model call."""
     tool_timeout_s: float | None = None
     """The longest wait for a tool that has no time-out of its own."""
+    parallel_tools: int = 16
+    """How many tools of a turn run at the same time."""
     handoff_input_filter: HandoffInputFilter | None = None
     """For handoffs that have no filter of their own."""
     call_model_input_filter: CallModelInputFilter | None = None
@@ -91,10 +96,19 @@ class RunConfig:
     events: bool = True
     """Whether events that carry no part of the conversation are recorded."""
     trace_include_sensitive_data: bool = True
-    """Whether texts of errors are recorded."""
+    """Whether `Event.error` has the text of the error; what an agent is told of it is part of the
+    conversation either way."""
     sinks: Sequence[EventSink] = ()
     """Shown every event after it is stored."""
     clock: Clock = SYSTEM_CLOCK
+
+    def __post_init__(self) -> None:
+        for name in ("model_timeout_s", "lease_s", "parallel_tools"):
+            if not getattr(self, name) > 0:
+                raise UserError(f"RunConfig.{name} must be above 0, not {getattr(self, name)!r}")
+        for name in ("busy_timeout_s", "model_retries"):
+            if not getattr(self, name) >= 0:
+                raise UserError(f"RunConfig.{name} must not be below 0: {getattr(self, name)!r}")
 
     def with_turns(self, turns: int | None) -> RunConfig:
         """The same with another limit of turns; `None` changes nothing."""

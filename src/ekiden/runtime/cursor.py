@@ -94,8 +94,8 @@ class Cursor:
             data["h"] = self.handoffs
         if self.spent_s:
             data["sp"] = round(self.spent_s, 3)
-        if self.usage.requests:
-            data["u"] = self.usage.to_json()
+        if counts := self.usage.to_json():
+            data["u"] = counts
         return data
 
     @classmethod

@@ -39,10 +39,19 @@ async def fail(run: RunState, exc: Exception) -> None:
     run.discard()
     run.exception = exc
     code = exc.code if isinstance(exc, EkidenError) else "run.failed"
-    shown = str(exc) if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {exc}"
+    await finish(run, Failed(code, describe(exc)))
+
+
+def describe(exc: BaseException) -> str:
+    """An exception as one line; it may be the user's and unable to describe itself."""
+    try:
+        text = str(exc)
+    except Exception:
+        text = "(it cannot be shown)"
+    shown = text if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {text}"
     for note in getattr(exc, "__notes__", ()):
         shown = f"{shown} ({note})"
-    await finish(run, Failed(code, shown))
+    return shown
 
 
 async def park(run: RunState, status: SessionStatus) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ekiden.core.errors import LeaseLost, StoreError
 from ekiden.storage.base import Claim, Store
@@ -19,34 +20,68 @@ from ekiden.storage.base import Claim, Store
 _log = logging.getLogger("ekiden.leases")
 
 
+class Hold:
+    """A lease that is kept while its session is run.
+
+    Its loss cancels the step under way and nothing else: whoever reads a stream of events is told
+    at the next one.
+    """
+
+    __slots__ = ("_step", "claim", "lost")
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+        self.lost = False
+        self._step: asyncio.Task[object] | None = None
+
+    @contextmanager
+    def step(self, task: asyncio.Task[object]) -> Iterator[None]:
+        """The body waits for a step, which `task` takes; `LeaseLost` if the lease is lost."""
+        self.check()
+        self._step = task
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self.lost:
+                raise
+            if task is asyncio.current_task():
+                task.uncancel()
+            raise LeaseLost(self.claim.session_id) from None
+        finally:
+            self._step = None
+
+    def check(self) -> None:
+        """`LeaseLost` if the lease is lost."""
+        if self.lost:
+            raise LeaseLost(self.claim.session_id)
+
+    def lose(self) -> None:
+        """The lease is somebody else's now."""
+        self.lost = True
+        if self._step is not None:
+            self._step.cancel()
+
+
 class LeaseKeeper:
     """Renews the leases of one store in one event loop."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._held: dict[int, tuple[Claim, asyncio.Task[object]]] = {}
-        self._lost: set[int] = set()
+        self._held: dict[int, Hold] = {}
         self._task: asyncio.Task[None] | None = None
-        self._every_s = 0.0
-        """A third of the shortest lease."""
+        self._every_s = math.inf
+        """The shortest lease says how often all are renewed."""
 
-    @asynccontextmanager
-    async def hold(self, claim: Claim) -> AsyncIterator[None]:
-        """Keep the lease while the body runs; if it is lost, the body ends in `LeaseLost`."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._held[id(claim)] = (claim, task)
-        self._start(claim.lease_s / 3)
+    @contextmanager
+    def hold(self, claim: Claim) -> Iterator[Hold]:
+        """Keep the lease while the body runs."""
+        held = self._held[id(claim)] = Hold(claim)
+        if claim.lease_s / 3 < self._every_s:
+            self._start(claim.lease_s / 3)
         try:
-            yield
-        except (asyncio.CancelledError, LeaseLost):
-            if id(claim) in self._lost:
-                task.uncancel()
-                raise LeaseLost(claim.session_id) from None
-            raise
+            yield held
         finally:
             self.let_go(claim)
-            self._lost.discard(id(claim))
             if not self._held:
                 self._stop()
 
@@ -55,24 +90,22 @@ class LeaseKeeper:
         self._held.pop(id(claim), None)
 
     def _start(self, every_s: float) -> None:
-        """Renew at least so often."""
-        if self._task is not None and not self._task.done():
-            if every_s >= self._every_s:
-                return
+        if self._task is not None:
             self._task.cancel()
         self._every_s = every_s
         self._task = asyncio.create_task(self._renew(every_s))
 
     def _stop(self) -> None:
         _keepers.pop((id(asyncio.get_running_loop()), id(self._store)), None)
+        self._every_s = math.inf
         if self._task is not None:
             self._task.cancel()
             self._task = None
 
     async def _renew(self, every_s: float) -> None:
-        while self._held:
+        while True:
             await asyncio.sleep(every_s)
-            claims = [claim for claim, _ in self._held.values()]
+            claims = [held.claim for held in self._held.values()]
             try:
                 lost = await self._store.renew(claims)
             except StoreError as exc:
@@ -81,8 +114,7 @@ class LeaseKeeper:
             for claim in lost:
                 held = self._held.get(id(claim))
                 if held is not None:
-                    self._lost.add(id(claim))
-                    held[1].cancel()
+                    held.lose()
 
 
 _keepers: dict[tuple[int, int], LeaseKeeper] = {}

@@ -19,8 +19,11 @@ def over_limit(run: RunState) -> OutOfBudget | None:
     limits, cursor = run.config.limits, run.cursor
     if limits.turns is not None and cursor.turn >= limits.turns:
         return OutOfBudget("turns", limits.turns, cursor.turn)
-    if limits.tokens is not None and cursor.usage.total_tokens >= limits.tokens:
-        return OutOfBudget("tokens", limits.tokens, cursor.usage.total_tokens)
+    if limits.tokens is not None:
+        usage = cursor.usage
+        used = max(usage.total_tokens, usage.input_tokens + usage.output_tokens)
+        if used >= limits.tokens:
+            return OutOfBudget("tokens", limits.tokens, used)
     if limits.seconds is not None and run.spent_s() >= limits.seconds:
         return OutOfBudget("seconds", limits.seconds, run.spent_s())
     return None

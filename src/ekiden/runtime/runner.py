@@ -11,8 +11,9 @@ from ekiden.core.errors import UserError
 from ekiden.core.hooks import RunHooks
 from ekiden.core.team import Team
 from ekiden.runtime.advance import advance
+from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.config import RunConfig
-from ekiden.runtime.opening import Circumstances, begun, resumed
+from ekiden.runtime.opening import begun, resumed
 from ekiden.runtime.results import RunResult
 from ekiden.runtime.state import RunState
 from ekiden.runtime.streaming import RunResultStreaming
@@ -36,6 +37,7 @@ class AgentRunner:
         max_turns: int | None = None,
     ) -> RunResult:
         """See `Runner.run`."""
+        _check_session(session)
         around = _around(starting_agent, run_config, max_turns, context, hooks)
         async with begun(around, input, session) as run:
             return await _to_the_end(run)
@@ -60,6 +62,7 @@ class AgentRunner:
         max_turns: int | None = None,
     ) -> RunResultStreaming:
         """See `Runner.run_streamed`."""
+        _check_session(session)
         around = _around(starting_agent, run_config, max_turns, context, hooks)
         around.live = True
         return RunResultStreaming(lambda: begun(around, input, session))
@@ -75,6 +78,7 @@ class AgentRunner:
         max_turns: int | None = None,
     ) -> RunResult:
         """See `Runner.resume`."""
+        _check_session(session)
         around = _around(team, run_config, max_turns, context, hooks)
         async with resumed(around, session) as run:
             return await _to_the_end(run)
@@ -97,10 +101,18 @@ def _around(
 ) -> Circumstances:
     if not isinstance(root, (Agent, Team)):
         raise UserError(f"a run starts with an Agent or a Team, not {type(root).__name__}")
-    config = config or _DEFAULT_CONFIG
+    if config is None:
+        config = _DEFAULT_CONFIG
+    if not isinstance(config, RunConfig):
+        raise UserError(f"run_config must be a RunConfig, not {type(config).__name__}")
     if max_turns is not None:
         config = config.with_turns(max_turns)
     return Circumstances(root=root, config=config, context=context, hooks=hooks)
+
+
+def _check_session(session: Session | None) -> None:
+    if session is not None and not isinstance(session, Session):
+        raise UserError(f"session must be a Session(id, store=…), not {type(session).__name__}")
 
 
 _default_runner = AgentRunner()

@@ -3,26 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.events import Event, EventType
-from ekiden.core.hooks import RunHooks
 from ekiden.core.items import Item
 from ekiden.core.model import ModelDelta, ToolSpec
 from ekiden.core.outcomes import Outcome
 from ekiden.core.team import Team
+from ekiden.runtime.answers import call_ids
 from ekiden.runtime.calls import to_the_end
-from ekiden.runtime.config import RunConfig
+from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.drafts import check_variable
-from ekiden.runtime.leases import keeper_of
+from ekiden.runtime.leases import Hold, keeper_of
 from ekiden.sessions import said
-from ekiden.storage.base import Claim, Commit, SessionPatch, SessionStatus, Store
+from ekiden.storage.base import (
+    Claim,
+    Commit,
+    SessionPatch,
+    SessionRow,
+    SessionStatus,
+    Store,
+)
+
+_log = logging.getLogger("ekiden.runtime")
 
 REDACTED = "Error details are redacted."
+
+
+@dataclass(slots=True, kw_only=True)
+class _Batch:
+    """What one commit stores."""
+
+    events: list[Event]
+    steps: dict[str, Any]
+    agent: str
+    cursor: dict[str, Any]
+    variables: dict[str, Any] | None
+    items_before: int
+    stored: bool = False
 
 
 class RunState:
@@ -46,6 +70,7 @@ class RunState:
         "_stored_variables",
         "_woken",
         "agent",
+        "call_ids",
         "claim",
         "config",
         "context",
@@ -53,6 +78,7 @@ class RunState:
         "events",
         "exception",
         "history_length",
+        "hold",
         "hooks",
         "live",
         "memo",
@@ -68,38 +94,36 @@ class RunState:
 
     def __init__(
         self,
+        around: Circumstances,
         *,
         store: Store,
         claim: Claim,
-        root: Agent[Any] | Team,
+        hold: Hold | None,
+        row: SessionRow,
         agent: Agent[Any],
         cursor: Cursor,
-        seq: int,
         visible: list[Item],
-        variables: Mapping[str, Any],
-        config: RunConfig,
-        context: Any = None,
-        hooks: RunHooks[Any] | None = None,
-        memo: Mapping[str, Any] | None = None,
-        live: bool = False,
     ) -> None:
+        self.root = around.root
+        self.config = around.config
+        self.hooks = around.hooks
+        self.live = around.live
+        """Whether somebody looks on: then deltas are asked for and shown."""
         self.store = store
         self.claim = claim
-        self.root = root
+        self.hold = hold
         self.agent = agent
         self.cursor = cursor
-        self.config = config
-        self.hooks = hooks
-        self.live = live
-        """Whether somebody looks on: then deltas are asked for and shown."""
         self.visible = visible
         """What the active agent sees; only ever appended to, or replaced as a whole."""
-        self.memo: Mapping[str, Any] = memo or {}
+        self.history_length = len(visible)
+        """How much of `visible` was there before this run produced anything."""
+        self.call_ids = call_ids(visible)
+        """The ids of calls that the active agent can see: none is used twice."""
+        self.memo: Mapping[str, Any] = {}
         """Results that a killed predecessor stored for the step that is due."""
         self.events: list[Event] = []
         """All events of this run that are stored."""
-        self.history_length = len(visible)
-        """How much of `visible` was there before this run produced anything."""
         self.offered: dict[str, Any] = {}
         """By name, the tools and handoffs that the active agent may use this turn."""
         self.specs: tuple[ToolSpec, ...] = ()
@@ -108,20 +132,23 @@ class RunState:
         self.outcome: Outcome | None = None
         self.exception: BaseException | None = None
         self.context: RunContextWrapper[Any] = RunContextWrapper(
-            context, cursor.usage, session_id=claim.session_id, variables=_Tracked(self, variables)
+            around.context,
+            cursor.usage,
+            session_id=claim.session_id,
+            variables=_Tracked(self, row.variables),
         )
-        self._dirty_variables = False
         self._known: dict[str, Agent[Any]] = {agent.name: agent}
         self._committing = asyncio.Lock()
         """Commits of one session go to the store one after the other."""
         self._pending: list[Event] = []
         self._pending_items = len(visible)
         self._steps: dict[str, Any] = {}
-        self._seq = seq
+        self._seq = row.seq
+        self._dirty_variables = False
         self._stored_agent = agent.name
         self._stored_cursor: Mapping[str, Any] = cursor.to_json()
-        self._stored_variables: Mapping[str, Any] = variables
-        self._started_at = config.clock.monotonic()
+        self._stored_variables: Mapping[str, Any] = row.variables
+        self._started_at = self.config.clock.monotonic()
         self._woken: asyncio.Event | None = None
 
     @property
@@ -206,37 +233,58 @@ class RunState:
         outcome: str | None = None,
         release: bool = False,
     ) -> None:
-        """Store what was recorded, with the cursor and the active agent, as one transaction."""
-        if release:
-            self.cursor.spent_s = self.spent_s()
-            self._started_at = self.config.clock.monotonic()
-            if self.store.shared:
-                keeper_of(self.store).let_go(self.claim)
+        """Store what was recorded, with the cursor and the active agent, as one transaction.
+
+        If that fails, everything is still only recorded.
+        """
+        now = self.config.clock.monotonic()
+        self.cursor.spent_s += now - self._started_at
+        self._started_at = now
+        if release and self.hold is not None:
+            keeper_of(self.store).let_go(self.claim)
         async with self._committing:
-            await self._store_pending(status, outcome, release)
+            batch = self._take_batch()
+            try:
+                await self._store_batch(batch, status, outcome, release)
+            except BaseException:
+                if not batch.stored:
+                    self._put_back(batch)
+                raise
         if self._woken is not None:
             self._woken.set()
 
-    async def _store_pending(
-        self, status: SessionStatus | None, outcome: str | None, release: bool
+    def _take_batch(self) -> _Batch:
+        batch = _Batch(
+            events=self._pending,
+            steps=self._steps,
+            agent=self.agent.name,
+            cursor=self.cursor.to_json(),
+            variables=dict(self.context.variables) if self._dirty_variables else None,
+            items_before=self._pending_items,
+        )
+        self._pending, self._steps, self._dirty_variables = [], {}, False
+        self._pending_items = len(self.visible)
+        return batch
+
+    def _put_back(self, batch: _Batch) -> None:
+        self._pending = [*batch.events, *self._pending]
+        self._steps = {**batch.steps, **self._steps}
+        self._dirty_variables = self._dirty_variables or batch.variables is not None
+        self._pending_items = batch.items_before
+
+    async def _store_batch(
+        self, batch: _Batch, status: SessionStatus | None, outcome: str | None, release: bool
     ) -> None:
-        agent = self.agent.name
-        cursor = self.cursor.to_json()
-        if self._dirty_variables:
-            self._stored_variables = dict(self.context.variables)
         patch = SessionPatch(
-            agent=None if agent == self._stored_agent else agent,
+            agent=None if batch.agent == self._stored_agent else batch.agent,
             status=status,
             outcome=outcome,
-            cursor=cursor,
-            variables=self._stored_variables if self._dirty_variables else None,
+            cursor=batch.cursor,
+            variables=batch.variables,
         )
-        events, self._pending = self._pending, []
-        steps, self._steps = self._steps, {}
-        self._dirty_variables = False
-        self._pending_items = len(self.visible)
         storing = self.store.commit(
-            self.claim, Commit(patch=patch, events=events, steps=steps, release=release)
+            self.claim,
+            Commit(patch=patch, events=batch.events, steps=batch.steps, release=release),
         )
         cancelled: asyncio.CancelledError | None = None
         if self.store.shared:
@@ -244,15 +292,24 @@ class RunState:
             _, cancelled = await to_the_end(storing)
         else:
             await storing
-        self._stored_agent = agent
-        self._stored_cursor = cursor
-        self.events.extend(events)
-        self.outbox.extend(events)
-        for sink in self.config.sinks:
-            for event in events:
-                sink.emit(event)
+        batch.stored = True
+        self._stored_agent = batch.agent
+        self._stored_cursor = batch.cursor
+        if batch.variables is not None:
+            self._stored_variables = batch.variables
+        self.events.extend(batch.events)
+        self.outbox.extend(batch.events)
+        self._show_sinks(batch.events)
         if cancelled is not None:
             raise cancelled
+
+    def _show_sinks(self, events: list[Event]) -> None:
+        for sink in self.config.sinks:
+            for event in events:
+                try:
+                    sink.emit(event)
+                except Exception:
+                    _log.exception("a sink could not take event %s", event.event_id)
 
     def show(self, delta: ModelDelta) -> None:
         """Show a piece of an answer to whoever looks on; it is not stored."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -68,7 +68,7 @@ class RunResultStreaming:
         self._cancelled = False
         self.is_complete = False
 
-    async def events(self) -> AsyncIterator[Event | ModelDelta]:
+    async def events(self) -> AsyncGenerator[Event | ModelDelta, None]:
         """Everything that happens: stored events, and deltas of answers between them.
 
         Raises what the run raises.
@@ -82,17 +82,21 @@ class RunResultStreaming:
         finally:
             await self._stream.aclose()
 
-    async def stream_events(self) -> AsyncIterator[StreamEvent]:
+    async def stream_events(self) -> AsyncGenerator[StreamEvent, None]:
         """The same as items and changes of agent."""
-        async for shown in self.events():
-            if isinstance(shown, ModelDelta):
-                yield RawResponsesStreamEvent(shown)
-                continue
-            for event in self._translate(shown):
-                yield event
+        async with aclosing(self.events()) as stream:
+            async for shown in stream:
+                if isinstance(shown, ModelDelta):
+                    yield RawResponsesStreamEvent(shown)
+                    continue
+                for event in self._translate(shown):
+                    yield event
 
     def cancel(self) -> None:
-        """Stop after the step under way; the session can be resumed."""
+        """Stop when the step under way is stored; the session can be resumed.
+
+        To stop at once, leave the loop instead.
+        """
         self._cancelled = True
 
     @property
@@ -114,7 +118,7 @@ class RunResultStreaming:
             try:
                 async for shown in stream:
                     yield shown
-                    if self._cancelled:
+                    if self._cancelled and isinstance(shown, Event):
                         break
             finally:
                 await stream.aclose()

@@ -51,10 +51,13 @@ async def run_tools(run: RunState, planned: list[PlannedCall], *, more_to_come: 
 async def _side_by_side(
     run: RunState, planned: list[PlannedCall], left: int
 ) -> list[tuple[ToolResult, int]]:
+    slots = asyncio.Semaphore(run.config.parallel_tools)
+
     async def one(each: PlannedCall) -> tuple[ToolResult, int]:
         nonlocal left
         draft = Draft(run.context.variables)
-        result, duration_us = await _run_one(run, each, draft)
+        async with slots:
+            result, duration_us = await _run_one(run, each, draft)
         left -= 1
         if each.key in run.memo:
             return result, duration_us

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.errors import EkidenError, UserError
+from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff, HandoffInputData
-from ekiden.core.items import Item, function_output, to_items
+from ekiden.core.items import Item, function_output, is_message, to_items
 from ekiden.core.jsonio import dumps, loads
 from ekiden.core.run_items import HandoffOutputItem
 from ekiden.runtime.calls import both, settled
 from ekiden.runtime.cursor import Cursor, PendingHandoff
+from ekiden.runtime.finish import describe
 from ekiden.runtime.run_items import run_items
 from ekiden.runtime.state import RunState
 from ekiden.sessions import history_length, visible_items
@@ -34,7 +35,8 @@ async def transfer(
     """
     source = run.agent
     try:
-        target = await _target(run, handoff, call.get("arguments") or "")
+        received = _received(source.name, call["arguments"])
+        target = await _target(run, handoff, call["arguments"])
         output = function_output(call["call_id"], handoff.get_transfer_message(target))
         filtered = await _filtered(run, handoff, call, output, target)
         await _tell_hooks(run, source, target)
@@ -43,7 +45,7 @@ async def transfer(
     except Exception as exc:
         _refuse(run, handoff, call, exc)
         return False
-    _move(run, call, output, target, filtered, requested)
+    _move(run, call, output, target, filtered, received, requested)
     fault_point("handoff.transferring.before_commit")
     await run.commit()
     fault_point("handoff.transferring.after_commit")
@@ -59,7 +61,7 @@ async def give_back(run: RunState, exc: Exception) -> None:
     pending = run.cursor.pending
     assert pending is not None
     run.discard()
-    reason = str(exc) if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {exc}"
+    reason = describe(exc)
     undone = [pending.seq, run.next_seq - 1]
     run.agent = run.find_agent(pending.source)
     _step_back(run.cursor, pending)
@@ -134,7 +136,7 @@ async def _filtered(
         return None
     history = run.visible[: run.history_length]
     if apply is None:
-        return [*history[-1:], call, output]
+        return [*_last_request(run.visible), call, output]
     calls = run.cursor.calls
     produced = run.said_since(max(run.cursor.after, run.cursor.first))
     earlier = [event for event in produced if event.seq < calls]
@@ -160,6 +162,14 @@ async def _filtered(
     return _flatten(changed)
 
 
+def _last_request(items: list[Item]) -> list[Item]:
+    """What the person said last."""
+    for item in reversed(items):
+        if is_message(item) and item.get("role") == "user":
+            return [item]
+    return []
+
+
 def _flatten(data: HandoffInputData) -> list[Item]:
     shown = data.new_items if data.input_items is None else data.input_items
     produced = [*data.pre_handoff_items, *shown]
@@ -176,7 +186,7 @@ async def _tell_hooks(run: RunState, source: Agent[Any], target: Agent[Any]) -> 
 
 
 def _refuse(run: RunState, handoff: Handoff[Any, Any], call: Item, exc: Exception) -> None:
-    problem = str(exc) if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {exc}"
+    problem = describe(exc)
     told = f"Error: the handoff to {handoff.agent_name} was not made: {problem}"
     run.record(
         "handoff",
@@ -192,11 +202,11 @@ def _move(
     output: Item,
     target: Agent[Any],
     filtered: list[Item] | None,
+    received: dict[str, Any],
     requested: list[str] | None,
 ) -> None:
     """Change everything that a handoff changes, in memory; the caller commits it."""
     cursor, source = run.cursor, run.agent
-    received = _received(source.name, call.get("arguments") or "")
     cursor.handoffs += 1
     details: dict[str, Any] = {
         "id": f"{run.session_id}.h{cursor.handoffs}",
@@ -243,8 +253,9 @@ def _received(source: str, arguments: str) -> dict[str, Any]:
         return received
     try:
         passed = loads(arguments)
-    except ValueError:
-        return received
+        dumps(passed)
+    except (ValueError, RecursionError) as exc:
+        raise ModelBehaviorError("the arguments are not valid JSON") from exc
     if isinstance(passed, dict):
         for name in ("reason", "summary", "context"):
             value = passed.get(name)

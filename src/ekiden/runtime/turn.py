@@ -101,7 +101,7 @@ def _is_plain_transfer(run: RunState, calls: list[Item]) -> bool:
     """
     if len(calls) != 1 or run.hooks is not None or run.agent.hooks is not None:
         return False
-    offer = run.offered.get(calls[0].get("name", ""))
+    offer = run.offered.get(calls[0]["name"])
     return (
         isinstance(offer, Handoff)
         and not offer.has_callback

@@ -58,9 +58,9 @@ def open_calls(events: Sequence[Event]) -> list[Item]:
     for item in conversation(events):
         kind = item.get("type")
         if kind == "function_call":
-            calls[item["call_id"]] = item
+            calls[str(item.get("call_id"))] = item
         elif kind == "function_call_output":
-            calls.pop(item["call_id"], None)
+            calls.pop(str(item.get("call_id")), None)
     return list(calls.values())
 
 

@@ -274,3 +274,25 @@ async def test_every_way_to_change_variables_is_stored() -> None:
     session = Session(store=MemoryStore())
     await Runner.run(Agent("code", run=code), "hi", session=session)
     assert (await session.row()).variables == {"a": 1, "c": 3}
+
+
+async def test_code_that_makes_other_calls_than_before_is_refused() -> None:
+    first = True
+
+    @function_tool
+    def pay() -> str:
+        return "paid"
+
+    async def code(ctx: CodeContext[Any]) -> str:
+        if first:
+            await ctx.call(lookup, order_id="1")
+            raise RuntimeError("crash")
+        return str(await ctx.call(pay))
+
+    agent = Agent("code", run=code, tools=[lookup, pay])
+    session = Session(store=MemoryStore())
+    with pytest.raises(RuntimeError):
+        await Runner.run(agent, "hi", session=session)
+    first = False
+    with pytest.raises(UserError, match=r"called lookup\(.*and calls pay\("):
+        await Runner.resume(agent, session)

@@ -311,3 +311,16 @@ async def test_a_long_relay_is_made_of_single_handoffs() -> None:
     assert len(result.handoffs) == 20
     assert len(set(result.handoffs)) == 20
     assert result.last_agent is a
+
+
+async def test_the_request_stays_when_the_context_is_left_out_twice() -> None:
+    model = ScriptedModel([transfer("b"), transfer("a"), say("ok")])
+    a, b = Agent("a", model=model), Agent("b", model=model)
+    for agent, other in ((a, b), (b, a)):
+        edge = handoff(other)
+        edge.include_context = False
+        agent.handoffs.append(edge)
+    await Runner.run(a, "my request")
+    seen = model.calls[2].input
+    assert [item.get("type") for item in seen] == [None, "function_call", "function_call_output"]
+    assert seen[0]["content"] == "my request"

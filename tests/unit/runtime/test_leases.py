@@ -126,18 +126,37 @@ async def claimed(store: MemoryStore, name: str, lease_s: float) -> Claim:
 async def test_whoever_lost_a_lease_is_not_cancelled_any_more() -> None:
     store = SharedStore()
     claim = await claimed(store, "s", QUICK.lease_s)
-    with pytest.raises(LeaseLost):
-        async with keeper_of(store).hold(claim):
-            store.advance(60)
-            await asyncio.get_running_loop().create_future()
     task = asyncio.current_task()
     assert task is not None
+    with pytest.raises(LeaseLost), keeper_of(store).hold(claim) as hold, hold.step(task):
+        store.advance(60)
+        await asyncio.get_running_loop().create_future()
     assert task.cancelling() == 0
+
+
+async def test_the_loss_of_a_lease_does_not_cancel_whoever_reads_the_stream() -> None:
+    store = SharedStore()
+    session = Session("s", store=store)
+    agent: Agent[Any] = Agent("a", model=ScriptedModel([say("ok")]))
+    seen: list[str] = []
+    with pytest.raises(LeaseLost):
+        async for event in Runner.run_streamed(
+            agent, "hi", session=session, run_config=QUICK
+        ).events():
+            if not seen:
+                store.advance(60)
+                await store.claim("s", owner="another", lease_s=30)
+                store.renewed.clear()
+                await store.renewed.wait()
+                await asyncio.sleep(0)
+            seen.append(type(event).__name__)
+    assert seen == ["Event"]
 
 
 async def test_the_shortest_lease_says_how_often_all_are_renewed() -> None:
     store = SharedStore()
     long, short = await claimed(store, "long", 3600), await claimed(store, "short", QUICK.lease_s)
     keeper = keeper_of(store)
-    async with keeper.hold(long), keeper.hold(short), asyncio.timeout(60):
-        await store.renewed.wait()
+    with keeper.hold(long), keeper.hold(short):
+        async with asyncio.timeout(60):
+            await store.renewed.wait()

@@ -11,21 +11,18 @@ from pydantic import BaseModel
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.errors import (
-    MaxTurnsExceeded,
     ModelBehaviorError,
     ModelRefused,
     ModelTimeout,
-    OutOfBudgetError,
     UserError,
 )
 from ekiden.core.model import ModelSettings
-from ekiden.core.outcomes import Done, OutOfBudget, Refused
+from ekiden.core.outcomes import Done, Refused
 from ekiden.core.team import Team
-from ekiden.core.usage import Usage
-from ekiden.runtime import Limits, RunConfig, Runner
+from ekiden.runtime import RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
-from ekiden.testing import ManualClock, ScriptedModel, call, hang, say, transfer
+from ekiden.testing import ScriptedModel, call, hang, say
 from ekiden.tools import function_tool
 
 
@@ -244,71 +241,6 @@ async def test_a_model_that_ends_without_an_answer_fails_the_run() -> None:
 
     with pytest.raises(ModelBehaviorError, match="ended without an answer"):
         await Runner.run(Agent("desk", model=Silent()), "hi")
-
-
-async def test_the_limit_of_turns_keeps_the_work_and_can_be_raised() -> None:
-    session = Session(store=MemoryStore())
-    model = ScriptedModel([call("shout", text="a"), call("shout", text="b"), say("done")])
-    agent = Agent("desk", model=model, tools=[shout])
-    result = await Runner.run(agent, "hi", session=session, max_turns=2)
-    assert result.outcome == OutOfBudget("turns", 2, 2)
-    assert (await session.row()).outcome == "out_of_budget"
-    with pytest.raises(MaxTurnsExceeded, match="resume it with a higher limit"):
-        result.raise_for_outcome()
-    again = await Runner.resume(agent, session, max_turns=3)
-    assert again.final_output == "done"
-    assert again.raise_for_outcome() is again
-    assert len(model.calls) == 3
-
-
-async def test_the_limit_of_tokens_ends_the_run() -> None:
-    used = Usage(requests=1, input_tokens=60, output_tokens=40, total_tokens=100)
-    model = ScriptedModel([call("shout", text="a")], usage=used)
-    agent = Agent("desk", model=model, tools=[shout])
-    config = RunConfig(limits=Limits(tokens=100))
-    result = await Runner.run(agent, "hi", run_config=config)
-    assert result.outcome == OutOfBudget("tokens", 100, 100)
-    assert result.usage.total_tokens == 100
-    with pytest.raises(OutOfBudgetError, match="100 tokens"):
-        result.raise_for_outcome()
-
-
-async def test_the_limit_of_seconds_counts_time_worked() -> None:
-    clock = ManualClock()
-
-    @function_tool
-    async def long() -> str:
-        clock.advance(61)
-        return "phew"
-
-    agent = Agent("desk", model=ScriptedModel([call("long")]), tools=[long])
-    config = RunConfig(limits=Limits(seconds=60), clock=clock)
-    result = await Runner.run(agent, "hi", run_config=config)
-    assert isinstance(result.outcome, OutOfBudget)
-    assert result.outcome.limit == "seconds"
-    assert result.outcome.used == pytest.approx(61)
-
-
-async def test_the_limit_of_seconds_cuts_a_model_call_short() -> None:
-    agent = Agent("desk", model=ScriptedModel([hang()]))
-    config = RunConfig(limits=Limits(seconds=0.01))
-    result = await Runner.run(agent, "hi", run_config=config)
-    assert isinstance(result.outcome, OutOfBudget)
-    assert result.outcome.limit == "seconds"
-
-
-async def test_the_limit_of_depth_stops_before_the_handoff_and_can_be_raised() -> None:
-    model = ScriptedModel([transfer("b"), say("from b")])
-    b = Agent("b", model=model)
-    a = Agent("a", model=model, handoffs=[b])
-    session = Session(store=MemoryStore())
-    config = RunConfig(limits=Limits(depth=0))
-    result = await Runner.run(a, "hi", session=session, run_config=config)
-    assert result.outcome == OutOfBudget("depth", 0, 0)
-    assert (await session.row()).agent == "a"
-    again = await Runner.resume(a, session)
-    assert again.final_output == "from b"
-    assert len(model.calls) == 2
 
 
 async def test_instructions_may_be_a_function_sync_or_async() -> None:

@@ -31,6 +31,7 @@ class CrashingStore(MemoryStore):
         self.left = -1
         self.after = False
         self.commits = 0
+        self.committed = asyncio.Condition()
 
     async def commit(self, claim: Any, commit: Commit) -> None:
         self.commits += 1
@@ -38,8 +39,14 @@ class CrashingStore(MemoryStore):
         if self.left == 0 and not self.after:
             raise Cut
         await super().commit(claim, commit)
+        async with self.committed:
+            self.committed.notify_all()
         if self.left == 0:
             raise Cut
+
+    async def wait_for_commits(self, count: int) -> None:
+        async with self.committed:
+            await self.committed.wait_for(lambda: self.commits >= count)
 
 
 class Desk:
@@ -225,7 +232,7 @@ async def test_after_a_cancelled_tool_the_person_may_simply_write_again() -> Non
     assert result.final_output == "as you like"
     seen = model.calls[1].input
     assert [item.get("call_id") for item in seen] == [None, "c1", "c1", None]
-    assert "not finished" in seen[2]["output"]
+    assert "result is not known" in seen[2]["output"]
 
 
 async def test_a_failed_model_call_can_be_resumed() -> None:
@@ -267,11 +274,12 @@ async def test_items_of_a_session_can_be_read_from_its_end() -> None:
 
 @pytest.mark.parametrize("bad", ["a b", "x" * 200, "../up", "é", ""])
 def test_a_session_id_that_could_do_harm_is_refused(bad: str) -> None:
-    if bad:
-        with pytest.raises(UserError, match="not a valid session id"):
-            Session(bad, store=MemoryStore())
-    else:
-        assert Session(bad, store=MemoryStore()).session_id.startswith("ses_")
+    with pytest.raises(UserError, match="not a valid session id"):
+        Session(bad, store=MemoryStore())
+
+
+def test_a_session_without_an_id_is_given_one() -> None:
+    assert Session(store=MemoryStore()).session_id.startswith("ses_")
 
 
 async def test_a_session_keeps_its_title_user_and_correlation() -> None:
@@ -310,3 +318,44 @@ async def test_an_agent_that_failed_at_once_starts_again_when_resumed() -> None:
     await Runner.resume(agent, session)
     kinds = [event.type for event in await session.events()]
     assert kinds == ["message", "agent_error", "agent_start", "llm_call", "agent_complete"]
+
+
+async def test_a_stored_result_is_told_when_the_person_writes_instead_of_resuming() -> None:
+    paid, hanging = asyncio.Event(), asyncio.Event()
+
+    @function_tool
+    async def pay() -> str:
+        paid.set()
+        return "paid 5"
+
+    @function_tool
+    async def wait() -> str:
+        await paid.wait()
+        hanging.set()
+        await asyncio.get_running_loop().create_future()
+        return "never"
+
+    store = CrashingStore()
+    session = Session(store=store)
+    model = ScriptedModel([[call("wait"), call("pay")], say("ok")])
+    agent = Agent("desk", model=model, tools=[pay, wait])
+    run = asyncio.create_task(Runner.run(agent, "pay", session=session))
+    await hanging.wait()
+    await store.wait_for_commits(3)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await Runner.run(agent, "did you?", session=session)
+    outputs = [item["output"] for item in model.calls[1].input if "output" in item]
+    assert "not known" in outputs[0]
+    assert outputs[1] == "paid 5"
+
+
+async def test_a_sink_that_raises_changes_nothing() -> None:
+    class Broken:
+        def emit(self, event: Any) -> None:
+            raise RuntimeError("no disk")
+
+    agent = Agent("desk", model=ScriptedModel([say("ok")]))
+    result = await Runner.run(agent, "hi", run_config=RunConfig(sinks=[Broken()]))
+    assert result.final_output == "ok"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.errors import SessionBusy
+from ekiden.core.errors import SessionBusy, StoreUnavailable
 from ekiden.engine import Worker, submit
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.sessions import Session
@@ -122,3 +122,21 @@ async def test_a_session_that_cannot_be_taken_up_is_set_aside(store: Store) -> N
     last = (await store.events("odd"))[-1]
     assert last.type == "agent_error"
     assert "nothing to resume" in (last.error or "")
+
+
+async def test_a_worker_that_ends_when_idle_bears_a_store_that_is_away_for_a_moment() -> None:
+    class Blinking(MemoryStore):
+        away = True
+
+        async def claim_next(self, **options: Any) -> Any:
+            if self.away:
+                self.away = False
+                raise StoreUnavailable("away")
+            return await super().claim_next(**options)
+
+    store = Blinking()
+    team = counting_team([])
+    await submit(team, "hello", session=Session("s1", store=store))
+    worker = Worker(store, team)
+    await worker.run(until_idle=True)
+    assert worker.finished == 1

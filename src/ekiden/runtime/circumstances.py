@@ -1,0 +1,38 @@
+"""What a run brings along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.hooks import RunHooks
+from ekiden.core.team import Team
+from ekiden.runtime.config import RunConfig
+from ekiden.storage.base import SessionStatus
+
+
+@dataclass(slots=True, kw_only=True)
+class Circumstances:
+    """What a run brings along and a store does not keep."""
+
+    root: Agent[Any] | Team
+    config: RunConfig
+    context: Any = None
+    hooks: RunHooks[Any] | None = None
+    live: bool = False
+    left_as: SessionStatus = "idle"
+    """What the session is when the run is cancelled: `ready` if others are to go on with it."""
+
+    @property
+    def entry(self) -> Agent[Any]:
+        """Who gets a new conversation."""
+        return self.root.entry if isinstance(self.root, Team) else self.root
+
+    def find(self, name: str) -> Agent[Any]:
+        """A member of the team; `UnknownAgent`."""
+        if isinstance(self.root, Agent):
+            if self.root.name == name:
+                return self.root
+            self.root = Team(self.root)
+        return self.root[name]

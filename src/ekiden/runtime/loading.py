@@ -1,0 +1,124 @@
+"""From the stored session to the state of a run: with a new message, or where it was left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ekiden.core.errors import UserError
+from ekiden.core.events import Event
+from ekiden.core.faults import fault_point
+from ekiden.core.items import Item, function_output
+from ekiden.runtime.circumstances import Circumstances
+from ekiden.runtime.cursor import Cursor
+from ekiden.runtime.leases import Hold
+from ekiden.runtime.state import RunState
+from ekiden.sessions import history_length, open_calls, visible_items
+from ekiden.storage.base import Claim, SessionRow, Store
+
+
+async def first_step(
+    around: Circumstances,
+    store: Store,
+    claim: Claim,
+    row: SessionRow,
+    items: tuple[Item, ...],
+    *,
+    hold: Hold | None,
+    release: bool = False,
+) -> RunState:
+    """A new run whose message is stored; with `release` it is left to others."""
+    visible: list[Item] = []
+    cursor = Cursor.from_json(row.cursor)
+    if row.seq:
+        events = await store.events(row.id, with_items=True)
+        visible, _ = await _view(store, row.id, events, cursor)
+        items = (*await _closing_outputs(store, row.id, events, cursor), *items)
+    if not items:
+        raise UserError("a run needs a message: the input is empty")
+    agent = around.find(row.agent)
+    run = RunState(
+        around, store=store, claim=claim, hold=hold, row=row, agent=agent, visible=visible,
+        cursor=cursor.next_run(agent=agent.name, first=row.seq + 1),
+    )  # fmt: skip
+    run.record("message", items=items)
+    run.history_length = len(run.visible)
+    fault_point("run.begin.before_commit")
+    await run.commit(status="ready", outcome="", release=release)
+    fault_point("run.begin.after_commit")
+    return run
+
+
+async def left_step(
+    around: Circumstances, store: Store, claim: Claim, row: SessionRow, *, hold: Hold | None
+) -> RunState:
+    """The run that was left unfinished, before its next step; `UserError` if there is none."""
+    cursor = Cursor.from_json(row.cursor)
+    if cursor.phase == "end":
+        raise UserError(
+            f"session {row.id!r} has nothing to resume: its last run ended; send a message"
+        )
+    events = await store.events(row.id, with_items=True)
+    visible, base = await _view(store, row.id, events, cursor)
+    cursor.mistakes = cursor.rollbacks = 0
+    run = RunState(
+        around, store=store, claim=claim, hold=hold, row=row, visible=visible, cursor=cursor,
+        agent=around.find(row.agent),
+    )  # fmt: skip
+    run.events = list(await store.events(row.id, after=cursor.first - 1))
+    run.history_length = history_length(events, base=base, after=cursor.after, first=cursor.first)
+    prefix = run.step_key("")
+    run.memo = {
+        **await store.steps(row.id, prefix=prefix),
+        **{
+            event.step: _replay(event)
+            for event in run.events
+            if event.step and event.step.startswith(f"{prefix}c")
+        },
+    }
+    return run
+
+
+async def _view(
+    store: Store, session_id: str, events: Sequence[Event], cursor: Cursor
+) -> tuple[list[Item], list[Item]]:
+    """What the active agent sees, and the part of it that a filter made."""
+    base: list[Item] = []
+    if cursor.base is not None:
+        base = (await store.steps(session_id, prefix=cursor.base))[cursor.base]
+    return visible_items(events, base=base, after=cursor.after), base
+
+
+async def _closing_outputs(
+    store: Store, session_id: str, events: Sequence[Event], cursor: Cursor
+) -> list[Item]:
+    """Outputs for calls that an abandoned run left open: no model takes a call without one.
+
+    A result that is stored is told; of the others nobody knows how far they came.
+    """
+    calls = open_calls(events)
+    if not calls:
+        return []
+    prefix = f"{cursor.run}.{cursor.turn + 1}.t"
+    stored = await store.steps(session_id, prefix=prefix)
+    asked = [item for event in events if event.seq == cursor.calls for item in event.items]
+    places = [item["call_id"] for item in asked if item.get("type") == "function_call"]
+    outputs = []
+    for call in calls:
+        place = places.index(call["call_id"]) if call["call_id"] in places else None
+        known = stored.get(f"{prefix}{place}")
+        outputs.append(function_output(call["call_id"], known[0] if known else _INTERRUPTED))
+    return outputs
+
+
+_INTERRUPTED = (
+    "Error: this call was interrupted and its result is not known; it may or may not have had an "
+    "effect. The person wrote again meanwhile."
+)
+
+
+def _replay(event: Event) -> tuple[Any, ...]:
+    """What a code agent's call gave, and what it was, from the event that recorded it."""
+    call, output = event.items
+    is_json = bool((event.details or {}).get("json"))
+    return output["output"], event.error, is_json, call["name"], call["arguments"]
