@@ -39,6 +39,22 @@ async def answer(ctx):
 team = Agent("clerk", run=answer)
 """
 
+OBJECT_TEAM = """
+from dataclasses import dataclass
+from datetime import date
+from ekiden import Agent
+
+@dataclass
+class Parcel:
+    due: date
+    marks: set
+
+async def answer(ctx):
+    return Parcel(date(2026, 11, 18), {b"x"})
+
+team = Agent("clerk", run=answer)
+"""
+
 
 def test_a_request_is_handed_on_and_answered(ekiden: Ekiden) -> None:
     ran = ekiden("run", "--session", "s1", ORDER)
@@ -179,3 +195,43 @@ def test_ctrl_c_keeps_the_session_and_says_how_to_go_on(ekiden: Ekiden) -> None:
     resumed = ekiden(*hint.split()[1:], "--json", "--no-wait")
     assert (resumed.code, resumed.json["output"]) == (0, "we are open")
     assert resumed.json["chain"] == ["user", "door", "clerk"]
+
+
+def test_an_answer_that_is_an_object_is_printed_as_json(ekiden: Ekiden) -> None:
+    ekiden.write("shop.py", OBJECT_TEAM)
+    ran = ekiden("run", "--json", "--team", "shop:team", "hello")
+    assert ran.code == 0
+    assert ran.json["output"] == {"due": "2026-11-18", "marks": ["x"]}
+    assert ekiden("run", "--team", "shop:team", "hello").out == (
+        '{"due":"2026-11-18","marks":["x"]}\n'
+    )
+
+
+def test_an_empty_session_id_is_a_usage_error(ekiden: Ekiden) -> None:
+    ran = ekiden("run", "--json", "--session", "", "hello")
+    assert (ran.code, ran.error["code"]) == (2, "cli.usage")
+    assert not list(ekiden.folder.iterdir())
+
+
+def test_a_function_that_cannot_make_its_team_is_exit_2(ekiden: Ekiden) -> None:
+    ekiden.write("shop.py", "def team():\n    raise KeyError('SHOP_KEY')\n")
+    ran = ekiden("run", "--json", "--team", "shop:team", "hello")
+    assert (ran.code, ran.error["code"]) == (2, "user.error")
+    assert ran.error["message"] == "shop:team() fails: KeyError: 'SHOP_KEY'"
+
+
+def test_a_session_that_a_dead_process_holds_is_waited_for_aloud(ekiden: Ekiden) -> None:
+    ekiden.write("shop.py", SLOW_TEAM)
+    dead = ekiden.start("run", "--session", "s1", "--team", "shop:team", "hello")
+    assert dead.stderr is not None
+    assert dead.stderr.readline() == "arrived\n"
+    dead.kill()
+    dead.communicate(timeout=30)
+    for command in (["session", "resume", "s1"], ["run", "--session", "s1", "hello"]):
+        process = ekiden.start(*command, "--team", "shop:team")
+        assert process.stderr is not None
+        remark = process.stderr.readline()
+        assert remark.startswith("waiting for session s1, held by ")
+        assert "at most 30 s" in remark
+        process.kill()
+        process.communicate(timeout=30)

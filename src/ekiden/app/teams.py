@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from inspect import iscoroutinefunction
 from typing import Any
 
 from ekiden.app.defaults import DEMO_TEAM
@@ -16,7 +17,7 @@ def load_team(target: str) -> Team:
     """The team that ``module:attribute`` names: a `Team`, an `Agent`, or a function giving one.
 
     Modules are looked for in the current folder first. Whatever is wrong with the name, or goes
-    wrong in the module, is `UserError`::
+    wrong in the module or the function, is `UserError` with the exception's type and text::
 
         team = load_team("desk:team")
     """
@@ -25,7 +26,7 @@ def load_team(target: str) -> Team:
         raise UserError(f"{target!r} does not name a team; write module:attribute, as {DEMO_TEAM}")
     found = _attribute(_module(module_name), attribute, target)
     if callable(found) and not isinstance(found, Team | Agent):
-        found = found()
+        found = _made(found, target)
     if isinstance(found, Agent):
         return Team(found)
     if isinstance(found, Team):
@@ -45,7 +46,7 @@ def _module(name: str) -> Any:
                 "or install the package it is in"
             ) from exc
         raise UserError(f"module {name!r} needs {exc.name!r}, which is not installed") from exc
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:
         raise UserError(f"module {name!r} fails: {type(exc).__name__}: {exc}") from exc
 
 
@@ -56,4 +57,15 @@ def _attribute(module: Any, path: str, target: str) -> Any:
             found = getattr(found, part)
         except AttributeError as exc:
             raise UserError(f"{target}: {module.__name__!r} has no {path!r}") from exc
+        except (Exception, SystemExit) as exc:
+            raise UserError(f"{target} fails: {type(exc).__name__}: {exc}") from exc
     return found
+
+
+def _made(factory: Any, target: str) -> Any:
+    if iscoroutinefunction(factory):
+        raise UserError(f"{target} is an async function; a team is made by a plain one")
+    try:
+        return factory()
+    except (Exception, SystemExit) as exc:
+        raise UserError(f"{target}() fails: {type(exc).__name__}: {exc}") from exc

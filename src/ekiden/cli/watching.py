@@ -34,6 +34,8 @@ class Onlooker:
     """The command that goes on with the session; empty if nothing is kept."""
     begun: bool = False
     """Whether anything is stored."""
+    seen: bool = False
+    """Whether anything of the run was seen."""
     _streamed: list[str] = field(default_factory=list)
     _answer: str | None = None
     """The last answer that was shown piece by piece."""
@@ -42,7 +44,7 @@ class Onlooker:
         """Read the run to its end and give the exit code; `Interrupted` after Ctrl-C."""
         try:
             async for shown in run.events():
-                self.begun = True
+                self.begun = self.seen = True
                 if self.stream:
                     self._show(shown)
         except asyncio.CancelledError:

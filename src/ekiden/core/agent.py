@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from inspect import iscoroutinefunction
@@ -12,12 +13,16 @@ from ekiden.core.errors import UserError
 from ekiden.core.handoff import Handoff
 from ekiden.core.hooks import AgentHooks
 from ekiden.core.model import Model, ModelSettings
-from ekiden.core.tool import Tool
+from ekiden.core.tool import FunctionTool, Tool
 
 Instructions: TypeAlias = (
     str | Callable[[RunContextWrapper[Any], Any], str | Awaitable[str | None] | None] | None
 )
 """A text, or a function of the context and the agent that gives it."""
+
+_MAX_NAME = 200
+_NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Control characters, line breaks and lone surrogates: no store or log takes all of them."""
 
 
 @dataclass(eq=False, repr=False)
@@ -47,8 +52,15 @@ class Agent(Generic[TContext]):
     """An async function of a `CodeContext`: the agent is that code and needs no model."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip():
-            raise UserError("an agent needs a name that is not empty")
+        _check_name(self.name)
+        if not isinstance(self.tools, list) or not isinstance(self.handoffs, list):
+            raise UserError(f"`tools` and `handoffs` of agent {self.name!r} must be lists")
+        for tool in self.tools:
+            if not isinstance(tool, FunctionTool):
+                raise UserError(_not_a_tool(self.name, tool))
+        for edge in self.handoffs:
+            if not isinstance(edge, Agent | Handoff):
+                raise UserError(not_an_edge(self.name, edge))
         if self.run is None:
             return
         if self.model is not None:
@@ -64,3 +76,39 @@ class Agent(Generic[TContext]):
     def clone(self, **changes: Any) -> Agent[TContext]:
         """A copy with some fields changed; lists that are not given are shared."""
         return replace(self, **changes)
+
+
+def not_an_edge(agent: str, found: object) -> str:
+    """The message for something in an agent's `handoffs` that leads nowhere."""
+    return (
+        f"`handoffs` of agent {agent!r} has {_shown(found)}: give Agent objects, "
+        "or what handoff(agent) makes"
+    )
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name.strip():
+        raise UserError(f"an agent needs a name that is not empty, not {_shown(name)}")
+    if len(name) > _MAX_NAME:
+        raise UserError(
+            f"an agent's name has at most {_MAX_NAME} characters, {name[:40]!r}… has {len(name)}"
+        )
+    odd = _NOT_IN_NAMES.search(name)
+    if odd is not None:
+        raise UserError(
+            f"the agent name {name!r} has the character {odd.group()!r}: leave out control "
+            "characters, line breaks and lone surrogates"
+        )
+
+
+def _not_a_tool(agent: str, found: object) -> str:
+    start = f"`tools` of agent {agent!r} has {_shown(found)}"
+    if isinstance(found, Agent | Handoff):
+        return f"{start}: what hands the conversation on belongs in `handoffs`"
+    if callable(found):
+        return f"{start}, which is not a tool: wrap it with @function_tool"
+    return f"{start}, which is not a tool: give what @function_tool makes"
+
+
+def _shown(value: object) -> str:
+    return f"{value!r:.80} of type {type(value).__name__}"

@@ -62,6 +62,3 @@ class OutOfBudget:
 
 Outcome: TypeAlias = Done | Waiting | Refused | Failed | OutOfBudget
 """How a run ends."""
-
-TurnOutcome: TypeAlias = Outcome | HandedOff | None
-"""How a turn ends; `None` asks for another turn of the same agent."""

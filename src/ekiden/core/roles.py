@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from ekiden.core.events import Event
 
@@ -24,12 +24,4 @@ class EventSink(Protocol):
 
     def emit(self, event: Event) -> None:
         """Take the event; must return quickly and must not raise."""
-        ...
-
-
-class AgentRunner(Protocol):
-    """Runs an agent on behalf of a floor that does not know the runtime."""
-
-    async def run(self, agent: Any, input: str | list[Any], **options: Any) -> Any:
-        """Run the agent to an outcome and give the result; raises what the run raises."""
         ...

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ekiden.core.agent import Agent
+from ekiden.core.agent import Agent, not_an_edge
 from ekiden.core.errors import UnknownAgent, UserError
+from ekiden.core.handoff import Handoff
 
 
 class Team:
@@ -42,19 +44,33 @@ class Team:
 
 
 def reachable(agents: Iterable[Agent[Any]]) -> Iterator[Agent[Any]]:
-    """The agents and everyone they may hand to, each once; two of one name is `UserError`."""
+    """The agents and everyone they may hand to, each once.
+
+    Two of one name, and what is no agent, is `UserError`.
+    """
     found: dict[str, Agent[Any]] = {}
-    todo = list(agents)
+    todo = deque(agents)
     while todo:
-        agent = todo.pop(0)
+        agent = todo.popleft()
+        if not isinstance(agent, Agent):
+            raise UserError(
+                f"a team is made of Agent objects, not of {agent!r:.80} ({type(agent).__name__})"
+            )
         known = found.get(agent.name)
         if known is agent:
             continue
         if known is not None:
-            raise UserError(f"two different agents of the team are called {agent.name!r}")
+            raise UserError(
+                f"two different agents of the team are called {agent.name!r}: use one and the same "
+                "Agent object in every `handoffs`, or give one of them another name, "
+                "as in agent.clone(name=…)"
+            )
         found[agent.name] = agent
         yield agent
         for edge in agent.handoffs:
-            target = edge if isinstance(edge, Agent) else edge.agent
-            if target is not None:
-                todo.append(target)
+            if isinstance(edge, Agent):
+                todo.append(edge)
+            elif not isinstance(edge, Handoff):
+                raise UserError(not_an_edge(agent.name, edge))
+            elif edge.agent is not None:
+                todo.append(edge.agent)

@@ -30,6 +30,7 @@ def handoff(
     tool_description_override: str | None = None,
     input_filter: HandoffInputFilter | None = None,
     is_enabled: Enabled = True,
+    include_context: bool = True,
 ) -> Handoff[TContext, Agent[TContext]]: ...
 @overload
 def handoff(
@@ -41,6 +42,7 @@ def handoff(
     tool_description_override: str | None = None,
     input_filter: HandoffInputFilter | None = None,
     is_enabled: Enabled = True,
+    include_context: bool = True,
 ) -> Handoff[TContext, Agent[TContext]]: ...
 @overload
 def handoff(
@@ -51,6 +53,7 @@ def handoff(
     tool_description_override: str | None = None,
     input_filter: HandoffInputFilter | None = None,
     is_enabled: Enabled = True,
+    include_context: bool = True,
 ) -> Handoff[TContext, Agent[TContext]]: ...
 def handoff(
     agent: Agent[TContext],
@@ -61,19 +64,23 @@ def handoff(
     input_type: Any = None,
     input_filter: HandoffInputFilter | None = None,
     is_enabled: Enabled = True,
+    include_context: bool = True,
 ) -> Handoff[TContext, Agent[TContext]]:
     """A handoff to `agent`.
 
     `on_handoff`, sync or async, is called when the model asks for the transfer: with the context,
     and with the arguments as an `input_type` if there is one. `input_filter` changes what the
-    target sees. `is_enabled`, a bool or a function of the context and the source agent, is asked
-    anew each turn::
+    target sees; without a filter, ``include_context=False`` shows it only the person's last message
+    and the transfer. `is_enabled`, a bool or a function of the context and the source agent, is
+    asked anew each turn::
 
         triage = Agent("triage", handoffs=[handoff(billing, input_filter=keep_last(20))])
 
-    Raises `UserError` for an `on_handoff` that cannot be called so, and for an `input_type` that
-    has no strict JSON schema.
+    Raises `UserError` for what is no agent, for an `on_handoff` that cannot be called so, and for
+    an `input_type` that has no strict JSON schema.
     """
+    if not isinstance(agent, Agent):
+        raise UserError(f"handoff() needs an Agent, not {agent!r:.80} ({type(agent).__name__})")
     if input_type is None:
         invoke, schema = _without_input(agent, on_handoff), ensure_strict_json_schema({})
     else:
@@ -87,6 +94,7 @@ def handoff(
         input_filter=input_filter,
         is_enabled=EnabledCheck(is_enabled) if callable(is_enabled) else is_enabled,
         agent=agent,
+        include_context=include_context,
         has_callback=on_handoff is not None,
     )
 

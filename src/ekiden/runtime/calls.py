@@ -20,7 +20,7 @@ async def settled(value: Any) -> Any:
 async def to_the_end(work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.CancelledError | None]:
     """Await `work` even if this task is cancelled meanwhile; also gives back that cancellation.
 
-    Raises what `work` raises.
+    Raises what `work` raises; if this task was cancelled as well, the cancellation.
     """
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
@@ -29,6 +29,8 @@ async def to_the_end(work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.Cancelled
             await asyncio.wait((task,))
         except asyncio.CancelledError as exc:
             cancelled = exc
+    if cancelled is not None and not task.cancelled() and task.exception() is not None:
+        raise cancelled from task.exception()
     return task.result(), cancelled
 
 

@@ -21,6 +21,7 @@ from ekiden.core.usage import Usage
 from ekiden.runtime.run_items import run_items
 from ekiden.runtime.state import RunState
 from ekiden.sessions import said
+from ekiden.tools.output import to_jsonable
 
 T = TypeVar("T")
 
@@ -113,12 +114,10 @@ class RunResult:
 
     def to_json(self) -> dict[str, Any]:
         """The result as the command line prints it."""
-        output = self.final_output
-        dump = getattr(output, "model_dump", None)
         return {
             "session_id": self.session_id,
             "agent": self.last_agent.name,
-            "output": dump(mode="json") if dump is not None else output,
+            "output": to_jsonable(self.final_output),
             "outcome": self.outcome.kind,
             "chain": self.chain,
             "handoffs": self.handoffs,

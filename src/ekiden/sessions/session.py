@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any
 
+from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.core.ids import check_id, new_id
 from ekiden.core.items import Item
@@ -15,8 +17,8 @@ from ekiden.storage.base import NewSession, SessionRow, Store
 class Session:
     """A conversation in a store, to pass as ``session=`` to a run.
 
-    The session is created by its first run. The agent that has the conversation is part of it: the
-    next message goes to that agent::
+    Without an id it is a new one. The session is created by its first run. The agent that has the
+    conversation is part of it: the next message goes to that agent::
 
         store = SqliteStore("desk.db")
         session = Session("customer-42", store=store)
@@ -32,7 +34,16 @@ class Session:
         title: str | None = None,
         correlation_id: str | None = None,
     ) -> None:
-        self.session_id = check_id(session_id or new_id("ses"), what="session id")
+        if session_id is None:
+            session_id = new_id("ses")
+        elif not isinstance(session_id, str):
+            raise UserError(
+                f"a session id is text, not {type(session_id).__name__}: "
+                f"write Session({str(session_id)!r:.80}, …), or None for a new id"
+            )
+        if isinstance(store, str | PathLike):
+            raise UserError(f"store must be a Store: open_store({str(store)!r:.80}) gives one")
+        self.session_id = check_id(session_id, what="session id")
         self.store = store
         self.user_id = user_id
         self.meta: dict[str, Any] = {}

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from ekiden.core.lazy import lazy_names
 from ekiden.tools.execution import ToolResult, invoke
-from ekiden.tools.output import output_of, output_text
+from ekiden.tools.output import output_of, output_text, to_jsonable
 
 if TYPE_CHECKING:
     from ekiden.tools.docstrings import DocstringStyle
@@ -18,6 +18,7 @@ __all__ = [
     "invoke",
     "output_of",
     "output_text",
+    "to_jsonable",
 ]
 
 __getattr__ = lazy_names(

@@ -10,6 +10,7 @@ from typing import Any
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ToolError, ToolTimeout
 from ekiden.core.tool import FunctionTool
+from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.output import output_of
 
 
@@ -32,7 +33,8 @@ async def invoke(
 
     A failure (bad arguments, an exception, `ToolTimeout`, a result that cannot be shown) is a
     result whose `output` the tool's `failure_error_function` words. A tool without one raises it
-    instead, and so does a `failure_error_function` that fails itself. Cancellation passes through.
+    instead, and so does a `failure_error_function` that fails itself. Cancellation passes through;
+    a `CancelledError` that nobody asked for is the tool's own failure.
     """
     limit = tool.timeout_seconds if tool.timeout_seconds is not None else timeout_s
     try:
@@ -43,6 +45,14 @@ async def invoke(
         return ToolResult(output_of(value), value)
     except Exception as exc:
         failure = exc
+    except asyncio.CancelledError as exc:
+        if is_being_cancelled():
+            raise
+        failure = ToolError(
+            f"tool {tool.name!r} waited for something that was cancelled, though nobody cancelled "
+            "the call: catch CancelledError where the tool cancels what it waits for"
+        )
+        failure.__cause__ = exc
     except SystemExit as exc:
         failure = ToolError(f"tool {tool.name!r} tried to end the process (exit code {exc.code!r})")
         failure.__cause__ = exc

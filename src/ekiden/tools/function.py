@@ -14,8 +14,10 @@ from typing import Any, overload
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.errors import ModelBehaviorError, ToolTimeout, UserError
 from ekiden.core.tool import Enabled, FunctionTool, ToolErrorFunction
+from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.docstrings import DocstringStyle, Documentation, read_docstring
 from ekiden.tools.signature import Parameters, read_parameters, without_partial
+from ekiden.tools.threads import in_thread
 
 _log = logging.getLogger("ekiden.tools")
 
@@ -153,21 +155,15 @@ def _invoker(
 async def _in_thread(
     name: str, func: Callable[..., Any], positional: list[Any], named: dict[str, Any]
 ) -> Any:
-    def run() -> Any:
-        try:
-            return func(*positional, **named)
-        except StopIteration as exc:
-            # A future cannot carry it: whoever awaits would wait for ever.
-            raise RuntimeError(f"tool {name!r} raised StopIteration") from exc
-
     try:
-        result = await asyncio.to_thread(run)
+        result = await in_thread(func, *positional, **named)
     except asyncio.CancelledError:
-        _log.warning(
-            "tool %r was given up; a thread cannot be stopped, so it may run on: make the tool "
-            "async, or give what it waits for a time-out of its own",
-            name,
-        )
+        if is_being_cancelled():
+            _log.warning(
+                "tool %r was given up; a thread cannot be stopped, so it may run on: make the "
+                "tool async, or give what it waits for a time-out of its own",
+                name,
+            )
         raise
     return await result if inspect.isawaitable(result) else result
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import is_dataclass
+import math
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import fields, is_dataclass
+from datetime import date, time
+from enum import Enum
 from typing import Any
 
 from ekiden.core.items import Item
 from ekiden.core.jsonio import dumps
 
 _PARTS = frozenset({"input_text", "input_image", "input_file"})
+_MAX_DEPTH = 200
 
 
 def output_of(result: Any) -> str | list[Item]:
@@ -30,6 +34,69 @@ def output_text(result: Any) -> str:
     if isinstance(result, Mapping | list | tuple | set | frozenset) or _is_object(result):
         return _json_text(result)
     return str(result)
+
+
+def to_jsonable(value: Any) -> Any:
+    """`value` in the types of JSON, so that `dumps` takes it; it never raises.
+
+    Pydantic models and dataclasses become objects, other collections arrays, dates ISO text, bytes
+    text, and whatever else there is its `str`. What contains itself is cut off there::
+
+        to_jsonable(Parcel(due=date(2026, 11, 18)))  # {"due": "2026-11-18"}
+    """
+    return _jsonable(value, frozenset())
+
+
+def _jsonable(value: Any, outer: frozenset[int]) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if type(value) in (str, int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if id(value) in outer or len(outer) >= _MAX_DEPTH:
+        return _text(value)
+    try:
+        return _converted(value, outer | {id(value)})
+    except Exception:
+        return _text(value)
+
+
+def _converted(value: Any, outer: frozenset[int]) -> Any:
+    if isinstance(value, Enum):
+        return _jsonable(value.value, outer)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _jsonable(getattr(value, each.name), outer) for each in fields(value)}
+    if _is_object(value):
+        return _jsonable(_dumped(value), outer)
+    if isinstance(value, Mapping):
+        return {_key(name): _jsonable(each, outer) for name, each in value.items()}
+    if isinstance(value, Sequence | Set) and not isinstance(value, str | bytes | bytearray):
+        return [_jsonable(each, outer) for each in value]
+    return _text(value)
+
+
+def _dumped(model: Any) -> Any:
+    try:
+        return model.model_dump(mode="json")
+    except Exception:  # a field that pydantic cannot serialize
+        return dict(model)
+
+
+def _key(name: Any) -> str:
+    plain = _jsonable(name, frozenset())
+    return plain if isinstance(plain, str) else _text(name)
+
+
+def _text(value: Any) -> str:
+    try:
+        return output_text(value) if isinstance(value, str | bytes | bytearray) else str(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
 
 
 def _is_part(value: Any) -> bool:

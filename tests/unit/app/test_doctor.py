@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 
 import apsw
 import pytest
 
-from ekiden.app.doctor import Check, examine, extras
+from ekiden.app.doctor import LATER, Check, examine, extras
 from ekiden.app.stores import open_store
+
+ROOT = Path(__file__).parents[3]
 
 
 def named(checks: list[Check], name: str) -> Check:
@@ -71,6 +75,21 @@ def test_extras_say_what_is_there_and_how_to_get_the_rest() -> None:
     assert by_name["extra tested"].detail.startswith("pytest ")
     assert by_name["extra future"].status == "missing"
     assert by_name["extra future"].detail == "pip install 'ekiden[future]'"
+
+
+def test_an_extra_without_a_feature_is_not_advised() -> None:
+    (check,) = extras(["no-such-thing>=1; extra == 'server'"])
+    assert (check.status, check.detail) == ("later", "brings no feature yet")
+
+
+@pytest.mark.parametrize("extra", sorted(LATER))
+def test_nothing_uses_what_an_extra_without_a_feature_installs(extra: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = [re.split(r"[^a-z0-9-]", each)[0] for each in project["optional-dependencies"][extra]]
+    modules = [re.escape(name.removesuffix("-sdk").split("-exporter")[0]) for name in names]
+    used = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(modules)})\b".replace("\\-", "_"), re.M)
+    sources = (ROOT / "src").rglob("*.py")
+    assert not [path for path in sources if used.search(path.read_text(encoding="utf-8"))]
 
 
 async def test_every_extra_of_the_package_is_looked_at() -> None:

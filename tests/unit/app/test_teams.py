@@ -83,3 +83,24 @@ def test_a_module_that_fails_is_told_with_its_error(modules: Path) -> None:
     (modules / "desk_broken.py").write_text("1 / 0")
     with pytest.raises(UserError, match="'desk_broken' fails: ZeroDivisionError"):
         load_team("desk_broken:team")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("def team(): raise KeyError('DESK_KEY')", "desk_bad:team() fails: KeyError: 'DESK_KEY'"),
+        ("def team(): raise SystemExit(3)", "desk_bad:team() fails: SystemExit: 3"),
+        ("def team(name): ...", "desk_bad:team() fails: TypeError: "),
+        ("async def team(): ...", "desk_bad:team is an async function"),
+        ("import sys\nsys.exit('no key')", "module 'desk_bad' fails: SystemExit: no key"),
+        ("def __getattr__(name): raise OSError('disk')", "desk_bad:team fails: OSError: disk"),
+        ("this is = no python", "module 'desk_bad' fails: SyntaxError: "),
+    ],
+)
+def test_whatever_goes_wrong_in_the_users_code_is_told_with_its_error(
+    modules: Path, text: str, told: str
+) -> None:
+    (modules / "desk_bad.py").write_text(text)
+    with pytest.raises(UserError) as caught:
+        load_team("desk_bad:team")
+    assert str(caught.value).startswith(told)

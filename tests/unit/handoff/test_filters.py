@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ekiden.core.errors import UserError
@@ -81,6 +81,7 @@ def followers(items: list[Item]) -> dict[int, Any]:
     return found
 
 
+@settings(deadline=None)
 @given(talk=_TALKS, chosen=st.lists(_FILTERS, min_size=1, max_size=3))
 def test_no_chain_of_filters_tears_a_call_from_its_output(
     make_data: Make, talk: tuple[list[Item], ...], chosen: list[SyncFilter]
@@ -94,6 +95,7 @@ def test_no_chain_of_filters_tears_a_call_from_its_output(
         assert kinds == before[call_id]
 
 
+@settings(deadline=None)
 @given(talk=_TALKS, kept=_COUNTS, first=_COUNTS)
 def test_keeping_some_changes_neither_the_items_nor_their_order(
     make_data: Make, talk: tuple[list[Item], ...], kept: int, first: int
@@ -105,6 +107,7 @@ def test_keeping_some_changes_neither_the_items_nor_their_order(
         assert all(any(item is other for other in rest) for item in seen(filtered))
 
 
+@settings(deadline=None)
 @given(talk=_TALKS, kept=_COUNTS)
 def test_a_thought_is_kept_only_with_what_followed_from_it(
     make_data: Make, talk: tuple[list[Item], ...], kept: int
@@ -117,6 +120,7 @@ def test_a_thought_is_kept_only_with_what_followed_from_it(
         assert follower is before[which]
 
 
+@settings(deadline=None)
 @given(talk=_TALKS, kept=_COUNTS)
 def test_filtering_twice_is_filtering_once(
     make_data: Make, talk: tuple[list[Item], ...], kept: int
@@ -127,6 +131,7 @@ def test_filtering_twice_is_filtering_once(
         assert seen(each(once)) == seen(once)
 
 
+@settings(deadline=None)
 @given(talk=_TALKS, chosen=_FILTERS)
 def test_a_filter_never_changes_what_it_is_given(
     make_data: Make, talk: tuple[list[Item], ...], chosen: SyncFilter
@@ -137,6 +142,7 @@ def test_a_filter_never_changes_what_it_is_given(
     assert seen(data) == before
 
 
+@settings(deadline=None)
 @given(talk=_TALKS, limit=st.integers(64, 200))
 def test_shortened_outputs_keep_to_the_limit_and_everything_else_stays(
     make_data: Make, talk: tuple[list[Item], ...], limit: int

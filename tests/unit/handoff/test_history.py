@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ekiden.core.errors import UserError
@@ -53,11 +53,13 @@ def message(text: str) -> Item:
     return {"role": "assistant", "content": text}
 
 
+@settings(deadline=None)
 @given(items=st.lists(st.one_of(_SPOKEN, _CALLS, _IMAGES), max_size=6))
 def test_a_transcript_is_read_back_as_it_was(items: list[Item]) -> None:
     assert parse_transcript(message(render_transcript(items))) == items
 
 
+@settings(deadline=None)
 @given(items=st.lists(st.one_of(_SPOKEN, _CALLS, _IMAGES), max_size=6))
 def test_nothing_said_can_end_the_history_or_begin_a_record(items: list[Item]) -> None:
     text = render_transcript(items)
@@ -70,6 +72,7 @@ def test_nothing_said_can_end_the_history_or_begin_a_record(items: list[Item]) -
         assert not items or line.startswith(f"{number}. ")
 
 
+@settings(deadline=None)
 @given(items=st.lists(_SPOKEN, min_size=1, max_size=4))
 def test_nesting_again_does_not_nest_deeper(make_data: Make, items: list[Item]) -> None:
     once = nest_handoff_history(make_data(items))

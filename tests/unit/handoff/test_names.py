@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ekiden.core.agent import Agent
@@ -17,6 +17,7 @@ from ekiden.core.tool import FunctionTool
 from ekiden.handoff import handoff, resolve_tool_name_collisions
 
 
+@settings(deadline=None)
 @given(st.text(min_size=1))
 def test_every_name_gives_a_valid_tool_name(name: str) -> None:
     assert re.fullmatch(r"transfer_to_[a-z0-9_]{1,52}", transfer_tool_name(name))

@@ -120,6 +120,7 @@ async def test_a_check_that_raises_raises_here_and_leaves_nothing_running() -> N
 
 
 async def test_what_is_no_agent_is_refused() -> None:
-    source: Agent[Any] = Agent("source", handoffs=["billing"])  # type: ignore[list-item]
+    source: Agent[Any] = Agent("source")
+    source.handoffs.append("billing")
     with pytest.raises(UserError, match="found str"):
         await get_handoffs(source, RunContextWrapper())

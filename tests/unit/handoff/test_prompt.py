@@ -8,7 +8,7 @@ import unicodedata
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ekiden.handoff import prompt_with_handoff_instructions, received_block
@@ -47,6 +47,7 @@ def data_of(block: str) -> dict[str, Any]:
     return {name: json.loads(value) for name, _, value in rows}
 
 
+@settings(deadline=None)
 @given(
     texts=st.tuples(*[st.text() | st.sampled_from(_HOSTILE[:-1])] * 3),
     context=_JSON,

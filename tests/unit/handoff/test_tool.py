@@ -131,3 +131,14 @@ async def test_a_callback_without_input_gets_the_context_only(billing: Agent[Any
     offer = handoff(billing, on_handoff=remember)
     assert await offer.on_invoke_handoff(RunContextWrapper("mine"), "{}") is billing
     assert got == ["mine"]
+
+
+@pytest.mark.parametrize("target", ["billing", None, Agent])
+def test_a_handoff_leads_to_an_agent(target: Any) -> None:
+    with pytest.raises(UserError, match=r"handoff\(\) needs an Agent, not"):
+        handoff(target)
+
+
+def test_a_handoff_can_leave_the_conversation_behind(billing: Agent[Any]) -> None:
+    assert handoff(billing).include_context
+    assert not handoff(billing, include_context=False).include_context

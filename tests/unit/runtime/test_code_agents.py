@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -296,3 +297,16 @@ async def test_code_that_makes_other_calls_than_before_is_refused() -> None:
     first = False
     with pytest.raises(UserError, match=r"called lookup\(.*and calls pay\("):
         await Runner.resume(agent, session)
+
+
+async def test_an_answer_of_any_kind_can_be_printed_as_json() -> None:
+    @dataclass
+    class Point:
+        x: int
+
+    async def code(ctx: CodeContext[Any]) -> Any:
+        return Point(3)
+
+    result = await Runner.run(Agent("code", run=code), "hi")
+    assert result.final_output == Point(3)
+    assert result.to_json()["output"] == {"x": 3}

@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.core.errors import UserError
+from ekiden.core.jsonio import dumps, loads
 from ekiden.storage.bulk import collector_paused
-from ekiden.storage.values import copy_json, parse_cursor, prefix_end
+from ekiden.storage.values import (
+    checked_copy,
+    copy_json,
+    json_text,
+    parse_cursor,
+    prefix_end,
+)
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 json_values = st.recursive(
@@ -80,3 +87,32 @@ def test_a_collector_that_was_off_stays_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), b"x", {1}, {(1,): 2}])
+def test_what_is_not_json_is_not_copied(value: Any) -> None:
+    for nested in (value, [value], {"k": value}):
+        with pytest.raises((TypeError, ValueError)):
+            copy_json(nested)
+
+
+def test_a_copy_is_what_json_would_make_of_it() -> None:
+    class Word(str):
+        pass
+
+    value = {2: Word("a"), True: 1.5, None: (Word("b"),)}
+    copy = copy_json(value)
+    assert copy == loads(dumps(value))
+    assert type(copy["null"][0]) is str
+
+
+def test_what_cannot_be_stored_is_named_with_its_place() -> None:
+    value = {"a": [{"b": {"c": b"x"}}]}
+    with pytest.raises(UserError) as caught:
+        json_text(value, "step {!r}", "k{}")
+    assert str(caught.value) == (
+        "step 'k{}' cannot be stored, it is not JSON at ['a'][0]['b']['c']: "
+        "Object of type bytes is not JSON serializable"
+    )
+    with pytest.raises(UserError, match="step 'k' cannot be stored, it is not JSON: Object of"):
+        checked_copy(b"x", "step {!r}", "k")

@@ -117,9 +117,29 @@ async def test_a_tool_that_raises_stop_iteration_fails(run: Run, asynchronous: b
 
 
 @both
-async def test_a_cancellation_is_never_told_to_the_model(run: Run, asynchronous: bool) -> None:
-    with pytest.raises(asyncio.CancelledError):
-        await run(raising(asyncio.CancelledError(), asynchronous=asynchronous))
+async def test_a_cancellation_that_nobody_asked_for_is_the_tools_own_failure(
+    run: Run, asynchronous: bool
+) -> None:
+    result = await run(raising(asyncio.CancelledError(), asynchronous=asynchronous))
+    assert result.error is not None
+    assert result.error.startswith("ToolError: tool 'fails")
+    assert "nobody cancelled the call" in result.output
+
+    tool = raising(asyncio.CancelledError(), asynchronous=asynchronous, failure_error_function=None)
+    with pytest.raises(ToolError, match="waited for something that was cancelled"):
+        await run(tool, timeout_s=60)
+
+
+async def test_a_tool_that_waits_for_a_task_it_cancelled_fails_and_the_caller_goes_on(
+    run: Run,
+) -> None:
+    @make_tool
+    async def careless() -> None:
+        task = asyncio.create_task(asyncio.Event().wait())
+        task.cancel()
+        await task
+
+    assert "ToolError" in ((await run(careless)).error or "")
 
 
 async def test_other_base_exceptions_pass_through(run: Run) -> None:

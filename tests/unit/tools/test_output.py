@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 import json
-from collections import OrderedDict
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -15,9 +15,10 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, RootModel
 
-from ekiden.tools import output_of, output_text
+from ekiden.core.jsonio import dumps
+from ekiden.tools import output_of, output_text, to_jsonable
 
 
 class Order(BaseModel):
@@ -119,3 +120,90 @@ def test_other_lists_are_json_text(result: list[Any]) -> None:
 )
 def test_json_comes_back_as_it_was(value: Any) -> None:
     assert json.loads(output_text(value)) == value
+
+
+class Thing:
+    def __str__(self) -> str:
+        return "a thing"
+
+
+class Unshowable:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class Loose(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    thing: Any
+
+
+@dataclass
+class Ring:
+    next: list[Any] = field(default_factory=list)
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (None, None),
+        (True, True),
+        (7, 7),
+        (1.5, 1.5),
+        ("é\ud800", "é\ud800"),
+        (float("inf"), "inf"),
+        (b"caf\xc3\xa9 \xff", "café \\xff"),
+        (Colour.RED, "red"),
+        (date(2026, 1, 2), "2026-01-02"),
+        (timedelta(seconds=5), "0:00:05"),
+        (Decimal("1.10"), "1.10"),
+        ({"a"}, ["a"]),
+        (Pair(1, "a"), [1, "a"]),
+        (deque([1]), [1]),
+        ({1: {None: Thing()}}, {"1": {"None": "a thing"}}),
+        (ORDER, {"number": 7, "at": "2026-01-02T00:00:00Z"}),
+        (
+            [Parcel(ORDER, Decimal(2))],
+            [{"order": {"number": 7, "at": "2026-01-02T00:00:00Z"}, "weight": "2"}],
+        ),
+        (RootModel[list[int]]([1]), [1]),
+        (Loose(thing={1: Thing()}), {"thing": {"1": "a thing"}}),
+        (Loose(thing=float("nan")), {"thing": None}),
+        (Order, str(Order)),
+        (Parcel, str(Parcel)),
+        (Thing(), "a thing"),
+        (Unshowable(), "<Unshowable>"),
+    ],
+)
+def test_any_value_has_a_form_in_json(value: Any, plain: Any) -> None:
+    assert to_jsonable(value) == plain
+    assert json.loads(dumps(to_jsonable(value))) == plain
+
+
+def test_what_contains_itself_is_cut_off() -> None:
+    ring = Ring()
+    ring.next += [ring, ring]
+    shown = to_jsonable(ring)
+    assert list(shown) == ["next"]
+    assert len(shown["next"]) == 2
+    assert "Ring(" in shown["next"][0]
+
+
+def test_what_is_too_deep_is_cut_off() -> None:
+    deep: list[Any] = []
+    for _ in range(10_000):
+        deep = [deep]
+    dumps(to_jsonable(deep))
+
+
+@settings(deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.binary()
+        | st.dates() | st.decimals() | st.text(st.characters(categories=None)),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner),
+    )
+)  # fmt: skip
+def test_the_form_in_json_can_always_be_written(value: Any) -> None:
+    plain = to_jsonable(value)
+    assert json.loads(dumps(plain)) == plain
+    assert to_jsonable(plain) == plain

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ekiden.cli.errors import BadInput
+from ekiden.cli.errors import BadInput, UsageError
 from ekiden.cli.options import (
     STORE,
     TEAM,
@@ -41,9 +41,12 @@ async def run(
     """
     from ekiden.app import load_team, open_store
     from ekiden.app.relay import begin
+    from ekiden.cli.waiting import watch_in_turn
     from ekiden.cli.watching import Onlooker, resume_command, run_config
     from ekiden.sessions import Session
 
+    if session == "":
+        raise UsageError("--session is empty; leave it out for a new session, or give an id")
     said = read_text(text)
     members = load_team(team)
     async with open_store(store) as opened:
@@ -56,7 +59,12 @@ async def run(
             ),
         )
         config = run_config(max_turns=max_turns, no_wait=no_wait)
-        return await onlooker.watch(begin(members, said, conversation, config=config, live=stream))
+        return await watch_in_turn(
+            onlooker,
+            lambda config: begin(members, said, conversation, config=config, live=stream),
+            config,
+            session_id=conversation.session_id,
+        )
 
 
 def read_text(argument: str) -> str:

@@ -97,6 +97,7 @@ async def session_resume(
     """Go on with a session that was interrupted, failed or ran out of its budget."""
     from ekiden.app import load_team, open_store
     from ekiden.app.relay import go_on
+    from ekiden.cli.waiting import watch_in_turn
     from ekiden.cli.watching import Onlooker, resume_command, run_config
     from ekiden.sessions import Session
 
@@ -106,7 +107,12 @@ async def session_resume(
         hint = resume_command(session, store=opened, store_option=store, team=team)
         onlooker = Onlooker(as_json=as_json, stream=stream, how_to_resume=hint, begun=True)
         config = run_config(max_turns=max_turns, no_wait=no_wait)
-        return await onlooker.watch(go_on(members, conversation, config=config, live=stream))
+        return await watch_in_turn(
+            onlooker,
+            lambda config: go_on(members, conversation, config=config, live=stream),
+            config,
+            session_id=session,
+        )
 
 
 async def session_export(
