@@ -17,6 +17,7 @@ from ekiden.runtime import Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionFilter, Store
 from tests.faults.scenarios import SCENARIOS, Scenario
+from tests.faults.visits import counted_visits
 from tests.faults.waiting import until
 from tests.faults.world import World
 
@@ -28,7 +29,7 @@ REFUSED = 3
 class Job:
     """What a process is to do."""
 
-    task: Literal["carry_on", "work"] = "carry_on"
+    task: Literal["carry_on", "count", "work"] = "carry_on"
     scenario: str = "relay"
     store: str
     """Its URL."""
@@ -36,8 +37,8 @@ class Job:
     folder: str
     """Of the ledger."""
     lease_s: float = 30.0
-    hang_at: str | None = None
-    """The step at which the model never answers."""
+    hang_at: str = ""
+    """The steps at which the model never answers, as a pattern of ``session/step``."""
     concurrency: int = 8
 
     def to_json(self) -> str:
@@ -79,6 +80,15 @@ async def _carry_on(job: Job, store: Store, world: World) -> Any:
     return await carry_on(SCENARIOS[job.scenario], world, session, lease_s=job.lease_s)
 
 
+async def _count(job: Job, store: Store, world: World) -> dict[str, int]:
+    """How often the scenario passes each fault point."""
+    with counted_visits() as visits:
+        # Opened anew, so that its threads are counted.
+        async with open_store(job.store) as fresh:
+            await _carry_on(job, fresh, world)
+    return dict(visits)
+
+
 async def _work(job: Job, store: Store, world: World) -> int:
     """Be a worker from the moment that there is a file ``go`` until no session is ready."""
     scenario = SCENARIOS[job.scenario]
@@ -94,6 +104,7 @@ async def _work(job: Job, store: Store, world: World) -> int:
 
 _TASKS: dict[str, Callable[[Job, Store, World], Awaitable[Any]]] = {
     "carry_on": _carry_on,
+    "count": _count,
     "work": _work,
 }
 

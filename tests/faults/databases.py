@@ -31,11 +31,16 @@ class Database(Protocol):
         """Let the session's lease, if there is one, have run out."""
         ...
 
+    async def expire_leases_of(self, pid: int) -> None:
+        """Let all leases of a process have run out."""
+        ...
+
 
 class PostgresDatabase:
     """A schema of a PostgreSQL database."""
 
     name: DatabaseName = "postgres"
+    _EXPIRE = "update sessions set lease_until = clock_timestamp() - interval '1 second'"
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -46,10 +51,12 @@ class PostgresDatabase:
     async def expire_lease(self, session_id: str) -> None:
         await execute(
             self.url,
-            "update sessions set lease_until = clock_timestamp() - interval '1 second' "
-            "where id = $1 and owner is not null",
+            f"{self._EXPIRE} where id = $1 and owner is not null",
             session_id,
         )
+
+    async def expire_leases_of(self, pid: int) -> None:
+        await execute(self.url, f"{self._EXPIRE} where owner like $1", f"%-{pid}-%")
 
 
 class SqliteDatabase:
@@ -68,12 +75,15 @@ class SqliteDatabase:
         return open_store(self.url)
 
     async def expire_lease(self, session_id: str) -> None:
+        self._expire("id = ? and owner is not null", session_id)
+
+    async def expire_leases_of(self, pid: int) -> None:
+        self._expire("owner like ?", f"%-{pid}-%")
+
+    def _expire(self, condition: str, value: str) -> None:
         db = apsw.Connection(str(self._file))
         try:
             db.set_busy_timeout(10_000)
-            db.execute(
-                "update sessions set lease_until = 0 where id = ? and owner is not null",
-                (session_id,),
-            )
+            db.execute(f"update sessions set lease_until = 0 where {condition}", (value,))
         finally:
             db.close()

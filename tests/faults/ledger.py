@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,22 +44,17 @@ class Ledger:
 
     def take_effect(self, key: str, what: str) -> str:
         """A receiver that knows keys: one effect per key, and the same reply to every copy."""
-        reply = f"{what} is booked"
         self.note("attempt", key=key, what=what)
-        try:
-            file = os.open(self._effect(key), os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        except FileExistsError:
-            return reply
-        os.write(file, what.encode())
-        os.close(file)
-        return reply
+        name = key.replace(":", "=")
+        draft = self.folder / f"{name}-{os.getpid()}"
+        draft.write_text(what)
+        with suppress(FileExistsError):
+            os.link(draft, self.folder / "effects" / name)
+        return f"{what} is booked"
 
     def effects(self) -> list[str]:
         """What was done, each as often as it was."""
         return sorted(file.read_text() for file in (self.folder / "effects").iterdir())
-
-    def _effect(self, key: str) -> Path:
-        return self.folder / "effects" / key.replace(":", "=")
 
 
 def keys_of(lines: Iterable[Line]) -> set[str]:

@@ -59,7 +59,7 @@ class Child:
     def kill_after(self, seconds: float) -> int:
         """Its exit code: it is killed unless it ends by itself before."""
         if not self._nursery.hears_within(seconds):
-            os.kill(self.pid, signal.SIGKILL)
+            self._nursery.kill_child()
         return self.wait()
 
     def wait_until_stopped(self) -> None:
@@ -94,7 +94,7 @@ class Nursery:
 
     def start(self, job: Job, *, fault: str = "") -> Child:
         """A child that does the job."""
-        assert self._child is None, "the last child of this nursery is still alive"
+        self._bury()
         order = {"job": asdict(job), "fault": fault}
         self._orders.write(json.dumps(order).encode() + b"\n")
         pid = self.hear()["pid"]
@@ -105,6 +105,18 @@ class Nursery:
         """The pid of a child that did the job, and its exit code."""
         child = self.start(job, fault=fault)
         return child.pid, child.wait()
+
+    def kill_child(self) -> None:
+        """Kill the child, unless it has just ended by itself."""
+        with suppress(ProcessLookupError):
+            if self._child is not None:
+                os.kill(self._child, signal.SIGKILL)
+
+    def _bury(self) -> None:
+        """Let nobody live whom a failed test left behind."""
+        self.kill_child()
+        while self._child is not None:
+            self.hear()
 
     def hear(self) -> dict[str, Any]:
         """The next news of the child."""
@@ -126,9 +138,7 @@ class Nursery:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        if self._child is not None:
-            with suppress(ProcessLookupError):
-                os.kill(self._child, signal.SIGKILL)
+        self._bury()
         self._orders.close()
         self._news.close()
         self._process.wait(DEADLINE_S)

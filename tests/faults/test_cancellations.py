@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Coroutine, Generator
+from contextlib import aclosing
 from typing import Any
 
 import pytest
 
+from ekiden.runtime import Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import Store
 from tests.faults.child import carry_on
@@ -15,7 +18,7 @@ from tests.faults.conftest import Reference
 from tests.faults.databases import Database
 from tests.faults.evidence import Record, check_ending, check_log, read
 from tests.faults.ledger import Ledger
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.scenarios import SCENARIOS, Scenario
 from tests.faults.world import World
 
 
@@ -85,3 +88,53 @@ async def test_a_cancelled_run_goes_on_from_what_is_stored(
             check_ending(ending.without_cancellations(), world.ledger, await unharmed(scenario))
             wait += 1
     assert wait > 10
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+async def test_a_run_that_is_cancelled_again_and_again_ends_at_last(
+    scenario: str, database: Database, session_id: str, ledger: Ledger, unharmed: Reference
+) -> None:
+    chance = random.Random(scenario)
+    world = World(ledger.folder)
+    async with database.open() as store:
+        session = Session(session_id, store=store)
+        wait = 4
+        while await _cancelled(scenario, world, session, wait=wait):
+            await _stored(store, session_id, scenario)
+            wait += chance.randint(0, 2)
+        ending = await _stored(store, session_id, scenario)
+    assert ending is not None
+    check_ending(ending.without_cancellations(), world.ledger, await unharmed(scenario))
+
+
+async def test_whoever_looks_on_may_leave_at_any_time(
+    database: Database, session_id: str, ledger: Ledger, unharmed: Reference
+) -> None:
+    scenario, ended, number = SCENARIOS["streamed"], False, 0
+    async with database.open() as store:
+        while not ended:
+            number += 1
+            world = World(ledger.folder / str(number))
+            session = Session(f"{session_id}-{number}", store=store)
+            ended = await _seen_to_the_end(scenario, world, session, patience=number)
+            left = await _stored(store, session.session_id, "streamed")
+            assert left is not None
+            assert left.row.owner is None
+            await carry_on(scenario, world, session)
+            ending = await _stored(store, session.session_id, "streamed")
+            assert ending is not None
+            check_ending(ending.without_cancellations(), world.ledger, await unharmed("streamed"))
+    assert number > len((await unharmed("streamed")).log)
+
+
+async def _seen_to_the_end(
+    scenario: Scenario, world: World, session: Session, *, patience: int
+) -> bool:
+    """Look on until so many things were shown; whether that was all."""
+    run = Runner.run_streamed(scenario.team(world), scenario.messages[0], session=session)
+    async with aclosing(run.events()) as shown:
+        async for _ in shown:
+            patience -= 1
+            if patience == 0:
+                return False
+    return True

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ekiden.testing.faults import fault_points
-from tests.faults.child import Job
-from tests.faults.databases import Database
-from tests.faults.ledger import Ledger
 from tests.faults.processes import Nursery
 from tests.faults.scenarios import DATABASES, SCENARIOS, DatabaseName, is_unreachable
+from tests.faults.scene import Scene
 
 POINTS = sorted({point.name for point in fault_points()})
 
@@ -40,20 +38,10 @@ def test_a_scenario_says_why_it_does_not_come_by_a_point(name: str, database: Da
     assert all(reasons.values())
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_a_scenario_passes_no_point_more_often_than_it_says(
-    name: str, database: Database, session_id: str, ledger: Ledger, victims: Nursery
-) -> None:
-    visits = SCENARIOS[name].visits_on(database.name)
-    # What the runtime passes does not depend on the database: once is enough.
-    own = [point for point in visits if point.startswith("store.")]
-    points = POINTS if database.name == "sqlite" else own
-    for number, point in enumerate(points):
-        job = Job(
-            scenario=name,
-            store=database.url,
-            session=f"{session_id}-{number}",
-            folder=str(ledger.folder / str(number)),
-        )
-        _, code = victims.run(job, fault=f"{point}:{visits.get(point, 0) + 1}")
-        assert code == 0, f"{point} is passed more often than {visits.get(point, 0)} times"
+@pytest.mark.parametrize("scene", SCENARIOS, indirect=True)
+def test_a_scenario_passes_each_point_as_often_as_it_says(scene: Scene, victims: Nursery) -> None:
+    pid, code = victims.run(scene.job_with(task="count"))
+    assert code == 0
+    [counted] = scene.ledger.lines("result", pid=pid)
+    visits = SCENARIOS[scene.job.scenario].visits_on(scene.database.name)
+    assert counted["value"] == visits

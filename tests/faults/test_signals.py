@@ -17,7 +17,7 @@ WAITING_FOR_A_MODEL = [("relay", "1.1.m"), ("relay", "1.3.m"), ("streamed", "1.2
 
 async def signalled(scene: Scene, step: str, number: signal.Signals) -> int:
     """The exit code of a process that got a signal while its model thought about `step`."""
-    process = start(scene.job_with(hang_at=step))
+    process = start(scene.job_with(hang_at=f"*/{step}"))
     try:
         await until(lambda: bool(scene.ledger.lines("model", step=step)), "the model is asked")
         process.send_signal(number)

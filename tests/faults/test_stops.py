@@ -8,14 +8,14 @@ from tests.faults.child import REFUSED
 from tests.faults.conftest import Reference
 from tests.faults.evidence import check_ending, check_work
 from tests.faults.processes import Child, Nursery
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.scenarios import DATABASES, SCENARIOS
 from tests.faults.scene import Scene
 from tests.faults.waiting import until
 
 LAST = "run.finish.after_commit"
 """Nothing is written after this point."""
 
-STOPS = [
+_STOPS = [
     ("relay", f"{point}:{nth}:stop")
     for point, visits in SCENARIOS["relay"].visits.items()
     for nth in range(1, min(visits, 2) + 1)
@@ -28,6 +28,13 @@ STOPS = [
     ("code", "code.tool.after_call:1:stop"),
     ("code", "code.answer.after_run:1:stop"),
 ]
+STOPS = [
+    *((database, *stop) for database in DATABASES for stop in _STOPS),
+    # SQLite's other point is within a transaction: nobody can take over from who stops there.
+    ("sqlite", "relay", "store.sqlite.after_commit:3:stop"),
+    ("postgres", "relay", "store.postgres.before_commit:3:stop"),
+    ("postgres", "relay", "store.postgres.after_commit:3:stop"),
+]
 
 
 def assert_refused(victim: Child, scene: Scene) -> None:
@@ -37,7 +44,7 @@ def assert_refused(victim: Child, scene: Scene) -> None:
     assert error["code"] == "session.lease_lost"
 
 
-@pytest.mark.parametrize(("scene", "fault"), STOPS, indirect=["scene"])
+@pytest.mark.parametrize(("database", "scene", "fault"), STOPS, indirect=["database", "scene"])
 async def test_a_process_that_wakes_after_a_takeover_is_refused(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery, unharmed: Reference
 ) -> None:
@@ -54,7 +61,7 @@ async def test_a_process_that_wakes_after_a_takeover_is_refused(
     check_ending(ended, scene.ledger, await unharmed(scene.job.scenario))
 
 
-@pytest.mark.parametrize(("scene", "fault"), STOPS, indirect=["scene"])
+@pytest.mark.parametrize(("database", "scene", "fault"), STOPS, indirect=["database", "scene"])
 async def test_a_process_that_wakes_after_its_lease_is_refused_even_if_nobody_took_over(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery, unharmed: Reference
 ) -> None:
@@ -107,7 +114,7 @@ async def test_a_lease_runs_out_by_itself_while_its_owner_is_stopped(
 async def test_a_process_that_only_waits_for_its_model_notices_that_its_lease_is_gone(
     scene: Scene, victims: Nursery, rescuers: Nursery, unharmed: Reference
 ) -> None:
-    victim = victims.start(scene.job_with(lease_s=0.5, hang_at="1.3.m"))
+    victim = victims.start(scene.job_with(lease_s=0.5, hang_at="*/1.3.m"))
     await until(lambda: bool(scene.ledger.lines("model", step="1.3.m")), "the model is asked")
     victim.stop()
     victim.wait_until_stopped()

@@ -8,6 +8,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -24,7 +25,6 @@ from tests.faults.waiting import DEADLINE_S, until
 from tests.faults.world import World
 
 SESSIONS = 200
-LEASE_S = 2.0
 NAMES = [f"s{number}" for number in range(SESSIONS)]
 
 
@@ -39,10 +39,12 @@ async def prepare(database: Database, ledger: Ledger) -> None:
 
 
 @contextmanager
-def two_workers(database: Database, ledger: Ledger) -> Iterator[list[subprocess.Popen[bytes]]]:
+def two_workers(
+    database: Database, ledger: Ledger, *, lease_s: float = 30.0, first_hangs_at: str = ""
+) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Two processes that wait for the word."""
-    job = Job(task="work", store=database.url, folder=str(ledger.folder), lease_s=LEASE_S)
-    workers = [start(job), start(job)]
+    job = Job(task="work", store=database.url, folder=str(ledger.folder), lease_s=lease_s)
+    workers = [start(replace(job, hang_at=first_hangs_at)), start(job)]
     try:
         yield workers
     finally:
@@ -57,22 +59,28 @@ async def let_them_begin(ledger: Ledger) -> None:
     (ledger.folder / "go").touch()
 
 
-async def check_all_done(store: Store, ledger: Ledger, *, dead: int | None = None) -> None:
+async def check_all_done(database: Database, ledger: Ledger) -> None:
     """Each session has its answer, each step is in the log once, each effect happened once."""
-    assert (await store.list(SessionFilter(status="ready"), limit=1)).sessions == []
-    for name in NAMES:
-        record = await read(store, name)
-        assert record is not None
-        check_log(record, entry="triage")
-        assert (record.row.outcome, record.row.owner, record.row.agent) == ("done", None, "billing")
-        assert [event.step for event in record.events if event.step] == STEPS
+    async with database.open() as store:
+        assert (await store.list(SessionFilter(status="ready"), limit=1)).sessions == []
+        for name in NAMES:
+            record = await read(store, name)
+            assert record is not None
+            check_log(record, entry="triage")
+            row = record.row
+            assert (row.outcome, row.owner, row.agent) == ("done", None, "billing")
+            assert [event.step for event in record.events if event.step] == STEPS
     assert ledger.effects() == sorted(NAMES)
-    living = [line for line in ledger.lines("attempt") if line["pid"] != dead]
-    twice = [key for key, times in Counter(line["key"] for line in living).items() if times > 1]
-    assert twice == []
-    asked = [line for line in ledger.lines("model") if line["pid"] != dead]
-    times = Counter((line["session"], line["step"]) for line in asked)
-    assert [step for step, count in times.items() if count > 1] == []
+
+
+def check_no_work_twice(ledger: Ledger, *, but: int | None = None) -> None:
+    """Nobody did what somebody, other than process `but`, did as well."""
+    attempts = Counter(line["key"] for line in ledger.lines("attempt") if line["pid"] != but)
+    assert [key for key, times in attempts.items() if times > 1] == []
+    asked = Counter(
+        (line["session"], line["step"]) for line in ledger.lines("model") if line["pid"] != but
+    )
+    assert [step for step, times in asked.items() if times > 1] == []
 
 
 STEPS = ["1.1.m", "1.1.h", "1.2.m", "1.2.t0", "1.3.m", "1.3.h", "1.4.m"]
@@ -88,8 +96,8 @@ async def test_two_processes_do_every_session_once(
     finished = [line["value"] for line in ledger.lines("result")]
     assert sum(finished) == SESSIONS
     assert all(finished), "one of the processes did nothing"
-    async with empty_database.open() as store:
-        await check_all_done(store, ledger)
+    await check_all_done(empty_database, ledger)
+    check_no_work_twice(ledger)
     assert len(ledger.lines("model")) == 4 * SESSIONS
     assert len(ledger.lines("attempt")) == SESSIONS
 
@@ -99,12 +107,43 @@ async def test_when_one_of_two_processes_ends_the_other_finishes_everything(
     empty_database: Database, ledger: Ledger, number: signal.Signals
 ) -> None:
     await prepare(empty_database, ledger)
-    with two_workers(empty_database, ledger) as (victim, survivor):
+    # A tenth of the sessions holds the victim up, so that it cannot be done before it is hit.
+    with two_workers(empty_database, ledger, first_hangs_at="*7/1.4.m") as (victim, survivor):
         await let_them_begin(ledger)
-        await until(lambda: len(ledger.lines("attempt", pid=victim.pid)) >= 20, "much is under way")
+        await until(lambda: is_held_up(ledger, victim.pid), "the victim cannot end")
         os.kill(victim.pid, number)
         assert victim.wait(DEADLINE_S) == -number
+        if number == signal.SIGKILL:
+            await empty_database.expire_leases_of(victim.pid)
         assert survivor.wait(DEADLINE_S) == 0
-    async with empty_database.open() as store:
-        await check_all_done(store, ledger, dead=victim.pid)
     assert ledger.lines("result", pid=victim.pid) == []
+    await check_all_done(empty_database, ledger)
+    check_no_work_twice(ledger, but=victim.pid)
+
+
+async def test_a_process_that_slept_beyond_its_leases_does_no_harm_when_it_wakes(
+    empty_database: Database, ledger: Ledger
+) -> None:
+    await prepare(empty_database, ledger)
+    with two_workers(empty_database, ledger, lease_s=1.0) as (sleeper, other):
+        await let_them_begin(ledger)
+        await until(lambda: len(ledger.lines("attempt", pid=sleeper.pid)) >= 5, "it is at work")
+        os.kill(sleeper.pid, signal.SIGSTOP)
+        async with empty_database.open() as store:
+            while await has_leases(store, sleeper.pid):
+                await store.wait_for_change(0.1)
+        os.kill(sleeper.pid, signal.SIGCONT)
+        assert [process.wait(DEADLINE_S) for process in (sleeper, other)] == [0, 0]
+    await check_all_done(empty_database, ledger)
+
+
+def is_held_up(ledger: Ledger, pid: int) -> bool:
+    """Whether the process waits for a model that never answers."""
+    waiting = ledger.lines("model", pid=pid, step="1.4.m")
+    return any(line["session"].endswith("7") for line in waiting)
+
+
+async def has_leases(store: Store, pid: int) -> bool:
+    """Whether the process owns a session."""
+    page = await store.list(SessionFilter(status="ready"), limit=2 * SESSIONS)
+    return any(f"-{pid}-" in (row.owner or "") for row in page.sessions)

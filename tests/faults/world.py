@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,10 +23,10 @@ Script: TypeAlias = Callable[[ModelRequest], StepLike]
 class World:
     """What the agents of a scenario are made of, in one process."""
 
-    def __init__(self, folder: Path, *, hang_at: str | None = None) -> None:
+    def __init__(self, folder: Path, *, hang_at: str = "") -> None:
+        """At the steps that match `hang_at`, as ``session/step``, the model never answers."""
         self.ledger = Ledger(folder)
         self._hang_at = hang_at
-        """The step at which the model never answers."""
 
     def model(self, script: Script) -> ScriptedModel:
         """A model that answers each request as `script` says, in whichever process it is asked."""
@@ -38,7 +39,9 @@ class World:
                 agent=request.agent,
                 digest=digest(request),
             )
-            return hang() if request.step == self._hang_at else script(request)
+            check_answered(request)
+            is_stuck = fnmatch(f"{request.session_id}/{request.step}", self._hang_at)
+            return hang() if is_stuck else script(request)
 
         return ScriptedModel(respond=respond, record=False)
 
@@ -54,6 +57,18 @@ class World:
             return ledger.take_effect(ctx.idempotency_key, what)
 
         return book
+
+
+def check_answered(request: ModelRequest) -> None:
+    """Providers refuse a call that is not answered exactly once, afterwards."""
+    answers: dict[str, int] = {}
+    for item in request.input:
+        if item.get("type") == "function_call":
+            assert item["call_id"] not in answers, f"{item} is there twice"
+            answers[item["call_id"]] = 0
+        elif item.get("type") == "function_call_output":
+            answers[item["call_id"]] += 1
+    assert set(answers.values()) <= {1}, f"answers to calls: {answers}"
 
 
 def wish(request: ModelRequest) -> str:

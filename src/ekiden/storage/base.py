@@ -8,7 +8,13 @@ Rules that every back end keeps, and `ekiden.testing.StoreContract` checks:
 * `commit` is one transaction: all of it is stored durably, or none.
 * Events are numbered 1, 2, 3 … in a session by their writer; a number or a step key that is stored
   already is `StepConflict`.
+* What is stored as JSON (`meta`, `cursor`, `variables`, results of steps, bodies of documents and
+  messages, what an event carries) must be JSON: dicts with text as keys, lists, text, finite
+  numbers, booleans, `None`. Anything else is `UserError`, which names it, before anything is
+  stored. Only `MemoryStore` does not look into events, which it keeps as they are.
 * A database that cannot be reached is `StoreUnavailable`, never a foreign exception.
+* A store opens with its first use. Once closed it refuses every call with `StoreUnavailable` until
+  it is opened again.
 """
 
 from __future__ import annotations
@@ -231,8 +237,8 @@ class Journal(Protocol):
     """What happened in a session."""
 
     async def commit(self, claim: Claim, commit: Commit) -> None:
-        """Store one step; `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull` change
-        nothing."""
+        """Store one step; `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`, and
+        `UserError` for what is not JSON, change nothing."""
         ...
 
     async def events(
@@ -319,11 +325,19 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Protoc
 
     async def open(self) -> None:
         """Connect and migrate; a second call does nothing. `StoreTooNew`, `MigrationChanged`,
-        `EngineTooOld`, `StoreUnavailable`."""
+        `EngineTooOld`, `StoreUnavailable`.
+
+        A store that was closed is usable again. `Session` and `Runner` open the store that they
+        are given, so a run with a closed store opens it.
+        """
         ...
 
     async def close(self) -> None:
-        """Flush and disconnect; a second call does nothing."""
+        """Flush and disconnect; a second call does nothing.
+
+        Those who wait for a change return. A call under way comes to its end or is
+        `StoreUnavailable`; every later one is `StoreUnavailable` until the store is opened again.
+        """
         ...
 
     async def __aenter__(self) -> Self: ...

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ekiden.core.errors import StaleDocument
 from ekiden.storage.base import Document, DocumentWrite
-from ekiden.storage.values import copy_json
+from ekiden.storage.values import checked_copy, copy_json
 
 Staged: TypeAlias = Mapping[tuple[str, str], Document | None]
 """Documents as they will be, by collection and key; `None` is deleted."""
@@ -37,7 +37,7 @@ class MemoryDocuments:
         return [_copy(self._documents[collection, key]) for key in keys[:limit]]
 
     def stage(self, writes: Sequence[DocumentWrite], *, now_us: int) -> Staged:
-        """What the writes come to; `StaleDocument` before anything is changed."""
+        """What the writes come to; `StaleDocument`, `UserError` before anything is changed."""
         staged: dict[tuple[str, str], Document | None] = {}
         for write in writes:
             at = (write.collection, write.key)
@@ -52,7 +52,7 @@ class MemoryDocuments:
                 staged[at] = Document(
                     collection=write.collection,
                     key=write.key,
-                    body=copy_json(write.body),
+                    body=checked_copy(write.body, "document {}/{}", write.collection, write.key),
                     version=found + 1,
                     updated_at_us=now_us,
                 )

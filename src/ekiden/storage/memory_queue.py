@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
+from typing import Any, TypeAlias
 
 from ekiden.core.errors import QueueFull
 from ekiden.storage.base import QueueMessage, QueuePut
-from ekiden.storage.values import copy_json
+from ekiden.storage.values import checked_copy, copy_json
+
+Staged: TypeAlias = Sequence[tuple[QueuePut, Any]]
+"""Messages that are to be stored, each with its own copy of the body."""
 
 
 class _Entry:
@@ -15,9 +19,9 @@ class _Entry:
 
     __slots__ = ("attempts", "body", "dedup_key", "due", "id", "owner", "priority")
 
-    def __init__(self, message_id: int, put: QueuePut) -> None:
+    def __init__(self, message_id: int, put: QueuePut, body: Any) -> None:
         self.id = message_id
-        self.body = copy_json(put.body)
+        self.body = body
         self.priority = put.priority
         self.dedup_key = put.dedup_key
         self.attempts = 0
@@ -48,9 +52,9 @@ class MemoryQueue:
         """Whether a message with this key is here, taken or not."""
         return dedup_key in self._keys
 
-    def put(self, message_id: int, put: QueuePut, *, now: float) -> None:
+    def put(self, message_id: int, put: QueuePut, body: Any, *, now: float) -> None:
         """Store a message; ids rise from one to the next."""
-        entry = _Entry(message_id, put)
+        entry = _Entry(message_id, put, body)
         self._entries[message_id] = entry
         if put.dedup_key is not None:
             self._keys[put.dedup_key] = message_id
@@ -140,12 +144,13 @@ class MemoryQueues(dict[str, MemoryQueue]):
     def __missing__(self, name: str) -> MemoryQueue:
         return MemoryQueue(name)
 
-    def stage(self, messages: Sequence[QueuePut]) -> Sequence[QueuePut]:
-        """Those that are to be stored; `QueueFull` before anything is."""
-        staged: list[QueuePut] = []
+    def stage(self, messages: Sequence[QueuePut]) -> Staged:
+        """Those that are to be stored; `QueueFull`, `UserError` before anything is."""
+        staged: list[tuple[QueuePut, Any]] = []
         keys: set[tuple[str, str]] = set()
         added: dict[str, int] = {}
         for put in messages:
+            body = checked_copy(put.body, "a message for queue {!r}", put.queue)
             queue = self[put.queue]
             if put.dedup_key is not None:
                 at = (put.queue, put.dedup_key)
@@ -156,11 +161,12 @@ class MemoryQueues(dict[str, MemoryQueue]):
             if put.bound is not None and count + len(queue) >= put.bound:
                 raise QueueFull(put.queue, put.bound)
             added[put.queue] = count + 1
-            staged.append(put)
+            staged.append((put, body))
         return staged
 
-    def put(self, staged: Sequence[QueuePut], *, now: float) -> None:
+    def put(self, staged: Staged, *, now: float) -> None:
         """Store them."""
-        for put in staged:
+        for put, body in staged:
             self._count += 1
-            self.setdefault(put.queue, MemoryQueue(put.queue)).put(self._count, put, now=now)
+            queue = self.setdefault(put.queue, MemoryQueue(put.queue))
+            queue.put(self._count, put, body, now=now)

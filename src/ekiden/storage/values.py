@@ -1,27 +1,60 @@
-"""Small things that several back ends do alike: copies, prefixes, page cursors, event numbers."""
+"""Small things that several back ends do alike: JSON, prefixes, cursors, numbers, refusals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 
-from ekiden.core.errors import StepConflict, UserError
+from ekiden.core.errors import StepConflict, StoreUnavailable, UserError
 from ekiden.core.events import Event
+from ekiden.core.jsonio import dumps, loads
 
 _MAX_CURSOR_DIGITS = 18
-_LEAVES = frozenset({str, int, float, bool, type(None)})
+_LEAVES = frozenset({str, int, bool, type(None)})
 _LISTS = (list, tuple)
+_NOT_JSON = (TypeError, ValueError, RecursionError)
+_DEEPEST_PLACE = 8
 
 
 def copy_json(value: Any) -> Any:
-    """A copy that shares no dict or list with `value`."""
+    """What JSON makes of `value`, sharing no dict or list with it.
+
+    Raises `TypeError`, `ValueError` or `RecursionError` for what is not JSON.
+    """
     if isinstance(value, dict):
         return {
-            key: each if type(each) in _LEAVES else copy_json(each) for key, each in value.items()
+            key if type(key) is str else _copy_key(key): each
+            if type(each) in _LEAVES
+            else copy_json(each)
+            for key, each in value.items()
         }
     if isinstance(value, _LISTS):
         return [each if type(each) in _LEAVES else copy_json(each) for each in value]
-    return value
+    if type(value) in _LEAVES or (type(value) is float and isfinite(value)):
+        return value
+    return loads(dumps(value))
+
+
+def checked_copy(value: Any, what: str, *names: object) -> Any:
+    """`copy_json`, but `UserError` for what is not JSON; `what.format(*names)` names the value."""
+    try:
+        return copy_json(_plain(value))
+    except _NOT_JSON as exc:
+        raise _not_json(value, exc, what, names) from exc
+
+
+def json_text(value: Any, what: str, *names: object) -> str:
+    """`value` as JSON text; refuses as `checked_copy` does."""
+    try:
+        return dumps(_plain(value))
+    except _NOT_JSON as exc:
+        raise _not_json(value, exc, what, names) from exc
+
+
+def closed_store(where: str) -> StoreUnavailable:
+    """The error of a call on a store that was closed."""
+    return StoreUnavailable(f"the store {where} is closed: open it again with `await store.open()`")
 
 
 def prefix_end(prefix: str) -> str | None:
@@ -63,3 +96,40 @@ def step_conflict(session_id: str, key: str) -> StepConflict:
     return StepConflict(
         f"step {key!r} of session {session_id!r} is stored already: use the stored result"
     )
+
+
+def _copy_key(key: object) -> str:
+    (text,) = loads(dumps({key: None}))
+    return str(text)
+
+
+def _plain(value: Any) -> Any:
+    """A mapping of any kind as the dict that JSON knows; of what is in it nothing is changed."""
+    if type(value) is not dict and isinstance(value, Mapping):
+        return dict(value)
+    return value
+
+
+def _not_json(value: Any, exc: Exception, what: str, names: tuple[object, ...]) -> UserError:
+    place = _place(_plain(value))
+    return UserError(
+        f"{what.format(*names)} cannot be stored, it is not JSON"
+        f"{f' at {place}' if place else ''}: {exc}"
+    )
+
+
+def _place(value: Any, depth: int = 0) -> str:
+    """Where in `value` that is which is not JSON, as one writes it in Python."""
+    children: Any = ()
+    if isinstance(value, dict):
+        children = value.items()
+    elif isinstance(value, _LISTS):
+        children = enumerate(value)
+    for key, child in children:
+        try:
+            dumps(child)
+        except _NOT_JSON:
+            if depth == _DEEPEST_PLACE:
+                return "…"
+            return f"[{key!r}]{_place(child, depth + 1)}"
+    return ""

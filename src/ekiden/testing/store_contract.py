@@ -22,6 +22,7 @@ from ekiden.testing.contracts.journal import (
     FencingContract,
     StepContract,
 )
+from ekiden.testing.contracts.json_values import JsonContract
 from ekiden.testing.contracts.leases import (
     ChangeContract,
     ClaimContract,
@@ -50,6 +51,7 @@ class StoreContract(
     FencingContract,
     EventContract,
     StepContract,
+    JsonContract,
     DocumentContract,
     PutContract,
     TakeContract,

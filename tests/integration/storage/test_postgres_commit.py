@@ -217,6 +217,23 @@ async def test_a_database_that_stays_away_leaves_the_answer_open(
     assert await seqs(near) == [1, 2]
 
 
+async def test_a_store_that_is_closed_before_the_answer_leaves_it_open(
+    far: PostgresStore, near: PostgresStore, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "SETTLE_S", 3600.0)
+    claim = await claimed(far)
+    await far.commit(claim, step(1))
+    proxy.strike("lose_answer")
+    await proxy.close_port()
+    committing = asyncio.create_task(far.commit(claim, step(2)))
+    await proxy.struck.wait()
+    async with asyncio.timeout(60):
+        await far.close()
+        with pytest.raises(StoreUnavailable, match="not known: resume the session"):
+            await committing
+    assert await seqs(near) == [1, 2]
+
+
 async def test_many_commits_go_on_while_their_connections_are_terminated(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:

@@ -158,7 +158,7 @@ async def test_a_full_disk_is_unavailable() -> None:
 
 async def test_a_closed_store_refuses_until_it_is_opened(postgres_store: PostgresStore) -> None:
     await postgres_store.close()
-    with pytest.raises(UserError, match="closed"):
+    with pytest.raises(StoreUnavailable, match="closed"):
         await postgres_store.get("s")
     await postgres_store.open()
     assert await postgres_store.queue_depth("q") == 0

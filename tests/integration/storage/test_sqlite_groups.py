@@ -146,5 +146,5 @@ async def test_what_is_not_json_fails_before_it_reaches_the_group(store: SqliteS
         store.commit(owned[1], one_event("s1", 1)),
         return_exceptions=True,
     )
-    assert isinstance(fates[0], TypeError)
+    assert isinstance(fates[0], UserError)
     assert fates[1] is None

@@ -45,7 +45,11 @@ class Changes:
             self._sender = asyncio.get_running_loop().create_task(self._send())
 
     async def wait(self, timeout_s: float) -> None:
-        """Return at the next hint or after the time-out; without a connection, only after that."""
+        """Return at the next hint or after the time-out; without a connection, only after that.
+
+        `StoreUnavailable` after the store was closed.
+        """
+        self._database.refuse_if_closed()
         self._listen()
         await self._signal.wait(timeout_s)
 

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.errors import LeaseLost, StepConflict, StoreUnavailable
-from ekiden.core.jsonio import dumps
 from ekiden.storage.base import Claim, Commit
 from ekiden.storage.postgres.database import Database
-from ekiden.storage.postgres.documents import store_documents
+from ekiden.storage.postgres.documents import PreparedDocument, prepare_documents, store_documents
 from ekiden.storage.postgres.errors import UNIQUE_VIOLATION, ConnectionLost, OutcomeUnknown
-from ekiden.storage.postgres.queues import store_messages
+from ekiden.storage.postgres.queues import PreparedMessage, prepare_messages, store_messages
 from ekiden.storage.postgres.rows import EVENT, Handle, event_columns, step_columns
 from ekiden.storage.postgres.text import to_column, to_column_or_null
-from ekiden.storage.values import event_conflict, step_conflict
+from ekiden.storage.values import event_conflict, json_text, step_conflict
 
 SETTLE_S = 15.0
 """How long a commit whose connection broke asks what became of it."""
@@ -69,32 +69,50 @@ class _Attempt:
     claim: Claim
     commit: Commit
     handle: Handle
+    cursor: str | None
+    variables: str | None
     columns: list[list[Any]]
     """The events and steps, encoded."""
+    documents: Sequence[PreparedDocument]
+    messages: Sequence[PreparedMessage]
     token: int
     doubtful: bool = False
     """Whether a copy was sent whose fate is not known."""
 
 
 async def store_commit(database: Database, handle: Handle, claim: Claim, commit: Commit) -> None:
-    """Store it, or raise `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`.
+    """Store it, or raise `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`, `UserError`.
 
     `StoreUnavailable` if the database went away: before the commit was sent, or for so long that
     its fate is not known.
     """
-    attempt = _Attempt(
-        claim=claim,
-        commit=commit,
-        handle=handle,
-        columns=[*event_columns(commit.events), *step_columns(commit.steps)],
-        token=secrets.randbits(63),
-    )
+    attempt = _prepared(handle, claim, commit)
     try:
         await _store(database, attempt)
     except ConnectionLost:
         attempt.doubtful = True
         await _settle(database, attempt)
     handle.token = attempt.token
+
+
+def _prepared(handle: Handle, claim: Claim, commit: Commit) -> _Attempt:
+    """The commit with all of its JSON as text; `UserError`."""
+    session_id, cursor, variables = claim.session_id, commit.patch.cursor, commit.patch.variables
+    return _Attempt(
+        claim=claim,
+        commit=commit,
+        handle=handle,
+        cursor=None
+        if cursor is None
+        else json_text(cursor, "the cursor of session {!r}", session_id),
+        variables=None
+        if variables is None
+        else json_text(variables, "`variables` of session {!r}", session_id),
+        columns=[*event_columns(commit.events), *step_columns(session_id, commit.steps)],
+        documents=prepare_documents(commit.documents),
+        messages=prepare_messages(commit.messages),
+        token=secrets.randbits(63),
+    )
 
 
 async def _settle(database: Database, attempt: _Attempt) -> None:
@@ -108,15 +126,13 @@ async def _settle(database: Database, attempt: _Attempt) -> None:
         except OutcomeUnknown:
             raise
         except StoreUnavailable as exc:
-            if loop.time() + pause > deadline:
+            if database.closed or loop.time() + pause > deadline:
                 raise OutcomeUnknown(str(exc), attempt.claim.session_id) from exc
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_S)
 
 
 async def _store(database: Database, attempt: _Attempt) -> None:
-    commit = attempt.commit
-
     async def work(connection: Any) -> bool:
         try:
             moved = await connection.fetchval(_COMMIT, *_arguments(attempt))
@@ -124,13 +140,13 @@ async def _store(database: Database, attempt: _Attempt) -> None:
             raise _step_conflict(attempt) from exc
         if moved is None:
             return False
-        if commit.documents:
-            await store_documents(connection, commit.documents)
-        if commit.messages:
-            await store_messages(connection, commit.messages)
+        if attempt.documents:
+            await store_documents(connection, attempt.documents)
+        if attempt.messages:
+            await store_messages(connection, attempt.messages)
         return True
 
-    run = database.transact if commit.documents or commit.messages else database.run
+    run = database.transact if attempt.documents or attempt.messages else database.run
     while not (await run(work) or await _explain(database, attempt)):
         pass
 
@@ -185,8 +201,8 @@ def _arguments(attempt: _Attempt) -> tuple[Any, ...]:
         to_column_or_null(patch.agent),
         patch.status,
         to_column_or_null(patch.outcome),
-        None if patch.cursor is None else dumps(dict(patch.cursor)),
-        None if patch.variables is None else dumps(dict(patch.variables)),
+        attempt.cursor,
+        attempt.variables,
         commit.release,
         claim.lease_s,
         *attempt.columns,

@@ -11,6 +11,7 @@ from ekiden.core.errors import EkidenError, UserError
 from ekiden.storage.postgres.address import Address
 from ekiden.storage.postgres.driver import asyncpg
 from ekiden.storage.postgres.errors import FOREIGN, ROLLED_BACK, ConnectionLost, translated
+from ekiden.storage.values import closed_store
 
 T = TypeVar("T")
 
@@ -43,16 +44,16 @@ class Database:
         self._pool: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
-        self._closed = False
+        self.closed = False
 
     async def open(self) -> None:
         """Connect and prepare, unless that is done."""
-        self._closed = False
+        self.closed = False
         await self._ready()
 
     async def close(self) -> None:
         """Disconnect, in peace if that goes quickly; later calls are refused until `open`."""
-        self._closed = True
+        self.closed = True
         async with self._opening:
             pool, self._pool = self._pool, None
         if pool is None or self._loop is not asyncio.get_running_loop():
@@ -63,9 +64,14 @@ class Database:
         except FOREIGN:
             pool.terminate()
 
+    def refuse_if_closed(self) -> None:
+        """`StoreUnavailable` after `close`."""
+        if self.closed:
+            raise closed_store(self.address.shown)
+
     async def connect(self) -> Any:
         """A connection outside the pool, which the caller closes."""
-        self._refuse_if_closed()
+        self.refuse_if_closed()
         try:
             return await asyncpg.connect(**self._settings())
         except FOREIGN as exc:
@@ -130,16 +136,13 @@ class Database:
     async def _ready(self) -> Any:
         if self._pool is not None and self._loop is asyncio.get_running_loop():
             return self._pool
-        self._refuse_if_closed()
+        self.refuse_if_closed()
         self._follow_loop()
         async with self._opening:
+            self.refuse_if_closed()
             if self._pool is None:
                 self._pool = await self._open_pool()
-        return self._pool
-
-    def _refuse_if_closed(self) -> None:
-        if self._closed:
-            raise UserError(f"the store {self.address.shown} is closed; open it before use")
+            return self._pool
 
     def _follow_loop(self) -> None:
         loop = asyncio.get_running_loop()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ekiden.core.errors import StaleDocument
-from ekiden.core.jsonio import dumps
 from ekiden.storage.base import Document, DocumentWrite
 from ekiden.storage.postgres.role import Role
 from ekiden.storage.postgres.rows import DOCUMENT, document
 from ekiden.storage.postgres.text import to_column
-from ekiden.storage.values import prefix_end
+from ekiden.storage.values import json_text, prefix_end
 
 _GET = f"select {DOCUMENT} from documents where collection = $1 and key = $2"
 _LIST = f"""
@@ -34,6 +33,35 @@ _DROP = "delete from documents where collection = $1 and key = $2"
 _DROP_VERSION = f"{_DROP} and version = $3 returning version"
 
 
+class PreparedDocument(NamedTuple):
+    """A write with its body as JSON text."""
+
+    write: DocumentWrite
+    body: str | None
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Collection and key as they are stored."""
+        return to_column(self.write.collection), to_column(self.write.key)
+
+
+def prepare_documents(writes: Sequence[DocumentWrite]) -> Sequence[PreparedDocument]:
+    """The writes in an order that all writers keep; `UserError` for what is not JSON.
+
+    The order by key keeps two writers of the same documents from waiting for each other; writes to
+    the same key stay in the order in which they were given.
+    """
+    return [
+        PreparedDocument(
+            write,
+            None
+            if write.body is None
+            else json_text(write.body, "document {}/{}", write.collection, write.key),
+        )
+        for write in sorted(writes, key=lambda each: (each.collection, each.key))
+    ]
+
+
 class Documents(Role):
     """Versioned JSON documents."""
 
@@ -43,8 +71,10 @@ class Documents(Role):
         return document(found[0]) if found else None
 
     async def write_documents(self, writes: Sequence[DocumentWrite]) -> None:
+        prepared = prepare_documents(writes)
+
         async def work(connection: Any) -> None:
-            await store_documents(connection, writes)
+            await store_documents(connection, prepared)
 
         await self._database.transact(work)
         self._changes.changed()
@@ -58,34 +88,28 @@ class Documents(Role):
         return [document(record) for record in found]
 
 
-async def store_documents(connection: Any, writes: Sequence[DocumentWrite]) -> None:
-    """Write within the transaction of `connection`; `StaleDocument` means that it must be undone.
-
-    The order by key keeps two writers of the same documents from waiting for each other; writes to
-    the same key stay in the order in which they were given.
-    """
-    for write in sorted(writes, key=lambda each: (each.collection, each.key)):
-        place = (to_column(write.collection), to_column(write.key))
-        if not await _store(connection, place, write):
+async def store_documents(connection: Any, prepared: Sequence[PreparedDocument]) -> None:
+    """Write within the transaction of `connection`; `StaleDocument`: it must be undone."""
+    for each in prepared:
+        if not await _store(connection, each):
             raise StaleDocument(
-                write.collection,
-                write.key,
-                expected=write.expected_version or 0,
-                found=await connection.fetchval(_VERSION, *place) or 0,
+                each.write.collection,
+                each.write.key,
+                expected=each.write.expected_version or 0,
+                found=await connection.fetchval(_VERSION, *each.place) or 0,
             )
 
 
-async def _store(connection: Any, place: tuple[str, str], write: DocumentWrite) -> bool:
+async def _store(connection: Any, prepared: PreparedDocument) -> bool:
     """Whether the version was as expected, and so the document was written."""
-    expected = write.expected_version
-    if write.body is None:
+    expected, place, body = prepared.write.expected_version, prepared.place, prepared.body
+    if body is None:
         if expected is None:
             await connection.execute(_DROP, *place)
             return True
         if expected == 0:
             return await connection.fetchval(_VERSION, *place) is None
         return await connection.fetchval(_DROP_VERSION, *place, expected) is not None
-    body = dumps(write.body)
     if expected is None:
         await connection.execute(_PUT, *place, body)
         return True

@@ -9,6 +9,7 @@ from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.jsonio import loads
 from ekiden.storage.base import Claim, Commit
+from ekiden.storage.bulk import collector_paused
 from ekiden.storage.postgres.commits import store_commit
 from ekiden.storage.postgres.role import Role
 from ekiden.storage.postgres.rows import EVENT, events_of
@@ -54,7 +55,9 @@ class Journal(Role):
             size = _PAGE if limit is None else min(_PAGE, limit - len(events))
             last = events[-1].seq if events else after
             page = await self._database.query(sql, stored_id, last, size, repeatable=True)
-            events += events_of(session_id, page)
+            # Only here: a collector that rests while others have the event loop may rest for long.
+            with collector_paused():
+                events += events_of(session_id, page)
             if len(page) < size or len(events) == limit:
                 return events
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ekiden.core.errors import QueueFull
-from ekiden.core.jsonio import dumps
 from ekiden.storage.base import QueueMessage, QueuePut
 from ekiden.storage.postgres.role import Role
 from ekiden.storage.postgres.rows import queue_message
 from ekiden.storage.postgres.text import to_column, to_column_or_null
+from ekiden.storage.values import json_text
 
 _PUT = """
 insert into messages (queue, body, priority, dedup_key, due_at)
@@ -38,12 +38,29 @@ update messages set owner = null, due_at = clock_timestamp() + $4::float8 * inte
 where id = $1 and owner = $2 and attempts = $3 returning id"""
 
 
+class PreparedMessage(NamedTuple):
+    """A message with its body as JSON text."""
+
+    put: QueuePut
+    body: str
+
+
+def prepare_messages(puts: Sequence[QueuePut]) -> Sequence[PreparedMessage]:
+    """The messages; `UserError` for what is not JSON."""
+    return [
+        PreparedMessage(put, json_text(put.body, "a message for queue {!r}", put.queue))
+        for put in puts
+    ]
+
+
 class Queues(Role):
     """Durable queues."""
 
     async def put_messages(self, messages: Sequence[QueuePut]) -> None:
+        prepared = prepare_messages(messages)
+
         async def work(connection: Any) -> None:
-            await store_messages(connection, messages)
+            await store_messages(connection, prepared)
 
         if any(message.bound is not None for message in messages):
             await self._database.transact(work)
@@ -76,12 +93,12 @@ def _delivery(message: QueueMessage) -> tuple[int, str, int]:
     return message.id, to_column(message.owner), message.attempts
 
 
-async def store_messages(connection: Any, messages: Sequence[QueuePut]) -> None:
+async def store_messages(connection: Any, messages: Sequence[PreparedMessage]) -> None:
     """Store them, in order; `QueueFull` means that the transaction must be undone.
 
     Without any bound that is one statement, which needs no transaction around it.
     """
-    bounded = {message.queue for message in messages if message.bound is not None}
+    bounded = {each.put.queue for each in messages if each.put.bound is not None}
     if not bounded:
         await _insert(connection, messages)
         return
@@ -89,10 +106,11 @@ async def store_messages(connection: Any, messages: Sequence[QueuePut]) -> None:
         # Counting and adding must not be interleaved with that of others.
         await connection.execute(_LOCK, to_column(queue))
     for message in messages:
-        if message.bound is not None and not await _has_key(connection, message):
-            queue = to_column(message.queue)
-            if await connection.fetchval(_DEPTH_UP_TO, queue, message.bound) >= message.bound:
-                raise QueueFull(message.queue, message.bound)
+        put = message.put
+        if put.bound is not None and not await _has_key(connection, put):
+            queue = to_column(put.queue)
+            if await connection.fetchval(_DEPTH_UP_TO, queue, put.bound) >= put.bound:
+                raise QueueFull(put.queue, put.bound)
         await _insert(connection, [message])
 
 
@@ -103,12 +121,13 @@ async def _has_key(connection: Any, message: QueuePut) -> bool:
     return await connection.fetchval(_HAS_KEY, *args) is True
 
 
-async def _insert(connection: Any, messages: Sequence[QueuePut]) -> None:
+async def _insert(connection: Any, messages: Sequence[PreparedMessage]) -> None:
+    puts = [message.put for message in messages]
     await connection.execute(
         _PUT,
-        [to_column(message.queue) for message in messages],
-        [dumps(message.body) for message in messages],
-        [message.priority for message in messages],
-        [to_column_or_null(message.dedup_key) for message in messages],
-        [message.delay_s for message in messages],
+        [to_column(put.queue) for put in puts],
+        [message.body for message in messages],
+        [put.priority for put in puts],
+        [to_column_or_null(put.dedup_key) for put in puts],
+        [put.delay_s for put in puts],
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.events import Event
-from ekiden.core.jsonio import dumps, loads
+from ekiden.core.jsonio import loads
 from ekiden.storage.base import Claim, Document, QueueMessage, SessionRow
 from ekiden.storage.postgres.text import (
     from_column,
@@ -15,6 +15,7 @@ from ekiden.storage.postgres.text import (
     to_column,
     to_column_or_null,
 )
+from ekiden.storage.values import json_text
 
 SESSION = """
     num, token, id, agent, status, outcome, user_id, meta, cursor, variables, seq, epoch,
@@ -72,7 +73,7 @@ def claim_of(record: Any, *, owner: str, lease_s: float) -> Claim:
 
 
 def event_columns(events: Sequence[Event]) -> list[list[Any]]:
-    """The `EVENT` columns, each as a list over the events."""
+    """The `EVENT` columns, each as a list over the events; `UserError` for what is not JSON."""
     return [
         [each.seq for each in events],
         [each.type for each in events],
@@ -80,8 +81,11 @@ def event_columns(events: Sequence[Event]) -> list[list[Any]]:
         [to_column_or_null(each.agent) for each in events],
         [to_column_or_null(each.step) for each in events],
         [each.duration_us for each in events],
-        [None if each.details is None else dumps(each.details) for each in events],
-        [dumps(each.items) if each.items else None for each in events],
+        [
+            None if each.details is None else json_text(each.details, "`details` of {!r}", each)
+            for each in events
+        ],
+        [json_text(each.items, "`items` of {!r}", each) if each.items else None for each in events],
         [to_column_or_null(each.error) for each in events],
     ]
 
@@ -129,9 +133,15 @@ def _loads_each(texts: Sequence[str | None]) -> list[Any]:
     return values
 
 
-def step_columns(steps: Any) -> list[list[str]]:
-    """Keys and results, each as a list over the steps."""
-    return [[to_column(key) for key in steps], [dumps(result) for result in steps.values()]]
+def step_columns(session_id: str, steps: Mapping[str, Any]) -> list[list[str]]:
+    """Keys and results, each as a list over the steps; `UserError` for what is not JSON."""
+    return [
+        [to_column(key) for key in steps],
+        [
+            json_text(result, "step {!r} of session {!r}", key, session_id)
+            for key, result in steps.items()
+        ],
+    ]
 
 
 def document(record: Any) -> Document:

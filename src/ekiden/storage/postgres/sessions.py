@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.errors import SessionExists, SessionNotFound
-from ekiden.core.jsonio import dumps
 from ekiden.storage.base import NewSession, SessionFilter, SessionPage, SessionRow
 from ekiden.storage.postgres.role import FREE, Role
 from ekiden.storage.postgres.rows import SESSION, session_row
 from ekiden.storage.postgres.text import to_column, to_column_or_null
-from ekiden.storage.values import parse_cursor
+from ekiden.storage.values import json_text, parse_cursor
 
 INSERT = "insert into sessions (id, agent, status, user_id, meta, created_at, updated_at, ready_at"
 """The beginning of an insert of `new_columns`, `now` three times, and what the caller adds."""
@@ -30,13 +29,13 @@ _LARGEST = 2**63 - 1
 
 
 def new_columns(new: NewSession) -> tuple[Any, ...]:
-    """What an insert stores of a new session."""
+    """What an insert stores of a new session; `UserError` for a `meta` that is not JSON."""
     return (
         to_column(new.id),
         to_column(new.agent),
         new.status,
         to_column_or_null(new.user_id),
-        dumps(dict(new.meta)),
+        json_text(new.meta, "`meta` of session {!r}", new.id),
     )
 
 

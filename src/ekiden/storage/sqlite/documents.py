@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import apsw
 
 from ekiden.core.errors import StaleDocument
-from ekiden.core.jsonio import dumps, loads
+from ekiden.core.jsonio import loads
 from ekiden.storage.base import Document, DocumentWrite
 from ekiden.storage.sqlite.connection import query
-from ekiden.storage.values import prefix_end
+from ekiden.storage.values import json_text, prefix_end
 
 
 class PreparedDocument(NamedTuple):
@@ -25,12 +25,14 @@ class PreparedDocument(NamedTuple):
 
 
 def prepare_documents(writes: Sequence[DocumentWrite], now_us: int) -> Sequence[PreparedDocument]:
-    """The writes as rows; raises for what is not JSON."""
+    """The writes as rows; `UserError` for what is not JSON."""
     return [
         PreparedDocument(
             write.collection,
             write.key,
-            None if write.body is None else dumps(write.body),
+            None
+            if write.body is None
+            else json_text(write.body, "document {}/{}", write.collection, write.key),
             write.expected_version,
             now_us,
         )

@@ -10,13 +10,13 @@ import apsw
 
 from ekiden.core.errors import LeaseLost, StepConflict
 from ekiden.core.events import Event, EventType
-from ekiden.core.jsonio import dumps, loads
+from ekiden.core.jsonio import loads
 from ekiden.storage.base import Claim, Commit
 from ekiden.storage.bulk import collector_paused
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.sqlite.documents import PreparedDocument, prepare_documents, write_documents
 from ekiden.storage.sqlite.queues import PreparedMessage, prepare_messages, put_messages
-from ekiden.storage.values import event_conflict, prefix_end, step_conflict
+from ekiden.storage.values import event_conflict, json_text, prefix_end, step_conflict
 
 _TYPES: tuple[EventType, ...] = (
     "route",
@@ -49,7 +49,7 @@ class PreparedCommit:
         events, patch = commit.events, commit.patch
         num = self.num = claim.key
         self.session_id = claim.session_id
-        cursor, variables = patch.cursor, patch.variables
+        session_id, cursor, variables = claim.session_id, patch.cursor, patch.variables
         self.row = (
             num,
             claim.epoch,
@@ -59,15 +59,20 @@ class PreparedCommit:
             patch.agent,
             patch.status,
             patch.outcome,
-            None if cursor is None else dumps(cursor),
-            None if variables is None else dumps(variables),
+            None if cursor is None else json_text(cursor, "the cursor of session {!r}", session_id),
+            None
+            if variables is None
+            else json_text(variables, "`variables` of session {!r}", session_id),
             None if commit.release else int(claim.lease_s * 1000),
             now_us,
         )
         if events and events[-1].seq - events[0].seq != len(events) - 1:
             raise event_conflict(claim.session_id, events[0].seq, events[-1].seq, self.row[3] or 0)
         self.events = [_event_row(num, event) for event in events]
-        self.steps = [(num, key, dumps(result)) for key, result in commit.steps.items()]
+        self.steps = [
+            (num, key, json_text(result, "step {!r} of session {!r}", key, session_id))
+            for key, result in commit.steps.items()
+        ]
         self.documents: Sequence[PreparedDocument] = prepare_documents(commit.documents, now_us)
         self.messages: Sequence[PreparedMessage] = prepare_messages(commit.messages)
 
@@ -173,9 +178,9 @@ def _event_row(num: int, event: Event) -> tuple[Any, ...]:
         event.agent,
         event.step,
         event.duration_us,
-        None if details is None else dumps(details),
-        dumps(items) if items else None,
-        None if error is None else dumps(error),
+        None if details is None else json_text(details, "`details` of {!r}", event),
+        json_text(items, "`items` of {!r}", event) if items else None,
+        None if error is None else json_text(error, "`error` of {!r}", event),
     )
 
 

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import apsw
 
 from ekiden.core.errors import QueueFull
-from ekiden.core.jsonio import dumps, loads
+from ekiden.core.jsonio import loads
 from ekiden.storage.base import QueueMessage, QueuePut
 from ekiden.storage.sqlite.connection import query
+from ekiden.storage.values import json_text
 
 
 class PreparedMessage(NamedTuple):
@@ -25,7 +26,7 @@ class PreparedMessage(NamedTuple):
 
 
 def prepare_messages(puts: Sequence[QueuePut]) -> Sequence[PreparedMessage]:
-    """The messages as rows; raises for what is not JSON."""
+    """The messages as rows; `UserError` for what is not JSON."""
     return [
         PreparedMessage(
             put.queue,
@@ -33,7 +34,7 @@ def prepare_messages(puts: Sequence[QueuePut]) -> Sequence[PreparedMessage]:
             int(put.delay_s * 1000),
             put.dedup_key,
             put.bound,
-            dumps(put.body),
+            json_text(put.body, "a message for queue {!r}", put.queue),
         )
         for put in puts
     ]

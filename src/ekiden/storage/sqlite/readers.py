@@ -11,6 +11,7 @@ from typing import TypeVar
 import apsw
 
 from ekiden.core.errors import StoreUnavailable
+from ekiden.storage.values import closed_store
 
 T = TypeVar("T")
 Read = Callable[[apsw.Connection], T]
@@ -25,19 +26,31 @@ class Readers:
         self,
         connect: Callable[[], apsw.Connection],
         translate: Callable[[apsw.Error], StoreUnavailable],
+        name: str,
     ) -> None:
+        self._name = name
         self._connect = connect
         self._translate = translate
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ekiden-sqlite-reader")
         self._own = threading.local()
         self._all: list[apsw.Connection] = []
+        self._closed = False
 
     async def read(self, read: Read[T]) -> T:
-        """The result of `read`; failures of the engine are `StoreUnavailable`."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, read)
+        """The result of `read`; failures of the engine, and any after `close`, are
+        `StoreUnavailable`."""
+        loop = asyncio.get_running_loop()
+        try:
+            reading = loop.run_in_executor(self._threads, self._run, read)
+        except RuntimeError as exc:
+            if self._closed:
+                raise closed_store(self._name) from exc
+            raise StoreUnavailable(f"{self._name} cannot be read now: {exc}") from exc
+        return await reading
 
     def close(self) -> None:
         """Wait for the reads under way and disconnect; blocks."""
+        self._closed = True
         self._threads.shutdown()
         for db in self._all:
             db.close(force=True)

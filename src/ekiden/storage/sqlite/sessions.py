@@ -11,7 +11,7 @@ from ekiden.core.errors import SessionBusy, SessionExists, SessionNotFound
 from ekiden.core.jsonio import dumps, loads
 from ekiden.storage.base import Claim, NewSession, SessionFilter, SessionPage, SessionRow
 from ekiden.storage.sqlite.connection import query
-from ekiden.storage.values import parse_cursor
+from ekiden.storage.values import json_text, parse_cursor
 
 _COLUMNS = (
     "num, id, agent, status, outcome, user_id, meta, cursor, variables, seq, epoch, owner,"
@@ -36,8 +36,8 @@ def create_session(db: apsw.Connection, new: NewSession, meta: str | None, now_u
 
 
 def meta_text(new: NewSession) -> str | None:
-    """The session's fixed facts as they are stored."""
-    return dumps(new.meta) if new.meta else None
+    """The session's fixed facts as they are stored; `UserError` for what is not JSON."""
+    return json_text(new.meta, "`meta` of session {!r}", new.id) if new.meta else None
 
 
 def claim_new(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
+import weakref
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, Self, TypeVar
@@ -32,8 +35,10 @@ from ekiden.storage.sqlite.clock import LeaseClock, machine_clock
 from ekiden.storage.sqlite.connection import check_engine, connect, prepare_file, query, unavailable
 from ekiden.storage.sqlite.migrate import SHIPPED, adopt_boot, load_migrations, migrate
 from ekiden.storage.sqlite.readers import Read, Readers
+from ekiden.storage.sqlite.threads import in_own_thread
 from ekiden.storage.sqlite.watch import Watch
 from ekiden.storage.sqlite.writer import Work, Writer
+from ekiden.storage.values import closed_store
 
 T = TypeVar("T")
 
@@ -41,7 +46,6 @@ T = TypeVar("T")
 class SqliteStore:
     """`Store` in a file that only this user can read; the folder is made if it is missing.
 
-    The first call opens it, and so does the first call after `close`.
     Every acknowledged write was synced to the disk. Leases are on a clock of the machine that
     cannot be set, so a jump of the wall clock ends none::
 
@@ -64,13 +68,16 @@ class SqliteStore:
         if str(path) in ("", ":memory:"):
             raise UserError(f"{str(path)!r} names no file: use MemoryStore for a store in memory")
         self._path = Path(path).absolute()
-        self._busy_s = busy_s
         self._clock = clock
         self._lease_clock = lease_clock or machine_clock()
         self._engine_version = engine_version or apsw.sqlite_lib_version()
         self._migrations = migrations
+        self._connect = partial(connect, self._path, busy_s=busy_s)
+        self._unavailable = partial(unavailable, self._path)
         self._parts: _Parts | None = None
+        self._unclosed: weakref.finalize[[_Parts, str], SqliteStore] | None = None
         self._opening = Lock()
+        self._closed = False
 
     @property
     def url(self) -> str:
@@ -81,13 +88,15 @@ class SqliteStore:
         return True
 
     async def open(self) -> None:
-        if self._parts is None:
-            await asyncio.to_thread(self._open)
+        self._closed = False
+        await self._running()
 
     async def close(self) -> None:
+        self._closed = True
         if self._parts is not None:
             await self._parts.watch.stop()
-            await asyncio.to_thread(self._close)
+        if self._parts is not None or self._opening.locked():
+            await in_own_thread(self._close, name="ekiden-sqlite-close")
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -226,8 +235,11 @@ class SqliteStore:
     # Within
 
     async def _running(self) -> _Parts:
+        """What the store runs on; opens it unless it was closed."""
         while self._parts is None:
-            await self.open()
+            if self._closed:
+                raise closed_store(self.url)
+            await in_own_thread(self._open, name="ekiden-sqlite-open")
         return self._parts
 
     async def _read(self, read: Read[T]) -> T:
@@ -237,26 +249,22 @@ class SqliteStore:
         return await (self._parts or await self._running()).writer.submit(work)
 
     def _open(self) -> None:
-        """Blocks; whoever comes second finds it done."""
+        """Blocks; whoever comes second finds it done, and whoever comes after `close` does not."""
         with self._opening:
-            if self._parts is None:
+            if self._parts is None and not self._closed:
                 self._parts = self._start(self._prepare())
+                self._unclosed = weakref.finalize(self, _abandon, self._parts, self.url)
+                self._unclosed.atexit = False
 
     def _close(self) -> None:
         """Blocks."""
         with self._opening:
             parts, self._parts = self._parts, None
+            unclosed, self._unclosed = self._unclosed, None
+            if unclosed is not None:
+                unclosed.detach()
             if parts is not None:
-                parts.close()
-
-    def _connect(self) -> apsw.Connection:
-        return connect(self._path, busy_s=self._busy_s)
-
-    def _connect_to_read(self) -> apsw.Connection:
-        return connect(self._path, busy_s=self._busy_s, read_only=True)
-
-    def _unavailable(self, exc: apsw.Error) -> StoreUnavailable:
-        return unavailable(self._path, exc)
+                parts.writer.stop(parts.close_reads)
 
     def _prepare(self) -> apsw.Connection:
         """The writer's connection to a file that has our format; blocks."""
@@ -275,8 +283,9 @@ class SqliteStore:
         return db
 
     def _start(self, db: apsw.Connection) -> _Parts:
-        readers = Readers(self._connect_to_read, self._unavailable)
-        watch = Watch(readers, self._connect_to_read)
+        connect_to_read = partial(self._connect, read_only=True)
+        readers = Readers(connect_to_read, self._unavailable, self.url)
+        watch = Watch(readers, connect_to_read)
         writer = Writer(
             connect=self._connect,
             now_ms=self._lease_clock.now_ms,
@@ -303,17 +312,30 @@ class SqliteStore:
 
 
 class _Parts(NamedTuple):
-    """What an open store runs on."""
+    """What an open store runs on. None of it holds the store."""
 
     writer: Writer
     readers: Readers
     watch: Watch
 
-    def close(self) -> None:
-        """The writer last: the last connection to the file moves the WAL into it; blocks."""
+    def close_reads(self) -> None:
+        """Disconnect all but the writer, which comes last: the last connection to the file moves
+        the WAL into it; blocks."""
         self.readers.close()
         self.watch.close()
-        self.writer.stop()
+
+
+def _abandon(parts: _Parts, url: str) -> None:
+    """A store was collected that nobody closed: let its threads end by themselves.
+
+    Wherever the collector runs, nothing may block.
+    """
+    parts.writer.end(parts.close_reads)
+    warnings.warn(
+        f"the store {url} was never closed: use `async with`, or `await store.close()`",
+        ResourceWarning,
+        stacklevel=2,
+    )
 
 
 async def _claimed(writer: Writer, take: Work[T]) -> T:

@@ -21,6 +21,7 @@ import apsw
 from ekiden.core.errors import EkidenError, SessionError, StoreUnavailable, UserError
 from ekiden.core.faults import fault_point
 from ekiden.storage.sqlite.journal import PreparedCommit, write_commits
+from ekiden.storage.values import closed_store
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection, int], T]
@@ -43,7 +44,8 @@ class Writer:
         name: str,
     ) -> None:
         """`connect` opens the thread's connection, again after the disk failed; `on_change` is
-        called on the event loop's thread after something was stored."""
+        called on the event loop's thread after something was stored. None of them may hold the
+        store: a store that its thread holds is never collected."""
         self._connect = connect
         self._now_ms = now_ms
         self._translate = translate
@@ -51,7 +53,10 @@ class Writer:
         self._name = name
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._held: _Job | None = None
+        self._door = threading.Lock()
+        """Held to put a job or the end: nothing comes after the end, so nobody waits in vain."""
         self._closed = False
+        self._last: Callable[[], None] | None = None
         self._db: apsw.Connection | None = None
         self._thread = threading.Thread(target=self._run, name="ekiden-sqlite-writer", daemon=True)
 
@@ -60,16 +65,25 @@ class Writer:
         self._db = db
         self._thread.start()
 
-    def stop(self) -> None:
-        """Finish what was submitted, close the connection and end; blocks."""
-        self._closed = True
-        self._jobs.put(None)
+    def end(self, last: Callable[[], None] | None = None) -> None:
+        """Let the thread finish what was submitted, call `last`, disconnect and end.
+
+        Does not wait for it; a second call does nothing.
+        """
+        with self._door:
+            if not self._closed:
+                self._closed, self._last = True, last
+                self._jobs.put(None)
+
+    def stop(self, last: Callable[[], None] | None = None) -> None:
+        """`end`, and wait for it; blocks."""
+        self.end(last)
         self._thread.join()
 
     def submit(self, work: Work[T]) -> asyncio.Future[T]:
         """Run `work` with others; the result comes after it is durable.
 
-        Cancelling the future does not undo the work.
+        Cancelling the future does not undo the work. `StoreUnavailable` after the end.
         """
         return self._submit(_Job(work, None))
 
@@ -78,18 +92,31 @@ class Writer:
         return self._submit(_Job(None, commit))
 
     def _submit(self, job: _Job) -> asyncio.Future[Any]:
-        if self._closed:
-            raise StoreUnavailable(f"{self._name} was closed: open it again")
-        self._jobs.put(job)
+        with self._door:
+            if self._closed:
+                raise closed_store(self._name)
+            self._jobs.put(job)
         return job.future
 
     def _run(self) -> None:
-        while (group := self._next_group()) is not None:
-            before = self._changes()
-            self._execute(group)
-            self._deliver(group, changed=self._changes() != before)
-        if self._db is not None:
-            self._db.close(force=True)
+        try:
+            while self._run_group():
+                pass
+            if self._last is not None:
+                self._last()
+        finally:
+            if self._db is not None:
+                self._db.close(force=True)
+
+    def _run_group(self) -> bool:
+        """Whether it was not the end. What was done is not held while the next is waited for."""
+        group = self._next_group()
+        if group is None:
+            return False
+        before = self._changes()
+        self._execute(group)
+        self._deliver(group, changed=self._changes() != before)
+        return True
 
     def _next_group(self) -> list[_Job] | None:
         """Wait for a job, then take what else is there; `None` at the end.
@@ -170,6 +197,8 @@ class Writer:
             error: EkidenError = self._translate(exc)
         elif isinstance(exc, UnicodeEncodeError):
             error = UserError(f"a name or key is not valid text: {exc.object[:80]!r}")
+        elif isinstance(exc, (TypeError, ValueError, OverflowError)):
+            error = UserError(f"this cannot be stored in {self._name}: {exc}")
         else:
             return exc
         error.__cause__ = exc

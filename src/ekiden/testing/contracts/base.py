@@ -40,6 +40,9 @@ AWKWARD_TEXTS = (
 class StoreContractBase:
     """The hooks that a back end's test class fills in."""
 
+    looks_into_events = True
+    """Whether the store refuses events that carry what is not JSON."""
+
     @pytest.fixture
     async def store(self) -> Store:
         """An open, empty store; a subclass overrides this and closes it afterwards."""

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
-from ekiden.core.errors import LeaseLost, SessionBusy, SessionExists, SessionNotFound, UserError
-from ekiden.storage.base import SessionFilter, SessionPatch, Store
+from ekiden.core.errors import (
+    LeaseLost,
+    SessionBusy,
+    SessionExists,
+    SessionNotFound,
+    StoreUnavailable,
+    UserError,
+)
+from ekiden.storage.base import (
+    Claim,
+    DocumentWrite,
+    QueueMessage,
+    QueuePut,
+    SessionFilter,
+    SessionPatch,
+    Store,
+)
 from ekiden.testing.contracts.base import (
     AWKWARD_TEXTS,
     LEASE_S,
@@ -17,6 +34,34 @@ from ekiden.testing.contracts.base import (
     new_session,
     step,
 )
+
+_CLAIM = Claim(session_id="s", owner="w1", epoch=1, lease_s=LEASE_S)
+_MESSAGE = QueueMessage(id=1, queue="q", body=1, priority=0, attempts=1, owner="t")
+
+EVERY_CALL: tuple[Callable[[Store], Awaitable[Any]], ...] = (
+    lambda store: store.info(),
+    lambda store: store.create(new_session("new")),
+    lambda store: store.get("s"),
+    lambda store: store.list(),
+    lambda store: store.delete("s"),
+    lambda store: store.claim("s", owner="w2", lease_s=LEASE_S),
+    lambda store: store.claim_next(owner="w2", lease_s=LEASE_S),
+    lambda store: store.renew([_CLAIM]),
+    lambda store: store.release(_CLAIM),
+    lambda store: store.wait_for_change(0),
+    lambda store: store.commit(_CLAIM, step(event(1))),
+    lambda store: store.events("s"),
+    lambda store: store.steps("s"),
+    lambda store: store.get_document("c", "k"),
+    lambda store: store.write_documents([DocumentWrite(collection="c", key="k", body=1)]),
+    lambda store: store.list_documents("c"),
+    lambda store: store.put_messages([QueuePut(queue="q", body=1)]),
+    lambda store: store.take_messages("q", owner="t", lease_s=LEASE_S),
+    lambda store: store.ack_message(_MESSAGE),
+    lambda store: store.release_message(_MESSAGE),
+    lambda store: store.queue_depth("q"),
+)
+"""All that can be asked of a store, but to open and to close."""
 
 
 class LifeContract(StoreContractBase):
@@ -30,6 +75,43 @@ class LifeContract(StoreContractBase):
     async def test_closing_twice_does_nothing(self, other: Store, store: Store) -> None:
         await other.close()
         await other.close()
+
+    async def test_a_closed_store_refuses_every_call(self, other: Store, store: Store) -> None:
+        await other.close()
+        for call in EVERY_CALL:
+            with pytest.raises(StoreUnavailable, match="is closed: open it again"):
+                await call(other)
+
+    async def test_a_closed_store_can_be_opened_again(self, other: Store, store: Store) -> None:
+        await other.create(new_session("s"))
+        await other.close()
+        await other.open()
+        assert (await other.get("s")).id == "s"
+        await other.close()
+        async with other:
+            assert (await other.get("s")).id == "s"
+
+    async def test_what_is_under_way_at_the_close_is_stored_or_refused(
+        self, other: Store, store: Store
+    ) -> None:
+        names = [f"s{number}" for number in range(20)]
+        creations = [asyncio.ensure_future(other.create(new_session(name))) for name in names]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(LEASE_S):
+            await other.close()
+            fates = await asyncio.gather(*creations, return_exceptions=True)
+        assert all(fate is None or isinstance(fate, StoreUnavailable) for fate in fates), fates
+        await store.open()
+        stored = {row.id for row in (await store.list()).sessions}
+        assert stored >= {name for name, fate in zip(names, fates, strict=True) if fate is None}
+
+    async def test_closing_lets_those_who_wait_go(self, other: Store, store: Store) -> None:
+        await other.wait_for_change(0)
+        waiter = asyncio.ensure_future(other.wait_for_change(2 * LEASE_S))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(LEASE_S):
+            await other.close()
+            await waiter
 
     async def test_async_with_gives_the_store_itself(self, store: Store) -> None:
         async with store as entered:
