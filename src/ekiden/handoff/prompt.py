@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from ekiden.core.jsonio import dumps
@@ -75,10 +76,10 @@ def quote(value: Any, *, max_chars: int = 20_000) -> str:
     if len(text) > max_chars:
         cut = f"{text[:max_chars]} … ({len(text) - max_chars} more characters left out)"
         encoded = dumps(cut)
-    return _SUSPECT.sub(_escape, encoded)
+    return _suspect().sub(_escape, encoded)
 
 
-_SUSPECT = re.compile(
+_SUSPECT = (
     "["
     r"<>&\uff06\uff1c\uff1e\ufe60\ufe64\ufe65"  # the fence and its look-alikes
     r"\x7f-\x9f\u2028\u2029\ud800-\udfff"  # controls, line breaks, halves of characters
@@ -89,6 +90,12 @@ _SUSPECT = re.compile(
     r"\U000e0000-\U0010ffff"
     "]"
 )
+
+
+@cache
+def _suspect() -> re.Pattern[str]:
+    """Compiled when a handoff needs it first: that takes longer than to import this module."""
+    return re.compile(_SUSPECT)
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -1,8 +1,10 @@
 """The runtime: `advance` and the doors to it."""
 
+from typing import TYPE_CHECKING
+
+from ekiden.core.lazy import lazy_names
 from ekiden.runtime.advance import advance
 from ekiden.runtime.circumstances import Circumstances
-from ekiden.runtime.code_agent import CodeContext, HandOff
 from ekiden.runtime.config import CallModelData, Limits, ModelInputData, RunConfig
 from ekiden.runtime.opening import submit, taken_up
 from ekiden.runtime.results import RunResult
@@ -13,13 +15,16 @@ from ekiden.runtime.runner import (
     set_default_agent_runner,
 )
 from ekiden.runtime.state import RunState
-from ekiden.runtime.streaming import (
-    AgentUpdatedStreamEvent,
-    RawResponsesStreamEvent,
-    RunItemStreamEvent,
-    RunResultStreaming,
-    StreamEvent,
-)
+
+if TYPE_CHECKING:
+    from ekiden.runtime.code_agent import CodeContext, HandOff
+    from ekiden.runtime.streaming import (
+        AgentUpdatedStreamEvent,
+        RawResponsesStreamEvent,
+        RunItemStreamEvent,
+        RunResultStreaming,
+        StreamEvent,
+    )
 
 __all__ = [
     "AgentRunner",
@@ -44,3 +49,16 @@ __all__ = [
     "submit",
     "taken_up",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "AgentUpdatedStreamEvent": "ekiden.runtime.streaming",
+        "CodeContext": "ekiden.runtime.code_agent",
+        "HandOff": "ekiden.runtime.code_agent",
+        "RawResponsesStreamEvent": "ekiden.runtime.streaming",
+        "RunItemStreamEvent": "ekiden.runtime.streaming",
+        "RunResultStreaming": "ekiden.runtime.streaming",
+        "StreamEvent": "ekiden.runtime.streaming",
+    },
+)

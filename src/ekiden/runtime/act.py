@@ -16,7 +16,7 @@ from ekiden.runtime.tool_calls import PlannedCall, run_tools
 from ekiden.runtime.transfer import transfer
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Plan:
     tools: list[PlannedCall]
     transfers: list[tuple[Handoff[Any, Any], Item]]

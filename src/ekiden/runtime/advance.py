@@ -11,7 +11,6 @@ from ekiden.core.events import Event
 from ekiden.core.items import Item
 from ekiden.core.model import ModelDelta
 from ekiden.core.outcomes import OutOfBudget
-from ekiden.runtime.code_agent import run_code
 from ekiden.runtime.finish import fail, finish
 from ekiden.runtime.limits import OverLimit, over_limit, seconds_left
 from ekiden.runtime.state import RunState
@@ -96,6 +95,8 @@ async def _next_step(run: RunState) -> None:
     if limit is not None:
         await finish(run, limit)
     elif run.agent.run is not None:
+        from ekiden.runtime.code_agent import run_code
+
         await run_code(run)
     else:
         await think(run)

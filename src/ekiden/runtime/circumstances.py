@@ -12,7 +12,7 @@ from ekiden.runtime.config import RunConfig
 from ekiden.storage.base import SessionStatus
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Circumstances:
     """What a run brings along and a store does not keep."""
 

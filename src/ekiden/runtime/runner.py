@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
@@ -16,8 +16,10 @@ from ekiden.runtime.config import RunConfig
 from ekiden.runtime.opening import begun, resumed
 from ekiden.runtime.results import RunResult
 from ekiden.runtime.state import RunState
-from ekiden.runtime.streaming import RunResultStreaming
 from ekiden.sessions import Session
+
+if TYPE_CHECKING:
+    from ekiden.runtime.streaming import RunResultStreaming
 
 _DEFAULT_CONFIG = RunConfig()
 
@@ -65,6 +67,8 @@ class AgentRunner:
         _check_session(session)
         around = _around(starting_agent, run_config, max_turns, context, hooks)
         around.live = True
+        from ekiden.runtime.streaming import RunResultStreaming
+
         return RunResultStreaming(lambda: begun(around, input, session))
 
     async def resume(

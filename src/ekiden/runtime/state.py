@@ -36,7 +36,7 @@ _log = logging.getLogger("ekiden.runtime")
 REDACTED = "Error details are redacted."
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class _Batch:
     """What one commit stores."""
 

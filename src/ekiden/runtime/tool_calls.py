@@ -16,7 +16,7 @@ from ekiden.runtime.state import RunState
 from ekiden.tools import ToolResult, invoke
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PlannedCall:
     """A call of a tool and the key of its step."""
 

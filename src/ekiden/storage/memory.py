@@ -9,7 +9,8 @@ A store belongs to one event loop; there is no locking because no method gives w
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 from ekiden.core.clock import SYSTEM_CLOCK
 from ekiden.core.errors import (
@@ -34,8 +35,6 @@ from ekiden.storage.base import (
     SessionRow,
 )
 from ekiden.storage.changes import ChangeSignal
-from ekiden.storage.memory_documents import MemoryDocuments
-from ekiden.storage.memory_queue import MemoryQueues
 from ekiden.storage.memory_session import MemorySession
 from ekiden.storage.values import (
     check_numbers,
@@ -45,6 +44,10 @@ from ekiden.storage.values import (
     parse_cursor,
     step_conflict,
 )
+
+if TYPE_CHECKING:
+    from ekiden.storage.memory_documents import MemoryDocuments
+    from ekiden.storage.memory_queue import MemoryQueues
 
 
 class MemoryStore:
@@ -62,10 +65,20 @@ class MemoryStore:
         self._sessions: dict[str, MemorySession] = {}
         self._ready: dict[str, MemorySession] = {}
         self._created = 0
-        self._documents = MemoryDocuments()
-        self._queues = MemoryQueues()
         self._changes = ChangeSignal()
         self._closed = False
+
+    @cached_property
+    def _documents(self) -> MemoryDocuments:
+        from ekiden.storage.memory_documents import MemoryDocuments
+
+        return MemoryDocuments()
+
+    @cached_property
+    def _queues(self) -> MemoryQueues:
+        from ekiden.storage.memory_queue import MemoryQueues
+
+        return MemoryQueues()
 
     @property
     def url(self) -> str:
