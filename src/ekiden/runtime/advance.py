@@ -80,11 +80,11 @@ async def _guarded_step(run: RunState) -> None:
     except Exception as exc:
         failure = exc
     run.discard()
-    cursor = run.cursor
-    if cursor.pending is not None and cursor.rollbacks < run.config.model_retries:
+    if run.cursor.pending is not None:
         await give_back(run, failure)
-    else:
-        await fail(run, failure)
+        if run.cursor.rollbacks <= run.config.model_retries:
+            return
+    await fail(run, failure)
 
 
 async def _next_step(run: RunState) -> None:

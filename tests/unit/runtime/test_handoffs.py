@@ -160,11 +160,16 @@ async def test_a_target_that_fails_later_fails_the_run() -> None:
         await Runner.run(a, "hi")
 
 
-async def test_a_target_that_keeps_failing_fails_the_run() -> None:
+async def test_a_target_that_keeps_failing_fails_the_run_at_the_source() -> None:
     b = Agent("b", model=ScriptedModel([fail(ValueError("dead"))] * 2))
     a = Agent("a", model=ScriptedModel([transfer("b")] * 2), handoffs=[b])
+    session = Session(store=MemoryStore())
     with pytest.raises(ValueError, match="dead"):
-        await Runner.run(a, "hi", run_config=RunConfig(model_retries=1))
+        await Runner.run(a, "hi", session=session, run_config=RunConfig(model_retries=1))
+    row = await session.row()
+    assert (row.outcome, row.agent) == ("failed", "a"), "the source has it, not a dead agent"
+    a.model = ScriptedModel([say("I am here")])
+    assert (await Runner.run(a, "hello?", session=session)).final_output == "I am here"
 
 
 async def test_a_filter_decides_what_the_target_sees_and_the_session_keeps_everything() -> None:
