@@ -13,6 +13,8 @@ from ekiden.core.errors import UserError
 from ekiden.core.handoff import Handoff
 from ekiden.core.hooks import AgentHooks
 from ekiden.core.model import Model, ModelSettings
+from ekiden.core.profile import Capability, Scope, Triggers
+from ekiden.core.roles import Assigner
 from ekiden.core.tool import FunctionTool, Tool
 
 Instructions: TypeAlias = (
@@ -50,6 +52,15 @@ class Agent(Generic[TContext]):
     hooks: AgentHooks[Any] | None = None
     run: Callable[[Any], Awaitable[Any]] | None = None
     """An async function of a `CodeContext`: the agent is that code and needs no model."""
+    title: str | None = None
+    """Shown to people."""
+    description: str | None = None
+    """What the agent is for, in a sentence: shown to people, and what `semantic` routing reads."""
+    scope: Scope = "project"
+    triggers: Triggers = field(default_factory=Triggers)
+    capabilities: tuple[Capability, ...] = ()
+    router: Assigner | None = None
+    """The agent is a router: it gives every conversation it gets to another agent."""
 
     def __post_init__(self) -> None:
         _check_name(self.name)

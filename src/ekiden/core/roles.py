@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
 
 from ekiden.core.events import Event
 
@@ -24,4 +26,76 @@ class EventSink(Protocol):
 
     def emit(self, event: Event) -> None:
         """Take the event; must return quickly and must not raise."""
+        ...
+
+
+RouteCause: TypeAlias = Literal["new", "asked", "named", "gave_up", "switched", "kept"]
+"""Why an agent was chosen: a new conversation; the person wrote ``@auto``, or ``@name``; the agent
+gave up; the message was clearly another agent's; or nothing called for a choice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """Who gets a request, as a router decided."""
+
+    agent: str | None
+    """`None`: nobody; then `reply` is said to the person, or without one the run fails."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """The whole decision as JSON: what the `route` event tells."""
+    reply: str | None = None
+
+
+class Assigner(Protocol):
+    """Chooses the agent for a request; `ekiden.routing.Router` is one."""
+
+    async def assign(
+        self,
+        text: str,
+        *,
+        cause: RouteCause,
+        excluded: Collection[str] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> Assignment:
+        """Choose among all candidates but those `excluded`; `options` are those of one request,
+        such as ``{"strategy": "rule"}``. Never raises for what a model or a text does."""
+        ...
+
+    async def keep(self, text: str, *, agent: str) -> Assignment:
+        """Whether `agent`, which has the conversation, keeps it for this message."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmationRequest:
+    """A question to a person: may this tool run?"""
+
+    session_id: str
+    agent: str
+    tool: str
+    arguments: str
+    """The JSON text that the model gave."""
+    prompt: str
+    """What to ask; it has text of the model in it: show it as text."""
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A person's answer."""
+
+    approved: bool
+    by: str
+    """Who answered."""
+    reason: str = ""
+    arguments: str | None = None
+    """JSON text: run it with these instead."""
+    always: bool = False
+    """Do not ask again for this tool in this session."""
+
+
+class Approver(Protocol):
+    """Asks a person; `RunConfig.approver`."""
+
+    async def approve(self, request: ConfirmationRequest) -> Approval:
+        """The answer; the caller keeps the time-out, and cancels this when it is over."""
         ...

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.model import ToolSpec
+from ekiden.core.profile import Confirmation
 
 ToolErrorFunction: TypeAlias = Callable[[RunContextWrapper[Any], Exception], Any]
 """Turns an exception of a tool into what the model is told; sync or async."""
@@ -39,6 +40,8 @@ class FunctionTool:
     """Give up after this long; `None` takes the run's `tool_timeout_s`."""
     failure_error_function: ToolErrorFunction | None = None
     """`None`: an exception of the tool ends the run."""
+    confirmation: Confirmation | None = None
+    """If set, a person is asked before every call (`RunConfig.approver`)."""
     spec: ToolSpec = field(init=False, repr=False)
     """As the model is shown it; made once."""
 

@@ -1,0 +1,1 @@
+"""Agents as files: Markdown with YAML front matter, read, checked and watched."""

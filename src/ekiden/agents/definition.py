@@ -1,0 +1,104 @@
+"""An agent as a file defines it: plain values, before tools and models are looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from ekiden.core.profile import Capability, Confirmation, Scope, Triggers
+
+Origin: TypeAlias = Literal["ekiden", "claude", "gemini", "agents"]
+"""Which tool the file was written for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoffDefinition:
+    """One entry of `handoffs`."""
+
+    to: str
+    when: Literal["manual", "auto", "conditional"] = "manual"
+    description: str | None = None
+    include_context: bool = True
+    policy: Literal["immediate", "graceful", "conditional"] = "graceful"
+    trigger: Mapping[str, Any] | None = None
+    allow_return: bool = False
+    filters: tuple[str, ...] = ()
+    """Names, or name and argument, of ready filters: ``keep_last(20)``."""
+    line: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardrailDefinition:
+    """`guardrails`."""
+
+    output_schema: Mapping[str, Any] | None = None
+    on_failure: Literal["reject", "repair", "warn"] = "reject"
+    custom_validator: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryDefinition:
+    """`memory`."""
+
+    enabled: bool = False
+    type: Literal["vector", "key_value"] = "key_value"
+    backend: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDefinition:
+    """Everything that a file says of an agent."""
+
+    name: str
+    instructions: str
+    path: Path
+    origin: Origin = "ekiden"
+    title: str | None = None
+    description: str | None = None
+    handoff_description: str | None = None
+    model: str | None = None
+    scope: Scope = "project"
+    tools: tuple[str, ...] = ()
+    """`tools.allow`."""
+    tool_lines: Mapping[str, int] = field(default_factory=dict)
+    """Where in the file each tool is named."""
+    require_confirmation: tuple[str, ...] = ()
+    confirmation: Confirmation | None = None
+    """Template and time-out; `None` takes the defaults."""
+    triggers: Triggers = field(default_factory=Triggers)
+    capabilities: tuple[Capability, ...] = ()
+    handoffs: tuple[HandoffDefinition, ...] = ()
+    guardrails: GuardrailDefinition | None = None
+    memory: MemoryDefinition | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Problem:
+    """Something in a file that a person should change."""
+
+    path: Path
+    line: int
+    """1 is the file's first line."""
+    column: int
+    """1 is the line's first character."""
+    code: str
+    """Stable: `agent.unknown_key`, `agent.wrong_type` …"""
+    message: str
+    """What is wrong and what to write instead."""
+    severity: Literal["error", "warning"] = "error"
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}: {self.severity}[{self.code}]: {self.message}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As `ekiden agents validate --json` prints it."""
+        return {
+            "path": str(self.path),
+            "line": self.line,
+            "column": self.column,
+            "code": self.code,
+            "message": self.message,
+            "severity": self.severity,
+        }

@@ -1,0 +1,53 @@
+"""What an agent says of itself, for those who choose whom to ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Scope: TypeAlias = Literal["project", "user", "system"]
+"""`system` agents, such as the router itself, are never chosen by routing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Triggers:
+    """What in a request speaks for an agent.
+
+    For example::
+
+        Agent("debugger", triggers=Triggers(keywords=("error", "报错"), priority=80))
+    """
+
+    keywords: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    """Regular expressions in RE2's syntax, matched without regard to case."""
+    priority: int = 50
+    """0 to 100: how much of the score counts."""
+    examples: tuple[str, ...] = ()
+    """Requests that this agent should get; `semantic` routing learns from them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capability:
+    """Something that an agent can do."""
+
+    name: str
+    description: str = ""
+    proficiency: float = 1.0
+    """0 to 1."""
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """A tool with this runs only after a person's yes.
+
+    For example::
+
+        FunctionTool("pay", "Pay a bill.", schema, pay, confirmation=Confirmation(timeout_s=120))
+    """
+
+    prompt_template: str = "Run {tool_name} with {tool_args}?"
+    """What the person is asked; ``{tool_name}`` and ``{tool_args}`` are filled in."""
+    timeout_s: float = 30.0
+    """No answer within this time is a no."""

@@ -1,0 +1,1 @@
+"""Routing: which agent takes a request."""

@@ -1,0 +1,47 @@
+"""What the built-in tools may do: `tools` of the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileToolSettings:
+    """Of `read_file` and `write_file`, which never leave the project's folder."""
+
+    max_bytes: int = 1_000_000
+    """Larger files are neither read nor written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpToolSettings:
+    """Of `http_get`."""
+
+    allow: tuple[str, ...] = ()
+    """Hosts that may be asked: ``example.org``, ``*.example.org``, ``localhost:8080``."""
+    timeout: float = 20.0
+    """Seconds."""
+    max_bytes: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellToolSettings:
+    """Of `shell`."""
+
+    allow: tuple[str, ...] = ()
+    """Programs that may be run: ``git``, ``pytest``."""
+    timeout: float = 60.0
+    """Seconds."""
+    max_bytes: int = 100_000
+    """Of output; the rest is left out, and said to be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSettings:
+    """Everything that can be set about built-in tools."""
+
+    ask: bool = True
+    """Whether a person is asked before a built-in tool runs."""
+    files: FileToolSettings = field(default_factory=FileToolSettings)
+    http_get: HttpToolSettings = field(default_factory=HttpToolSettings)
+    shell: ShellToolSettings = field(default_factory=ShellToolSettings)
