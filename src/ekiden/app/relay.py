@@ -6,6 +6,7 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.team import Team
+from ekiden.routing.decision import Strategy
 from ekiden.runtime import Circumstances, RunConfig, RunResultStreaming
 from ekiden.runtime.opening import begun, resumed
 from ekiden.sessions import Session
@@ -18,9 +19,21 @@ def begin(
     *,
     config: RunConfig,
     live: bool = False,
+    to: str | None = None,
+    strategy: Strategy | None = None,
 ) -> RunResultStreaming:
-    """A run of `text` in the session; `live` asks models for their answers piece by piece."""
-    around = Circumstances(root=team, config=config, live=live)
+    """A run of `text` in the session; `live` asks models for their answers piece by piece.
+
+    `to` is an agent's name, or ``auto`` for the router, which `strategy` is passed to; without it
+    the agent that has the session gets the message.
+    """
+    around = Circumstances(
+        root=team,
+        config=config,
+        live=live,
+        to=to,
+        route_options=None if strategy is None else {"strategy": strategy},
+    )
     return RunResultStreaming(lambda: begun(around, text, session))
 
 

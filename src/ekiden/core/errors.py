@@ -3,6 +3,8 @@
 EkidenError
 ├── UserError                     the caller's code or configuration is at fault
 │   └── UnknownAgent
+├── RoutingError
+│   └── NoRoute
 ├── ModelBehaviorError            the model answered something that cannot be used
 ├── ModelError                    the provider failed
 │   ├── ModelTimeout
@@ -31,6 +33,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import ClassVar
 
+from ekiden.core.suggest import suggestion
+
+
+_LISTED = 20
+"""So many names are listed in a message."""
+
 
 class EkidenError(Exception):
     """The root of the tree."""
@@ -50,9 +58,31 @@ class UnknownAgent(UserError):
     code = "agent.unknown"
 
     def __init__(self, name: str, *, known: Collection[str]) -> None:
-        listed = ", ".join(sorted(known)) or "none"
-        super().__init__(f"no agent is called {name!r}; known: {listed}")
+        listed = ", ".join(sorted(known)[:_LISTED]) or "none"
+        more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+        super().__init__(
+            f"no agent is called {name!r}; known: {listed}{more}{suggestion(name, known)}"
+        )
         self.name = name
+
+
+class RoutingError(EkidenError):
+    """A request could not be given to an agent."""
+
+    code = "route.failed"
+
+
+class NoRoute(RoutingError):
+    """No agent matches a request, and the settings name no way out (`fallback`)."""
+
+    code = "route.none"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"{reason}; name an agent with @name, or set agents.routing.fallback to "
+            "'prompt_user' or 'default_agent'"
+        )
+        self.reason = reason
 
 
 class ModelBehaviorError(EkidenError):

@@ -123,7 +123,7 @@ class Handoff(Generic[TContext, TAgent]):
     def default_tool_description(agent: Any) -> str:
         """Says whom the tool hands to, and what that agent is good at if it says so."""
         base = f"Hand the conversation over to the agent {agent.name}, who then handles it."
-        described = agent.handoff_description
+        described = agent.handoff_description or agent.description
         return f"{base} {described}" if described else base
 
 

@@ -26,6 +26,8 @@ class Team:
         self.name = name
         self._agents = {agent.name: agent for agent in reachable(agents)}
         self.entry = self[entry] if entry is not None else agents[0]
+        self.router = next((agent for agent in self if agent.router is not None), None)
+        """The member that routes, if there is one."""
 
     def __getitem__(self, name: str) -> Agent[Any]:
         try:

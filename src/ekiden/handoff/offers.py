@@ -46,12 +46,16 @@ def default_handoff(target: Agent[Any]) -> AnyHandoff:
         if (
             offer.agent is target
             and name == target.name
-            and described == target.handoff_description
+            and described == _described(target)
         ):
             return offer
     offer = handoff(target)
-    target.__dict__[_CACHE] = (offer, target.name, target.handoff_description)
+    target.__dict__[_CACHE] = (offer, target.name, _described(target))
     return offer
+
+
+def _described(target: Agent[Any]) -> str | None:
+    return target.handoff_description or target.description
 
 
 async def _enabled(

@@ -94,6 +94,10 @@ async def _next_step(run: RunState) -> None:
     limit = over_limit(run)
     if limit is not None:
         await finish(run, limit)
+    elif run.agent.router is not None:
+        from ekiden.runtime.assign import assign
+
+        await assign(run)
     elif run.agent.run is not None:
         from ekiden.runtime.code_agent import run_code
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,10 @@ from ekiden.core.hooks import RunHooks
 from ekiden.core.team import Team
 from ekiden.runtime.config import RunConfig
 from ekiden.storage.base import SessionStatus
+
+
+AUTO = "auto"
+"""As an addressee: whomever the team's router chooses."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -24,6 +29,18 @@ class Circumstances:
     left_as: SessionStatus = "idle"
     """What the session is when the run is cancelled: `ready` if others are to go on with it."""
 
+    to: str | None = None
+    """Whom a new message goes to: an agent's name, or `AUTO`; `None`: who has the session."""
+    route_options: Mapping[str, Any] | None = None
+    """Of this one message, for the router."""
+
+    @property
+    def team(self) -> Team:
+        """Everybody who may get the conversation."""
+        if isinstance(self.root, Agent):
+            self.root = Team(self.root)
+        return self.root
+
     @property
     def entry(self) -> Agent[Any]:
         """Who gets a new conversation."""
@@ -34,5 +51,4 @@ class Circumstances:
         if isinstance(self.root, Agent):
             if self.root.name == name:
                 return self.root
-            self.root = Team(self.root)
-        return self.root[name]
+        return self.team[name]

@@ -56,6 +56,8 @@ class Cursor:
     pending: PendingHandoff | None = None
     received: Mapping[str, Any] | None = None
     """What the active agent was handed: from, reason, summary, context."""
+    route: Mapping[str, Any] | None = None
+    """While a router has the run: why it is asked, and the options of this one request."""
     mistakes: int = 0
     """Unusable requests of the model in a row."""
     rollbacks: int = 0
@@ -86,6 +88,8 @@ class Cursor:
             data["ph"] = self.pending.to_json()
         if self.received is not None:
             data["rc"] = self.received
+        if self.route is not None:
+            data["ro"] = self.route
         if self.mistakes:
             data["m"] = self.mistakes
         if self.rollbacks:
@@ -116,6 +120,7 @@ class Cursor:
             after=data.get("a", 0),
             pending=PendingHandoff(*pending) if pending else None,
             received=data.get("rc"),
+            route=data.get("ro"),
             mistakes=data.get("m", 0),
             rollbacks=data.get("rb", 0),
             handoffs=data.get("h", 0),

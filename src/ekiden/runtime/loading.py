@@ -9,6 +9,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.items import Item, function_output
+from ekiden.runtime.assign import addressee
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.leases import Hold
@@ -36,12 +37,18 @@ async def first_step(
         items = (*await _closing_outputs(store, row.id, events, cursor), *items)
     if not items:
         raise UserError("a run needs a message: the input is empty")
-    agent = around.find(row.agent)
+    to = await addressee(around, row.agent, items, is_new=not row.seq)
+    agent = to.agent
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, agent=agent, visible=visible,
         cursor=cursor.next_run(agent=agent.name, first=row.seq + 1),
     )  # fmt: skip
+    if agent.name != row.agent:
+        run.cursor.received = None
+    run.cursor.route = to.asked
     run.record("message", items=items)
+    if to.route is not None:
+        run.record("route", details=dict(to.route))
     run.history_length = len(run.visible)
     fault_point("run.begin.before_commit")
     await run.commit(status="ready", outcome="", release=release)

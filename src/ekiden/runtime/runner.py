@@ -37,10 +37,12 @@ class AgentRunner:
         hooks: RunHooks[Any] | None = None,
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
+        to: str | None = None,
     ) -> RunResult:
         """See `Runner.run`."""
         _check_session(session)
         around = _around(starting_agent, run_config, max_turns, context, hooks)
+        around.to = to
         async with begun(around, input, session) as run:
             return await _to_the_end(run)
 
@@ -62,10 +64,12 @@ class AgentRunner:
         hooks: RunHooks[Any] | None = None,
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
+        to: str | None = None,
     ) -> RunResultStreaming:
         """See `Runner.run_streamed`."""
         _check_session(session)
         around = _around(starting_agent, run_config, max_turns, context, hooks)
+        around.to = to
         around.live = True
         from ekiden.runtime.streaming import RunResultStreaming
 
@@ -153,12 +157,14 @@ class Runner:
         hooks: RunHooks[Any] | None = None,
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
+        to: str | None = None,
     ) -> RunResult:
         """Give `input` to the agent, or to the one that has the session, and run to an outcome.
 
         A result says how it ended: answered, refused, out of budget. An exception of a model, tool
         or callback is stored as the session's failure and raised. Without `session` the run is kept
-        in memory only. `SessionBusy` when another run has the session (see `RunConfig.on_busy`).
+        in memory only. `to` names the agent that gets this message, or ``auto`` for the team's
+        router. `SessionBusy` when another run has the session (see `RunConfig.on_busy`).
         """
         return await _default_runner.run(
             starting_agent,
@@ -168,6 +174,7 @@ class Runner:
             hooks=hooks,
             run_config=run_config,
             max_turns=max_turns,
+            to=to,
         )
 
     @classmethod
@@ -181,6 +188,7 @@ class Runner:
         hooks: RunHooks[Any] | None = None,
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
+        to: str | None = None,
     ) -> RunResult:
         """`run` for programs without an event loop."""
         return _default_runner.run_sync(
@@ -191,6 +199,7 @@ class Runner:
             hooks=hooks,
             run_config=run_config,
             max_turns=max_turns,
+            to=to,
         )
 
     @classmethod
@@ -204,6 +213,7 @@ class Runner:
         hooks: RunHooks[Any] | None = None,
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
+        to: str | None = None,
     ) -> RunResultStreaming:
         """`run`, shown while it happens; it happens while the stream is read."""
         return _default_runner.run_streamed(
@@ -214,6 +224,7 @@ class Runner:
             hooks=hooks,
             run_config=run_config,
             max_turns=max_turns,
+            to=to,
         )
 
     @classmethod

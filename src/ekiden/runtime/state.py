@@ -145,7 +145,7 @@ class RunState:
         self._steps: dict[str, Any] = {}
         self._seq = row.seq
         self._dirty_variables = False
-        self._stored_agent = agent.name
+        self._stored_agent = row.agent
         self._stored_cursor: Mapping[str, Any] = cursor.to_json()
         self._stored_variables: Mapping[str, Any] = row.variables
         self._started_at = self.config.clock.monotonic()

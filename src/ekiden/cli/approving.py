@@ -1,0 +1,132 @@
+"""Asking the person at the terminal whether a tool may run."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from fnmatch import fnmatchcase
+from typing import Final, TypeAlias
+
+from ekiden.cli.output import safe
+from ekiden.cli.transcript import shorten
+from ekiden.core.roles import Approval, ConfirmationRequest
+
+Ask: TypeAlias = Callable[[str], Awaitable[str | None]]
+"""Shows a question and gives the line that was typed, or `None` when nobody will answer (end of
+input). Cancelled when the time for an answer is over; it must then leave the terminal as it was."""
+
+BY: Final = "terminal"
+_BY_OPTION: Final = "--allow"
+
+_YES = frozenset({"y", "yes", "j", "ja", "是", "好", "はい"})
+_NO = frozenset({"", "n", "no", "nein", "否", "不", "いいえ"})
+_ALWAYS = frozenset({"a", "always"})
+_AGAIN = "please answer y, n or a: "
+_LONGEST_PROMPT = 4000
+
+
+class TerminalApprover:
+    """An `Approver` that lets some tools run and asks a person about the others.
+
+    `allow` has names of tools, or patterns such as ``*`` and ``github_*``, that run without asking.
+    `ask` puts the question: `ask_on_terminal`, or a function of one's own, as chat has; with `None`
+    there is nobody to ask, and every other tool is refused with the way out. Questions of tools
+    that run at the same time are asked one after the other::
+
+        RunConfig(approver=TerminalApprover(allow=["read_file"], ask=ask_on_terminal))
+    """
+
+    def __init__(self, *, allow: Iterable[str] = (), ask: Ask | None = None) -> None:
+        self._allow = tuple(allow)
+        self._ask = ask
+        self._turn = asyncio.Lock()
+
+    async def approve(self, request: ConfirmationRequest) -> Approval:
+        """The person's answer; what is not clearly a yes is asked again."""
+        if self.allows(request.tool):
+            return Approval(approved=True, by=_BY_OPTION)
+        if self._ask is None:
+            return Approval(
+                approved=False,
+                by=BY,
+                reason=f"there is nobody to ask here; --allow {request.tool} lets it run",
+            )
+        async with self._turn:
+            return await self._answer(self._ask, question(request))
+
+    def allows(self, tool: str) -> bool:
+        """Whether the tool runs without asking."""
+        return any(fnmatchcase(tool, pattern) for pattern in self._allow)
+
+    async def _answer(self, ask: Ask, asked: str) -> Approval:
+        while True:
+            line = await ask(asked)
+            word = "" if line is None else line.strip().casefold()
+            if word in _YES or word in _ALWAYS:
+                return Approval(approved=True, by=BY, always=word in _ALWAYS)
+            if line is None or word in _NO:
+                return Approval(approved=False, by=BY, reason="the person said no")
+            asked = _AGAIN
+
+
+def question(request: ConfirmationRequest) -> str:
+    """What the person is asked.
+
+    The tool and the agent are named by us, and the last line is ours: text of the model is marked
+    as such and cannot pass for either.
+    """
+    quoted = "\n".join(f"  | {line}" for line in shorten(safe(request.prompt), _LONGEST_PROMPT).split("\n"))
+    return (
+        f"{safe(request.agent)} wants to run {safe(request.tool)}:\n{quoted}\n"
+        f"[y]es, [n]o, [a]lways in this session ({request.timeout_s:g} s, then it is a no): "
+    )
+
+
+def approver(allow: Iterable[str] = ()) -> TerminalApprover:
+    """For a command: asks if a person sits at both ends of the terminal."""
+    attended = sys.stdin.isatty() and sys.stderr.isatty()
+    return TerminalApprover(allow=allow, ask=ask_on_terminal if attended else None)
+
+
+async def ask_on_terminal(asked: str) -> str | None:
+    """Ask on standard error, read standard input; what was typed before the question is dropped."""
+    _forget_typed_ahead()
+    sys.stderr.write(asked)
+    sys.stderr.flush()
+    answered = False
+    try:
+        line = await _read_line()
+        answered = line.endswith("\n")
+    finally:
+        if not answered:
+            sys.stderr.write("\n")
+            sys.stderr.flush()
+    return line or None
+
+
+async def _read_line() -> str:
+    loop = asyncio.get_running_loop()
+    arrived = asyncio.Event()
+    descriptor = sys.stdin.fileno()
+    try:
+        loop.add_reader(descriptor, arrived.set)
+    except NotImplementedError:  # the event loop of Windows
+        return await asyncio.to_thread(sys.stdin.readline)
+    try:
+        await arrived.wait()
+    finally:
+        loop.remove_reader(descriptor)
+    # A terminal gives whole lines, so this does not wait.
+    return sys.stdin.readline()
+
+
+def _forget_typed_ahead() -> None:
+    try:
+        import termios
+    except ImportError:  # Windows
+        return
+    try:
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    except termios.error:  # not a terminal
+        return

@@ -1,0 +1,65 @@
+"""A routing decision as people read it: one line, or the whole analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ekiden.routing.decision import RouteDecision, Score
+
+_LABELS = {"rule": "rule-match", "sticky": "kept"}
+_CERTAIN = frozenset({"named", "sticky", "default"})
+"""Methods that do not guess, so that a percentage would say nothing."""
+_CAUSES = {"gave_up": "the agent before gave up", "switched": "the subject changed"}
+
+SCORE_HEADERS = ("agent", "stage", "score", "confidence", "matched")
+
+
+def route_line(details: Mapping[str, Any]) -> str:
+    """A decision, as `RouteDecision.to_json` and the details of `route` events tell it, as a line.
+
+    For example ``rule-match → debugger, 90 %``, ``named → billing``, ``kept → orders`` or
+    ``no match: no keyword was found``. Fields that are missing are left out, never an error.
+    """
+    agent, method = details.get("agent"), str(details.get("method") or "route")
+    if not agent:
+        reason = details.get("reason")
+        return f"no match: {reason}" if reason else "no match"
+    line = f"{_LABELS.get(method, method)} → {agent}"
+    confidence = details.get("confidence")
+    if method not in _CERTAIN and isinstance(confidence, int | float):
+        line = f"{line}, {confidence:.0f} %"
+    cause = _CAUSES.get(str(details.get("cause")))
+    return f"{line} ({cause})" if cause else line
+
+
+def reason_pairs(decision: RouteDecision) -> list[tuple[str, str]]:
+    """What matched and what every stage said, as labels with texts."""
+    pairs = [("because", decision.reason)] if decision.reason else []
+    if decision.matched_keywords:
+        pairs.append(("keywords", ", ".join(decision.matched_keywords)))
+    if decision.matched_patterns:
+        pairs.append(("patterns", ", ".join(decision.matched_patterns)))
+    for stage in decision.stages:
+        choice = f"{stage.agent}, {stage.confidence} %" if stage.agent else "nobody"
+        sure = "sure" if stage.sure else "not sure"
+        pairs.append((f"stage {stage.method}", f"{choice} ({sure}): {stage.reason}"))
+    pairs.append(("took", f"{decision.elapsed_ms:.1f} ms, strategy {decision.strategy}"))
+    return pairs
+
+
+def score_rows(decision: RouteDecision) -> list[tuple[str, ...]]:
+    """How each agent did at each stage, best first; the columns are `SCORE_HEADERS`."""
+    told: list[Score] = [score for stage in decision.stages for score in stage.candidates]
+    scores: Sequence[Score] = told or decision.candidates
+    return [
+        (
+            score.agent,
+            str(score.method),
+            f"{score.score:.3g}",
+            f"{score.confidence} %",
+            ", ".join((*score.keywords, *(f"/{each}/" for each in score.patterns))),
+        )
+        for score in scores
+    ]
