@@ -108,6 +108,9 @@ def check_log(record: Record, *, entry: str) -> None:
         elif status == "rolled_back":
             assert (event.agent, details["to"]) == (details["from"], active)
             active = details["from"]
+        elif event.type == "route":
+            assert event.agent == active
+            active = details["agent"]
         else:
             assert event.agent == active, f"{event} while {active} has the conversation"
     assert record.row.agent == active

@@ -61,8 +61,13 @@ _BEGIN_AND_END = {
     "run.finish.before_commit": 1,
     "run.finish.after_commit": 1,
 }
-_NO_CODE = {"code.": "no agent is code"}
-_NO_MODEL = {"turn.model.": "no agent has a model", "turn.tool": "tools are called by code"}
+_NO_ROUTER = {"route.": "nobody routes"}
+_NO_CODE = {"code.": "no agent is code", **_NO_ROUTER}
+_NO_MODEL = {
+    "turn.model.": "no agent has a model",
+    "turn.tool": "tools are called by code",
+    **_NO_ROUTER,
+}
 _NO_ROLLBACK = {"handoff.rollback.": "every target answers"}
 _NO_FILTER = {"handoff.filter.": "no handoff has a filter"}
 _NO_CALLBACK = {"handoff.validating.": "no handoff has a callback"}
@@ -164,6 +169,35 @@ SCENARIOS: dict[str, Scenario] = {
             "handoff.rollback.after_commit": 1,
         },
         unreachable={**_NO_CODE, **_NO_CALLBACK, **_NO_MEMORY},
+    ),
+    "routed": Scenario(
+        team=teams.routed,
+        commits=7,
+        entry="router-agent",
+        visits={
+            **_BEGIN_AND_END,
+            "route.assign.before_call": 2,
+            "route.assign.after_call": 2,
+            "route.assign.before_commit": 2,
+            "route.assign.after_commit": 2,
+            "turn.model.before_call": 3,
+            "turn.model.after_call": 3,
+            "turn.answer.before_commit": 1,
+            "turn.answer.after_commit": 1,
+            "turn.tool.before_call": 1,
+            "turn.tool.after_call": 1,
+            "turn.tools.before_commit": 1,
+            "turn.tools.after_commit": 1,
+            "handoff.transferring.before_commit": 1,
+            "handoff.transferring.after_commit": 1,
+        },
+        unreachable={
+            "code.": "no agent is code",
+            **_NO_ROLLBACK,
+            **_NO_FILTER,
+            **_NO_CALLBACK,
+            **_NO_MEMORY,
+        },
     ),
     "code": Scenario(
         team=teams.code,

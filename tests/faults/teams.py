@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from ekiden.core.errors import ModelError
 from ekiden.core.handoff import HandoffInputData
 from ekiden.core.hooks import RunHooks
 from ekiden.core.model import ModelRequest
+from ekiden.core.roles import Assignment, RouteCause
 from ekiden.core.team import Team
 from ekiden.handoff import handoff, keep_first_and_last, keep_last, remove_all_tools
 from ekiden.runtime import CodeContext, RunConfig
@@ -104,6 +106,46 @@ class NotingHooks(RunHooks[Any]):
 
     async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:
         self._ledger.note("hook", source=from_agent.name, target=to_agent.name)
+
+
+class FirstOfThoseLeft:
+    """A router that takes the first name nobody excluded."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    async def assign(
+        self,
+        text: str,
+        *,
+        cause: RouteCause,
+        excluded: Collection[str] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> Assignment:
+        """The first one left."""
+        chosen = next(name for name in self._names if name not in excluded)
+        return Assignment(agent=chosen, details={"agent": chosen, "cause": cause, "text": text})
+
+    async def keep(self, text: str, *, agent: str) -> Assignment:
+        """It stays."""
+        return Assignment(agent=agent, details={"agent": agent, "cause": "kept"})
+
+
+def routed(world: World) -> Team:
+    """The router gives it to billing, who gives up; then to orders, who uses a tool."""
+
+    def script(request: ModelRequest) -> StepLike:
+        if request.agent == "billing":
+            return transfer("router-agent", reason="not mine")
+        if is_booked(request, wish(request)):
+            return say(f"{wish(request)} is booked; I was shown {digest(request)}")
+        return call("book", what=wish(request))
+
+    model = world.model(script)
+    router = Agent("router-agent", scope="system", router=FirstOfThoseLeft("billing", "orders"))
+    billing = Agent("billing", instructions="Bill it.", model=model, handoffs=[router])
+    orders = Agent("orders", instructions="Book it.", model=model, tools=[world.book()])
+    return Team(router, billing, orders)
 
 
 def parallel(world: World) -> Team:

@@ -2,76 +2,215 @@
 
 It compares words and fills in sentences; it understands nothing, and every answer says so. What it
 does is the same every time: it hands on what the text calls for, calls a tool whose arguments
-stand in the text, and else tells who it is and what it would do.
+stand in the text, and else tells who it is and what it was asked.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from ekiden.core.errors import UserError
 from ekiden.core.items import Item, assistant_message, function_call, is_message, text_of
 from ekiden.core.jsonio import dumps
 from ekiden.core.model import ModelDelta, ModelEvent, ModelRequest, ModelResponse, ToolSpec
-from ekiden.models import ModelOptions, register_provider
 
-PROVIDER = "demo"
-NAME = "demo:offline"
+PROVIDER: Final = "demo"
+NAME: Final = "demo:offline"
+
+_Call: TypeAlias = tuple[str, dict[str, Any]]
 
 _TRANSFER = "transfer_to_"
-_HAN = re.compile(r"[\u3400-\u9fff]")
+_READ = 4000
+"""Characters of a text that are looked at."""
+_QUOTED = 300
+_LATIN = re.compile(r"[a-z][a-z'-]{2,}")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2,}")
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff]")
-_LATIN_WORD = re.compile(r"[a-z][a-z'-]{2,}")
-_CJK_RUN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2,}")
-_COMMON = frozenset(
-    "about agent and any are ask but can conversation does for from get give hand handles has have "
-    "help here how into its knows not one other over please should some tell than that the them "
-    "then there these they this those was what when where which who why will with you your "
-    "person user answer answers question questions want wants need needs use uses work".split()
-)
+_COMMON_WORDS = """
+about agent agents all and any are ask asks can conversation could does for from get give hand
+handles has have help here how into its just know knows let like make may more much new not one
+other our out over please should some tell than that the them then there these they thing this
+those turn use want was what when where which who whom why will with work would you your
+问题 什么 怎么 可以 一个 我们 请问 这个 需要 如何 です ます して
+"""
+_COMMON = frozenset(_COMMON_WORDS.split())
 _FINDERS: Mapping[str, re.Pattern[str]] = {
-    "path": re.compile(r"(?<![\w/:.])((?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,7})(?![\w/])"),
-    "url": re.compile(r"(https?://[^\s\"'<>，。）)]+)"),
+    "path": re.compile(r"(?<![\w/:.@])((?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,7})(?![\w/])"),
+    "url": re.compile(r"(https?://[^\s\"'<>，。、）)]+)"),
     "command": re.compile(r"`([^`\n]+)`"),
     "order_id": re.compile(r"(?<!\d)(\d{3,})(?!\d)"),
 }
 """How the value of a parameter of this name is found in a text."""
-_LONGEST_QUOTE = 400
 
 
 class DemoModel:
-    """Answers by rule; see the module's text."""
+    """Answers by rule; the module says how."""
 
     async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """A transfer, a tool call, or a text; `UserError` where JSON is asked for."""
         if request.output is not None:
             raise UserError(
-                f"{NAME} cannot give the JSON that agent {request.agent!r} is to answer with; "
+                f"{NAME} cannot write the JSON that agent {request.agent!r} answers with; "
                 "set a real model: ekiden config set model openai:gpt-5-mini"
             )
         asked, since = _last_request(request.input)
-        called = _called_names(since)
-        call = None if called else _transfer(request, asked) or _tool(request, asked)
-        if call is None and not any(name.startswith(_TRANSFER) for name in called):
-            text = _told(request, asked, _last_output(since))
-        elif call is None:
-            call = _tool(request, asked) if called[-1].startswith(_TRANSFER) else None
-            text = _told(request, asked, _last_output(since))
-        else:
-            text = ""
+        made = [str(item.get("name")) for item in since if item.get("type") == "function_call"]
+        call = None if made else transfer_for(request, asked)
+        if call is None and all(name.startswith(_TRANSFER) for name in made):
+            call = tool_for(request, asked)
         if call is not None:
             name, arguments = call
             item = function_call(f"demo_{request.step}", name, dumps(arguments))
             yield ModelResponse(output=[item], model=NAME)
             return
+        text = _told(request, asked, since)
         if request.stream:
-            for piece in re.findall(r"\S+\s*|\s+", text):
+            for piece in re.findall(r"\s*\S+\s*", text):
                 yield ModelDelta(kind="text", text=piece)
         yield ModelResponse(output=[assistant_message(text)], model=NAME)
 
 
 def register_demo() -> None:
-    """Let ``demo:offline`` be named as a model."""
-    register_provider(PROVIDER, _made)
+    """Let ``demo:offline`` be the name of a model."""
+    from ekiden.models import register_provider
+
+    register_provider(PROVIDER, lambda options: DemoModel())
+
+
+def transfer_for(request: ModelRequest, asked: str) -> _Call | None:
+    """The transfer whose description has most words of the text, and more than the agent's own.
+
+    Its own are those of the first paragraph of its instructions; they do not count for a model that
+    must choose somebody.
+    """
+    words = _words(asked)
+    chosen, shared = None, set[str]()
+    if request.settings.tool_choice != "required":
+        shared = words & _words((request.instructions or "").partition("\n\n")[0])
+    for tool in request.tools:
+        if tool.name.startswith(_TRANSFER):
+            here = words & _words(tool.description)
+            if len(here) > len(shared):
+                chosen, shared = tool, here
+    if chosen is None:
+        return None
+    reason = f"the request speaks of {', '.join(sorted(shared))}"
+    return chosen.name, _filled(chosen, {"reason": reason}) or {}
+
+
+def tool_for(request: ModelRequest, asked: str) -> _Call | None:
+    """The first tool all of whose arguments stand in the text."""
+    found = {
+        name: match[1]
+        for name, finder in _FINDERS.items()
+        if (match := finder.search(asked[:_READ])) is not None
+    }
+    for tool in request.tools:
+        if not tool.name.startswith(_TRANSFER):
+            arguments = _filled(tool, found)
+            if arguments and found.keys() & arguments.keys():
+                return tool.name, arguments
+    return None
+
+
+def _filled(tool: ToolSpec, values: Mapping[str, str]) -> dict[str, Any] | None:
+    """The tool's arguments out of `values` and defaults; `None` if one that it needs is missing."""
+    properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
+    required = tool.parameters.get("required") or ()
+    arguments: dict[str, Any] = {}
+    for name, schema in properties.items():
+        if name in values:
+            arguments[name] = values[name]
+        elif name not in required:
+            continue
+        elif "default" in schema:
+            arguments[name] = schema["default"]
+        elif _may_be_null(schema):
+            arguments[name] = None
+        else:
+            return None
+    return arguments
+
+
+def _may_be_null(schema: Mapping[str, Any]) -> bool:
+    kind = schema.get("type")
+    return "null" in ([kind] if isinstance(kind, str) else kind or ()) or any(
+        _may_be_null(each) for each in schema.get("anyOf") or ()
+    )
+
+
+def _words(text: str) -> set[str]:
+    """Words as they are compared: English without its plural, and pairs of CJK characters."""
+    lowered = text[:_READ].lower()
+    words = {word.removesuffix("s") for word in _LATIN.findall(lowered) if word not in _COMMON}
+    for run in _CJK.findall(lowered):
+        words.update(run[at : at + 2] for at in range(len(run) - 1))
+    return words - _COMMON
+
+
+def _last_request(items: Sequence[Item]) -> tuple[str, list[Item]]:
+    """What the person said last, and everything after it."""
+    for at in range(len(items) - 1, -1, -1):
+        if is_message(items[at]) and items[at].get("role") == "user":
+            return text_of(items[at]), list(items[at + 1 :])
+    return "", list(items)
+
+
+def _told(request: ModelRequest, asked: str, since: Sequence[Item]) -> str:
+    outputs = {
+        item.get("call_id"): item.get("output")
+        for item in since
+        if item.get("type") == "function_call_output"
+    }
+    results = [
+        (str(item.get("name")), outputs.get(item.get("call_id")))
+        for item in since
+        if item.get("type") == "function_call" and not str(item.get("name")).startswith(_TRANSFER)
+    ]
+    chinese = _CHINESE.search(asked) and not _KANA.search(asked)
+    lines = _in_chinese(request, asked, results) if chinese else _english(request, asked, results)
+    return "\n".join(lines)
+
+
+def _english(request: ModelRequest, asked: str, results: Sequence[tuple[str, Any]]) -> list[str]:
+    lines = [f"I am {request.agent}; you asked: “{_cut(asked)}”"]
+    lines += [f"{tool} gave: {_cut(output)}" for tool, output in results]
+    if not results:
+        tools, colleagues = _offered(request)
+        lines += [f"My tools: {', '.join(tools)}."] if tools else []
+        lines += [f"I hand on to: {', '.join(colleagues)}."] if colleagues else []
+    lines.append(
+        f"({NAME} compares words and understands nothing; for real answers: "
+        "ekiden config set model openai:gpt-5-mini, or another provider:model)"
+    )
+    return lines
+
+
+def _in_chinese(request: ModelRequest, asked: str, results: Sequence[tuple[str, Any]]) -> list[str]:
+    lines = [f"我是 {request.agent}，您的问题是：“{_cut(asked)}”"]
+    lines += [f"{tool} 的结果：{_cut(output)}" for tool, output in results]
+    if not results:
+        tools, colleagues = _offered(request)
+        lines += [f"我的工具：{'、'.join(tools)}。"] if tools else []
+        lines += [f"我可以转交给：{'、'.join(colleagues)}。"] if colleagues else []
+    lines.append(
+        f"（{NAME} 只比较词语，并不理解内容；要得到真正的回答，请设置模型："
+        "ekiden config set model openai:gpt-5-mini）"
+    )
+    return lines
+
+
+def _offered(request: ModelRequest) -> tuple[list[str], list[str]]:
+    names = [tool.name for tool in request.tools]
+    return (
+        [name for name in names if not name.startswith(_TRANSFER)],
+        [name.removeprefix(_TRANSFER) for name in names if name.startswith(_TRANSFER)],
+    )
+
+
+def _cut(value: Any) -> str:
+    text = value if isinstance(value, str) else dumps(value)
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"

@@ -76,7 +76,9 @@ def question(request: ConfirmationRequest) -> str:
     The tool and the agent are named by us, and the last line is ours: text of the model is marked
     as such and cannot pass for either.
     """
-    quoted = "\n".join(f"  | {line}" for line in shorten(safe(request.prompt), _LONGEST_PROMPT).split("\n"))
+    quoted = "\n".join(
+        f"  | {line}" for line in shorten(safe(request.prompt), _LONGEST_PROMPT).split("\n")
+    )
     return (
         f"{safe(request.agent)} wants to run {safe(request.tool)}:\n{quoted}\n"
         f"[y]es, [n]o, [a]lways in this session ({request.timeout_s:g} s, then it is a no): "

@@ -18,17 +18,45 @@ if TYPE_CHECKING:
 
 _ABOUT = "Agents hand work to each other and never drop it."
 _COMMANDS = {
+    "init": "Write a working team of agents into this folder.",
+    "chat": "Talk with a team.",
     "run": "Say something to a team.",
+    "route": "Show which agent would get a request, and why; nothing is run.",
     "chain": "Show who handed a session to whom, and why.",
     "doctor": "Check this installation and the store.",
     "bench": "Measure Ekiden against plain asyncio.",
 }
-_SESSION_COMMANDS = {
-    "list": "List the sessions, newest first.",
-    "show": "Show a session's conversation.",
-    "resume": "Go on with a session that was interrupted.",
-    "export": "Write a session with all its events as JSON.",
-    "delete": "Remove a session.",
+_GROUPS = {
+    "agents": (
+        "Look after the project's agents.",
+        {
+            "list": "List the agents.",
+            "show": "Show everything about an agent.",
+            "validate": "Check agent files; lists every fault.",
+            "schema": "Print the JSON Schema of agent files, for editors.",
+            "ps": "Show which sessions each agent has.",
+        },
+    ),
+    "config": (
+        "Read and change settings.",
+        {
+            "list": "List the settings, with where each comes from.",
+            "get": "Print one setting.",
+            "set": "Change one setting; the rest of the file stays as it is.",
+            "unset": "Take a setting out of the file.",
+            "path": "Say where the settings files are.",
+        },
+    ),
+    "session": (
+        "Look after stored sessions.",
+        {
+            "list": "List the sessions, newest first.",
+            "show": "Show a session's conversation.",
+            "resume": "Go on with a session that was interrupted.",
+            "export": "Write a session with all its events as JSON.",
+            "delete": "Remove a session.",
+        },
+    ),
 }
 
 
@@ -67,7 +95,11 @@ def overview() -> str:
     """What there is; made without the parser, which takes longer to load than all the rest."""
     commands = {
         **_COMMANDS,
-        **{f"session {name}": text for name, text in _SESSION_COMMANDS.items()},
+        **{
+            f"{group} {name}": text
+            for group, (_, members) in _GROUPS.items()
+            for name, text in members.items()
+        },
     }
     width = max(map(len, commands))
     return "\n".join(
@@ -98,10 +130,12 @@ def build() -> App:
     )
     for name, text in _COMMANDS.items():
         app.command(f"ekiden.cli.commands.{name}:{name}", name=name, help=text)
-    session = App(name="session", help="Look after stored sessions.")
-    for name, text in _SESSION_COMMANDS.items():
-        session.command(f"ekiden.cli.commands.session:session_{name}", name=name, help=text)
-    app.command(session)
+    for group, (about, members) in _GROUPS.items():
+        commands = App(name=group, help=about)
+        for name, text in members.items():
+            target = f"ekiden.cli.commands.{group}:{group}_{name}"
+            commands.command(target, name=name, help=text)
+        app.command(commands)
     return app
 
 

@@ -2,7 +2,11 @@
 
 EkidenError
 ├── UserError                     the caller's code or configuration is at fault
-│   └── UnknownAgent
+│   ├── UnknownAgent
+│   ├── AgentFilesInvalid
+│   ├── SettingsInvalid
+│   ├── UnknownSetting
+│   └── SettingsNotWritten
 ├── RoutingError
 │   └── NoRoute
 ├── ModelBehaviorError            the model answered something that cannot be used
@@ -30,11 +34,10 @@ EkidenError
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from ekiden.core.suggest import suggestion
-
 
 _LISTED = 20
 """So many names are listed in a message."""
@@ -64,6 +67,50 @@ class UnknownAgent(UserError):
             f"no agent is called {name!r}; known: {listed}{more}{suggestion(name, known)}"
         )
         self.name = name
+
+
+class AgentFilesInvalid(UserError):
+    """Agent files have faults; `problems` lists all of them."""
+
+    code = "agent.invalid"
+
+    def __init__(self, problems: Sequence[object]) -> None:
+        shown = [str(problem) for problem in problems[:_LISTED]]
+        if len(problems) > _LISTED:
+            shown.append(f"… and {len(problems) - _LISTED} more: `ekiden agents validate`")
+        super().__init__("\n".join(["some agent files cannot be used:", *shown]))
+        self.problems = problems
+
+
+class SettingsInvalid(UserError):
+    """Settings cannot be used; `problems` lists everything that is wrong with them."""
+
+    code = "settings.invalid"
+
+    def __init__(self, problems: Sequence[object]) -> None:
+        shown = [str(problem) for problem in problems[:_LISTED]]
+        if len(problems) > _LISTED:
+            shown.append(f"… and {len(problems) - _LISTED} more")
+        one = len(problems) == 1
+        super().__init__(shown[0] if one else "\n".join(["some settings are wrong:", *shown]))
+        self.problems = problems
+
+
+class UnknownSetting(UserError):
+    """A name was given that no setting has."""
+
+    code = "settings.unknown"
+
+    def __init__(self, name: str, *, near: str | None, known: Sequence[str]) -> None:
+        hint = "" if near is None else f"did you mean {near!r}? "
+        super().__init__(f"no setting is called {name!r}; {hint}There are: {', '.join(known)}")
+        self.name, self.near = name, near
+
+
+class SettingsNotWritten(UserError):
+    """A settings file could not be changed; it is as it was."""
+
+    code = "settings.not_written"
 
 
 class RoutingError(EkidenError):

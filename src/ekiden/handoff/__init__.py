@@ -14,6 +14,7 @@ from ekiden.handoff.prompt import (
 from ekiden.handoff.tool import handoff
 
 if TYPE_CHECKING:
+    from ekiden.handoff.declared import declared_handoff, parse_filter
     from ekiden.handoff.filters import (
         HandoffFilter,
         compose,
@@ -41,6 +42,7 @@ __all__ = [
     "HandoffInputFilter",
     "HistoryMapper",
     "compose",
+    "declared_handoff",
     "default_handoff",
     "default_handoff_history_mapper",
     "get_conversation_history_wrappers",
@@ -49,6 +51,7 @@ __all__ = [
     "keep_first_and_last",
     "keep_last",
     "nest_handoff_history",
+    "parse_filter",
     "prompt_with_handoff_instructions",
     "received_block",
     "remove_all_tools",
@@ -61,6 +64,8 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "declared_handoff": "ekiden.handoff.declared",
+        "parse_filter": "ekiden.handoff.declared",
         "HandoffFilter": "ekiden.handoff.filters",
         "compose": "ekiden.handoff.filters",
         "keep_first_and_last": "ekiden.handoff.filters",

@@ -43,11 +43,7 @@ def default_handoff(target: Agent[Any]) -> AnyHandoff:
     made: tuple[AnyHandoff, str, str | None] | None = target.__dict__.get(_CACHE)
     if made is not None:
         offer, name, described = made
-        if (
-            offer.agent is target
-            and name == target.name
-            and described == _described(target)
-        ):
+        if offer.agent is target and name == target.name and described == _described(target):
             return offer
     offer = handoff(target)
     target.__dict__[_CACHE] = (offer, target.name, _described(target))

@@ -51,12 +51,15 @@ async def _step(run: RunState) -> None:
     scope = asyncio.timeout(left)
     try:
         async with scope:
+            run.work.deadline = scope
             await _guarded_step(run)
     except TimeoutError:
         if not scope.expired() or run.outcome is not None:
             raise
         run.discard()
         await finish(run, OutOfBudget("seconds", run.config.limits.seconds or 0, run.spent_s()))
+    finally:
+        run.work.deadline = None
 
 
 async def _guarded_step(run: RunState) -> None:

@@ -34,8 +34,9 @@ async def addressee(
 ) -> Addressee:
     """Whom `items` go to in a session that `holder` has; `UnknownAgent`.
 
-    In a team with a router the decision is part of what happened, also when it is to leave the
-    session where it is. An agent that is no longer in such a team loses the session to the router.
+    In a team that begins with its router the decision is part of what happened, also when it is to
+    leave the session where it is. An agent that is no longer in such a team loses the session to
+    the router.
     """
     router = around.root.router if isinstance(around.root, Team) else None
     if around.to == AUTO:
@@ -47,11 +48,10 @@ async def addressee(
         return Addressee(agent=router, asked=_asked("asked", around.route_options))
     if around.to is not None:
         return _named(around.find(around.to))
-    if router is None or router.router is None:
-        return Addressee(agent=around.find(holder))
-    if holder == router.name or holder not in around.team:
+    routed = router is not None and around.entry is router
+    if router is not None and (holder == router.name or (routed and holder not in around.team)):
         return Addressee(agent=router, asked=_asked("new", around.route_options))
-    if is_new:
+    if router is None or router.router is None or is_new or not routed:
         return Addressee(agent=around.find(holder))
     kept = await router.router.keep(last_request(items), agent=holder)
     return Addressee(agent=around.find(kept.agent or holder), route=kept.details)

@@ -12,7 +12,6 @@ from ekiden.core.team import Team
 from ekiden.runtime.config import RunConfig
 from ekiden.storage.base import SessionStatus
 
-
 AUTO = "auto"
 """As an addressee: whomever the team's router chooses."""
 
@@ -48,7 +47,6 @@ class Circumstances:
 
     def find(self, name: str) -> Agent[Any]:
         """A member of the team; `UnknownAgent`."""
-        if isinstance(self.root, Agent):
-            if self.root.name == name:
-                return self.root
+        if isinstance(self.root, Agent) and self.root.name == name:
+            return self.root
         return self.team[name]

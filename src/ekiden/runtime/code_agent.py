@@ -21,11 +21,12 @@ from ekiden.core.items import (
 from ekiden.core.jsonio import dumps, loads
 from ekiden.core.outcomes import Done
 from ekiden.core.tool import FunctionTool
+from ekiden.runtime.confirmation import ask_first
 from ekiden.runtime.offer import refresh_offer
 from ekiden.runtime.state import RunState
 from ekiden.runtime.tool_calls import PlannedCall, perform
 from ekiden.runtime.turn import conclude, start_agent
-from ekiden.tools import output_text
+from ekiden.tools import ToolResult, output_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,9 +157,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         run = self._run
         call_id = f"call_{key.replace('.', '_')}"
         call = function_call(call_id, tool.name, dumps(arguments))
-        fault_point("code.tool.before_call")
-        result, duration_us = await perform(run, PlannedCall(tool, call, key), always_told=True)
-        fault_point("code.tool.after_call")
+        result, duration_us = await self._perform(tool, call, key)
         is_json = (
             result.error is None
             and isinstance(result.output, str)
@@ -175,6 +174,18 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         await run.commit()
         fault_point("code.tool.after_commit")
         return result.output, result.error, is_json, tool.name, call["arguments"]
+
+    async def _perform(self, tool: FunctionTool, call: Item, key: str) -> tuple[ToolResult, int]:
+        run, made = self._run, call
+        if tool.confirmation is not None:
+            decision = await ask_first(run, tool, call, key)
+            if not decision.approved:
+                return decision.refusal(), 0
+            made = decision.call(call)
+        fault_point("code.tool.before_call")
+        done = await perform(run, PlannedCall(tool, made, key), always_told=True)
+        fault_point("code.tool.after_call")
+        return done
 
 
 async def run_code(run: RunState) -> None:

@@ -12,7 +12,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.handoff import HandoffInputData
 from ekiden.core.items import Item
 from ekiden.core.model import Model, ModelSettings
-from ekiden.core.roles import Clock, EventSink
+from ekiden.core.roles import Approver, Clock, EventSink
 
 
 @dataclass(slots=True)
@@ -81,6 +81,8 @@ class RunConfig:
     """The longest wait for a tool that has no time-out of its own."""
     parallel_tools: int = 16
     """How many tools of a turn run at the same time."""
+    approver: Approver | None = None
+    """Asked before a tool with `confirmation` runs; `None`: such a tool never runs."""
     handoff_input_filter: HandoffInputFilter | None = None
     """For handoffs that have no filter of their own."""
     call_model_input_filter: CallModelInputFilter | None = None

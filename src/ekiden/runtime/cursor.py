@@ -63,6 +63,8 @@ class Cursor:
     rollbacks: int = 0
     handoffs: int = 0
     """Handoffs of the whole session, for their ids."""
+    always: dict[str, str] = field(default_factory=dict)
+    """Tools that need not be asked about in this session, and who said so."""
     spent_s: float = 0.0
     """Seconds worked on the run by earlier claims."""
     usage: Usage = field(default_factory=Usage)
@@ -96,6 +98,8 @@ class Cursor:
             data["rb"] = self.rollbacks
         if self.handoffs:
             data["h"] = self.handoffs
+        if self.always:
+            data["al"] = self.always.copy()
         if self.spent_s:
             data["sp"] = round(self.spent_s, 3)
         if counts := self.usage.to_json():
@@ -124,6 +128,7 @@ class Cursor:
             mistakes=data.get("m", 0),
             rollbacks=data.get("rb", 0),
             handoffs=data.get("h", 0),
+            always=dict(data.get("al", {})),
             spent_s=data.get("sp", 0.0),
             usage=Usage.from_json(data.get("u", {})),
         )
@@ -146,6 +151,7 @@ class Cursor:
             after=self.after,
             received=self.received,
             handoffs=self.handoffs,
+            always=self.always,
         )
 
     @property

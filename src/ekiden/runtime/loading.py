@@ -13,6 +13,7 @@ from ekiden.runtime.assign import addressee
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.leases import Hold
+from ekiden.runtime.snapshot import snapshot_key, snapshot_of
 from ekiden.runtime.state import RunState
 from ekiden.sessions import history_length, open_calls, visible_items
 from ekiden.storage.base import Claim, SessionRow, Store
@@ -47,6 +48,8 @@ async def first_step(
         run.cursor.received = None
     run.cursor.route = to.asked
     run.record("message", items=items)
+    if row.seq:
+        run.remember(snapshot_key(run.cursor.run), snapshot_of(row))
     if to.route is not None:
         run.record("route", details=dict(to.route))
     run.history_length = len(run.visible)

@@ -21,6 +21,7 @@ from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.drafts import check_variable
 from ekiden.runtime.leases import Hold, keeper_of
+from ekiden.runtime.work_clock import WorkClock
 from ekiden.sessions import said
 from ekiden.storage.base import (
     Claim,
@@ -63,7 +64,6 @@ class RunState:
         "_pending",
         "_pending_items",
         "_seq",
-        "_started_at",
         "_steps",
         "_stored_agent",
         "_stored_cursor",
@@ -90,6 +90,7 @@ class RunState:
         "specs",
         "store",
         "visible",
+        "work",
     )
 
     def __init__(
@@ -148,7 +149,7 @@ class RunState:
         self._stored_agent = row.agent
         self._stored_cursor: Mapping[str, Any] = cursor.to_json()
         self._stored_variables: Mapping[str, Any] = row.variables
-        self._started_at = self.config.clock.monotonic()
+        self.work = WorkClock(self.config.clock)
         self._woken: asyncio.Event | None = None
 
     @property
@@ -167,7 +168,7 @@ class RunState:
 
     def spent_s(self) -> float:
         """Seconds worked on the run so far."""
-        return self.cursor.spent_s + self.config.clock.monotonic() - self._started_at
+        return self.cursor.spent_s + self.work.elapsed()
 
     def record(
         self,
@@ -237,9 +238,7 @@ class RunState:
 
         If that fails, everything is still only recorded.
         """
-        now = self.config.clock.monotonic()
-        self.cursor.spent_s += now - self._started_at
-        self._started_at = now
+        self.cursor.spent_s += self.work.lap()
         if release and self.hold is not None:
             keeper_of(self.store).let_go(self.claim)
         async with self._committing:

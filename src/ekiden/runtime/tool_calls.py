@@ -11,6 +11,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.items import Item, function_output
 from ekiden.core.tool import FunctionTool
 from ekiden.runtime.calls import both
+from ekiden.runtime.confirmation import Decision, ask_first
 from ekiden.runtime.drafts import Draft
 from ekiden.runtime.state import RunState
 from ekiden.tools import ToolResult, invoke
@@ -34,7 +35,7 @@ async def run_tools(run: RunState, planned: list[PlannedCall], *, more_to_come: 
     lets through cancels the others.
     """
     if len(planned) == 1 and not more_to_come:
-        results = [await _run_one(run, planned[0])]
+        results = [await _run_one(run, planned[0], await _asked(run, planned[0]))]
     else:
         results = await _side_by_side(run, planned, len(planned) + more_to_come)
     for each, (result, duration_us) in zip(planned, results, strict=True):
@@ -56,8 +57,9 @@ async def _side_by_side(
     async def one(each: PlannedCall) -> tuple[ToolResult, int]:
         nonlocal left
         draft = Draft(run.context.variables)
+        decision = await _asked(run, each)
         async with slots:
-            result, duration_us = await _run_one(run, each, draft)
+            result, duration_us = await _run_one(run, each, decision, draft)
         left -= 1
         if each.key in run.memo:
             return result, duration_us
@@ -77,17 +79,28 @@ async def _side_by_side(
     return [task.result() for task in tasks]
 
 
+async def _asked(run: RunState, each: PlannedCall) -> Decision | None:
+    """What a person says to the call; `None` if nobody has to be asked."""
+    if each.tool.confirmation is None or each.key in run.memo:
+        return None
+    return await ask_first(run, each.tool, each.call, each.key)
+
+
 async def _run_one(
-    run: RunState, each: PlannedCall, variables: Draft | None = None
+    run: RunState, each: PlannedCall, decision: Decision | None, variables: Draft | None = None
 ) -> tuple[ToolResult, int]:
     stored = run.memo.get(each.key)
     if stored is not None:
         output, error, duration_us = stored
         return ToolResult(output=output, value=output, error=error), duration_us
+    if decision is not None:
+        if not decision.approved:
+            return decision.refusal(), 0
+        each = PlannedCall(each.tool, decision.call(each.call), each.key)
     fault_point("turn.tool.before_call")
-    done = await perform(run, each, variables)
+    result, duration_us = await perform(run, each, variables)
     fault_point("turn.tool.after_call")
-    return done
+    return result if decision is None else decision.told_of_edit(result), duration_us
 
 
 async def perform(

@@ -13,6 +13,7 @@ from typing import Any, overload
 
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.errors import ModelBehaviorError, ToolTimeout, UserError
+from ekiden.core.profile import Confirmation
 from ekiden.core.tool import Enabled, FunctionTool, ToolErrorFunction
 from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.docstrings import DocstringStyle, Documentation, read_docstring
@@ -50,6 +51,7 @@ def function_tool(
     strict_mode: bool = True,
     is_enabled: Enabled = True,
     timeout: float | None = None,
+    confirmation: Confirmation | bool = False,
 ) -> FunctionTool: ...
 @overload
 def function_tool(
@@ -63,6 +65,7 @@ def function_tool(
     strict_mode: bool = True,
     is_enabled: Enabled = True,
     timeout: float | None = None,
+    confirmation: Confirmation | bool = False,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def function_tool(
     func: Callable[..., Any] | None = None,
@@ -75,6 +78,7 @@ def function_tool(
     strict_mode: bool = True,
     is_enabled: Enabled = True,
     timeout: float | None = None,
+    confirmation: Confirmation | bool = False,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function; a decorator, with or without arguments::
 
@@ -93,12 +97,18 @@ def function_tool(
     An async function runs on the event loop, any other in a thread with the same context
     variables. `timeout` is in seconds: an async function is cancelled then, a thread cannot be and
     is left alone. `failure_error_function` words a failure for the model; `None` ends the run with
-    it. ``strict_mode=False`` allows parameters with free keys, such as ``dict``.
+    it. ``strict_mode=False`` allows parameters with free keys, such as ``dict``. With
+    `confirmation` (`True` takes the defaults of `Confirmation`) a person is asked before every call.
 
     Raises `UserError` for what cannot be a tool, saying why.
     """
     if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
         raise UserError(f"timeout must be a positive number of seconds, not {timeout!r}")
+    asked = (
+        (Confirmation() if confirmation else None)
+        if isinstance(confirmation, bool)
+        else confirmation
+    )
 
     def make(func: Callable[..., Any], local_names: dict[str, Any]) -> FunctionTool:
         from ekiden.tools.schema import arguments_of
@@ -120,6 +130,7 @@ def function_tool(
             is_enabled=is_enabled,
             timeout_seconds=timeout,
             failure_error_function=failure_error_function,
+            confirmation=asked,
         )
 
     if func is not None:

@@ -1,0 +1,271 @@
+"""What a setting may be: how its value is checked, and how it is read from text.
+
+`read` takes a value as JSON gives it and returns it as `Settings` has it; what it cannot take is
+`ValueError` with the end of a sentence that begins with the setting's name. `parse` turns text
+from the command line or the environment into a value for `read`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ekiden.app.settings.jsonc import JsoncError, parse
+from ekiden.core.jsonio import dumps
+from ekiden.core.suggest import suggestion
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_MAX_TEXT = 4096
+
+
+class Kind(Protocol):
+    """One kind of value."""
+
+    @property
+    def expects(self) -> str:
+        """What it may be, for messages and the documentation: ``true or false``."""
+
+    def read(self, value: object, /) -> object:
+        """`value` as `Settings` has it, or `ValueError`."""
+
+    def parse(self, text: str, /) -> object:
+        """What `text` means; it is not checked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """Yes or no."""
+
+    expects: str = "true or false"
+
+    def read(self, value: object) -> object:
+        if not isinstance(value, bool):
+            raise _wrong(self, value)
+        return value
+
+    def parse(self, text: str) -> object:
+        """Also ``yes``, ``on``, ``1`` and their opposites, in any case."""
+        return _FLAGS.get(text.strip().lower(), text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """A whole number."""
+
+    low: int
+    high: int
+    optional: bool = False
+
+    @property
+    def expects(self) -> str:
+        return _or_null(f"a whole number from {self.low} to {self.high}", self.optional)
+
+    def read(self, value: object) -> object:
+        if value is None and self.optional:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise _wrong(self, value)
+        if not self.low <= value <= self.high:
+            raise _wrong(self, value)
+        return value
+
+    def parse(self, text: str) -> object:
+        return _json_or_text(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Number:
+    """A number, with or without a fraction."""
+
+    low: float
+    high: float
+    optional: bool = False
+
+    @property
+    def expects(self) -> str:
+        return _or_null(f"a number from {self.low:g} to {self.high:g}", self.optional)
+
+    def read(self, value: object) -> object:
+        if value is None and self.optional:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise _wrong(self, value)
+        if not self.low <= value <= self.high:
+            raise _wrong(self, value)
+        return float(value)
+
+    def parse(self, text: str) -> object:
+        return _json_or_text(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One of some words."""
+
+    words: tuple[str, ...]
+
+    @property
+    def expects(self) -> str:
+        return f"one of {', '.join(self.words)}"
+
+    def read(self, value: object) -> object:
+        if value not in self.words:
+            near = suggestion(value, self.words) if isinstance(value, str) else ""
+            raise ValueError(f"{_wrong(self, value)}{near}")
+        return value
+
+    def parse(self, text: str) -> object:
+        return _unquoted(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """One line of text."""
+
+    what: str = "text"
+    optional: bool = False
+    form: re.Pattern[str] | None = None
+
+    @property
+    def expects(self) -> str:
+        return _or_null(self.what, self.optional)
+
+    def read(self, value: object) -> object:
+        if value is None and self.optional:
+            return None
+        if not isinstance(value, str):
+            raise _wrong(self, value)
+        _check_text(value)
+        if self.form is not None and not self.form.fullmatch(value):
+            raise _wrong(self, value)
+        return value
+
+    def parse(self, text: str) -> object:
+        """``null`` is none; text in double quotes is JSON, and all else is itself."""
+        return None if self.optional and text == "null" else _unquoted(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Texts:
+    """A list of texts."""
+
+    what: str
+
+    @property
+    def expects(self) -> str:
+        return f"a list of {self.what}"
+
+    def read(self, value: object) -> object:
+        if not isinstance(value, list | tuple):
+            raise _wrong(self, value)
+        for index, each in enumerate(value):
+            if not isinstance(each, str):
+                raise ValueError(f"must be {self.expects}, but number {index + 1} is {shown(each)}")
+            try:
+                _check_text(each)
+            except ValueError as exc:
+                raise ValueError(f"must be {self.expects}, but number {index + 1} {exc}") from None
+        return tuple(value)
+
+    def parse(self, text: str) -> object:
+        return _json_or_text(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """An MCP server as other tools write it; what else it says is for those who start it."""
+
+    expects: str = 'an object with "command" or "url", or null'
+
+    def read(self, value: object) -> object:
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise _wrong(self, value)
+        if ("command" in value) == ("url" in value):
+            raise ValueError('must have either "command" or "url"')
+        for key in ("command", "url"):
+            if key in value and not (isinstance(value[key], str) and value[key].strip()):
+                raise ValueError(f'must have text as "{key}", not {shown_type(value[key])}')
+        _check_texts_of_server(value)
+        return dict(value)
+
+    def parse(self, text: str) -> object:
+        return _json_or_text(text)
+
+
+def _check_texts_of_server(server: Mapping[str, Any]) -> None:
+    arguments = server.get("args", [])
+    if not isinstance(arguments, list | tuple) or not all(isinstance(x, str) for x in arguments):
+        raise ValueError('must have a list of texts as "args"')
+    for key in ("env", "headers"):
+        pairs = server.get(key, {})
+        if not isinstance(pairs, Mapping) or not all(isinstance(x, str) for x in pairs.values()):
+            raise ValueError(f'must have an object of texts as "{key}"')
+
+
+def shown(value: object) -> str:
+    """A value for a message: short, and what is long or nested only by its type."""
+    if value is None or isinstance(value, bool | int | float | str):
+        text = dumps(value) if not isinstance(value, str) else repr(value)
+        return text if len(text) <= 60 else f"{text[:57]}…"
+    return shown_type(value)
+
+
+def shown_type(value: object) -> str:
+    """What kind of value it is, without saying which."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text" if value.strip() else "empty text"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return "an object"
+
+
+_FLAGS = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
+
+
+def _wrong(kind: Kind, value: object) -> ValueError:
+    return ValueError(f"must be {kind.expects}, not {shown(value)}")
+
+
+def _or_null(what: str, optional: bool) -> str:
+    return f"{what}, or null" if optional else what
+
+
+def _check_text(value: str) -> None:
+    if not value.strip():
+        raise ValueError("must not be empty")
+    if len(value) > _MAX_TEXT:
+        raise ValueError(f"must not be longer than {_MAX_TEXT} characters")
+    if _CONTROL.search(value):
+        raise ValueError("must not have line breaks or other control characters in it")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must be text that can be written as UTF-8") from None
+
+
+def _json_or_text(text: str) -> object:
+    try:
+        read = parse(text)
+    except JsoncError:
+        return text
+    return text if read.root is None or read.duplicates else read.root.value
+
+
+def _unquoted(text: str) -> object:
+    is_quoted = len(text) >= 2 and text.startswith('"') and text.endswith('"')
+    return _json_or_text(text) if is_quoted else text

@@ -1,0 +1,102 @@
+"""Settings as they were found: the values, and where each comes from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Literal, TypeAlias
+
+from ekiden.app.settings.keys import SERVERS, SETTINGS, Group, ServerEntry, place_of
+from ekiden.app.settings.model import Settings
+from ekiden.core.errors import UnknownSetting
+
+OriginKind: TypeAlias = Literal["default", "user", "project", "environment", "call"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a value comes from."""
+
+    kind: OriginKind
+    where: str | None = None
+    """The file, or the environment variable."""
+    line: int | None = None
+    """In the file."""
+
+    def __str__(self) -> str:
+        where = self.where if self.line is None else f"{self.where}:{self.line}"
+        return self.kind if where is None else f"{self.kind} {where}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A setting as it stands."""
+
+    name: str
+    value: object
+    """As JSON has it."""
+    origin: Origin
+
+
+_DEFAULT = Origin(kind="default")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSettings:
+    """Settings, and where each of them comes from."""
+
+    settings: Settings
+    origins: Mapping[str, Origin]
+    """Of those that somebody set."""
+
+    def origin(self, key: str) -> Origin:
+        """Where the value of `key` comes from; `UnknownSetting` for what is no single setting."""
+        place = place_of(key)
+        if isinstance(place, Group):
+            raise UnknownSetting(key, near=None, known=[each.name for each in place.settings()])
+        return self.origins.get(place.name, _DEFAULT)
+
+    def value(self, key: str) -> Any:
+        """The value of `key` as JSON has it; of a group, an object of all that is in it.
+
+        `UnknownSetting` if nothing is called so, also for a server that is not there.
+        """
+        place = place_of(key)
+        if isinstance(place, ServerEntry):
+            server = self.settings.mcp_servers.get(place.server)
+            if server is None:
+                names = [f"{SERVERS}.{name}" for name in self.settings.mcp_servers]
+                raise UnknownSetting(key, near=None, known=names or [SERVERS])
+            return _plain(server)
+        found: object = self.settings
+        if place.name:
+            parts = place.name.replace(SERVERS, "mcp_servers").split(".")
+            found = reduce(getattr, parts, found)
+        return _plain(found)
+
+    def entries(self) -> Iterator[Entry]:
+        """Every setting, and every MCP server, in the order of the documentation."""
+        for setting in SETTINGS:
+            names = [setting.name]
+            if setting.name == SERVERS:
+                names = [f"{SERVERS}.{name}" for name in sorted(self.settings.mcp_servers)]
+            for name in names:
+                yield Entry(name=name, value=self.value(name), origin=self.origin(name))
+
+
+def _plain(value: object) -> Any:
+    """A value of `Settings` as JSON has it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        pairs = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
+        return {_written(name): _plain(each) for name, each in pairs}
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _written(attribute: str) -> str:
+    return SERVERS if attribute == "mcp_servers" else attribute

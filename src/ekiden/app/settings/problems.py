@@ -1,0 +1,43 @@
+"""What is wrong with a setting, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+ProblemCode: TypeAlias = Literal[
+    "settings.unreadable",
+    "settings.syntax",
+    "settings.duplicate_key",
+    "settings.unknown_key",
+    "settings.wrong_value",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsProblem:
+    """Something that a person should change."""
+
+    where: str
+    """A file, an environment variable, or ``the call``."""
+    line: int | None = None
+    """In the file; 1 is the first."""
+    column: int | None = None
+    """In characters; 1 is the first."""
+    code: ProblemCode
+    message: str
+    """What is wrong, and what to write instead."""
+
+    def __str__(self) -> str:
+        place = self.where if self.line is None else f"{self.where}:{self.line}:{self.column}"
+        return f"{place}: {self.message}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {
+            "where": self.where,
+            "line": self.line,
+            "column": self.column,
+            "code": self.code,
+            "message": self.message,
+        }

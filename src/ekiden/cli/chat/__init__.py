@@ -1,0 +1,1 @@
+"""Talking with a team: in a terminal, or line by line through a pipe."""

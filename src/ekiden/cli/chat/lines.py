@@ -1,0 +1,108 @@
+"""Events as a chat tells them: one line for people, one object for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ekiden.cli.routing_view import route_line
+from ekiden.cli.transcript import shorten
+from ekiden.core.events import Event
+from ekiden.core.items import is_message, text_of
+
+_LONGEST_REASON = 300
+
+
+def event_line(event: Event) -> str | None:
+    """The line at a route, a handoff, a tool's call or a person's decision; else `None`.
+
+    A route that leaves the conversation where it is has no line.
+    """
+    details = event.details or {}
+    match event.type:
+        case "route":
+            return None if details.get("method") == "sticky" else route_line(details)
+        case "handoff":
+            return _handoff(event, details)
+        case "tool_call":
+            return _tool(event, details)
+        case "tool_confirmation":
+            return _confirmation(details)
+    return None
+
+
+def said_by_agent(event: Event) -> str:
+    """What an agent says to the person in this event; empty if nothing."""
+    texts = (
+        text_of(item)
+        for item in event.items
+        if is_message(item) and item.get("role") == "assistant"
+    )
+    return "\n\n".join(text for text in texts if text)
+
+
+def event_record(event: Event) -> dict[str, Any] | None:
+    """The event as a chat's JSON line; `None` for those that only stored things care about."""
+    details = event.details or {}
+    record: dict[str, Any] | None = None
+    match event.type:
+        case "route":
+            record = {"type": "route", **details}
+        case "handoff":
+            shown = {name: value for name, value in details.items() if name != "undoes"}
+            record = {"type": "handoff", **shown}
+        case "tool_call":
+            record = {"type": "tool", "tool": details.get("tool"), "agent": event.agent}
+        case "tool_confirmation":
+            record = {"type": "confirmation", **details, "agent": event.agent}
+        case "agent_start":
+            record = {"type": "agent", "agent": event.agent}
+        case _ if text := said_by_agent(event):
+            record = {"type": "message", "agent": event.agent, "text": text}
+    if record is None:
+        return None
+    if event.duration_us is not None and event.type in ("tool_call", "route"):
+        record["duration_ms"] = event.duration_us / 1e3
+    if event.error is not None:
+        record["error"] = event.error
+    return {**record, "session_id": event.session_id, "seq": event.seq}
+
+
+def duration(microseconds: int) -> str:
+    """A time that something took, for people."""
+    if microseconds < 1_000_000:
+        return f"{microseconds / 1e3:.0f} ms"
+    return f"{microseconds / 1e6:.1f} s"
+
+
+def _handoff(event: Event, details: Mapping[str, Any]) -> str:
+    line = f"⇢ {details.get('from')} → {details.get('to')}"
+    status = details.get("status")
+    if status == "rolled_back":
+        line = f"{line} taken back"
+    elif status not in (None, "completed"):
+        line = f"{line} {status}"
+    if event.error:
+        return f"{line}: {_short(event.error)}"
+    reason = details.get("reason")
+    return f'{line}: "{_short(reason)}"' if reason else line
+
+
+def _tool(event: Event, details: Mapping[str, Any]) -> str:
+    line = f"· {details.get('tool')}"
+    if event.duration_us is not None:
+        line = f"{line}  {duration(event.duration_us)}"
+    return f"{line}  failed: {_short(event.error)}" if event.error else line
+
+
+def _confirmation(details: Mapping[str, Any]) -> str | None:
+    if not details.get("approved"):
+        reason = details.get("reason")
+        return f"· {details.get('tool')}  not allowed" + (f": {_short(reason)}" if reason else "")
+    if details.get("edited"):
+        return f"· {details.get('tool')}  allowed with other arguments"
+    return None
+
+
+def _short(value: object) -> str:
+    return shorten(" ".join(str(value).split()), _LONGEST_REASON)

@@ -1,0 +1,52 @@
+"""Text of others as a line that a model reads as data."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from ekiden.core.jsonio import dumps
+
+
+def quote(value: Any, *, max_chars: int = 20_000) -> str:
+    """`value` as one line of JSON that cannot break out of a fence or a line.
+
+    ``<``, ``>``, ``&`` and their look-alikes, control and invisible characters and line breaks of
+    every kind are written as escapes; decoding gives the value back. What is not JSON, or is too
+    long, becomes its text.
+    """
+    try:
+        encoded = dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        value = str(value)
+        encoded = dumps(value)
+    text = value if isinstance(value, str) else encoded
+    if len(text) > max_chars:
+        cut = f"{text[:max_chars]} … ({len(text) - max_chars} more characters left out)"
+        encoded = dumps(cut)
+    return _suspect().sub(_escape, encoded)
+
+
+_SUSPECT = (
+    "["
+    r"<>&\uff06\uff1c\uff1e\ufe60\ufe64\ufe65"  # the fence and its look-alikes
+    r"\x7f-\x9f\u2028\u2029\ud800-\udfff"  # controls, line breaks, halves of characters
+    r"\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"  # not seen
+    r"\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
+    r"\ue000-\uf8ff\ufeff\uffa0\ufff0-\ufffb"
+    r"\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    r"\U000e0000-\U0010ffff"
+    "]"
+)
+
+
+@cache
+def _suspect() -> re.Pattern[str]:
+    """Compiled when it is needed first: that takes longer than to import this module."""
+    return re.compile(_SUSPECT)
+
+
+def _escape(match: re.Match[str]) -> str:
+    units = match.group().encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))

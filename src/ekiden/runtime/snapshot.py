@@ -1,0 +1,31 @@
+"""How a session stood before a run: remembered with the run's message, for going back to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ekiden.storage.base import SessionRow
+
+
+def snapshot_key(run: int) -> str:
+    """The key of the step that tells how the session stood before run number `run`.
+
+    A run's own steps begin with its turn 1.
+    """
+    return f"{run}.0.before"
+
+
+def snapshot_of(row: SessionRow) -> dict[str, Any]:
+    """Everything of the row that a run may change, but for the number of its events."""
+    return {
+        "agent": row.agent,
+        "outcome": row.outcome or "",
+        "cursor": row.cursor,
+        "variables": row.variables,
+    }
+
+
+def run_of(step_key: str) -> int:
+    """The number of the run that a step belongs to; 0 for a key that is not the runtime's."""
+    number = step_key.partition(".")[0]
+    return int(number) if number.isdecimal() and number.isascii() else 0
