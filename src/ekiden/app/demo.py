@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.profile import Triggers
 from ekiden.core.team import Team
 from ekiden.runtime import CodeContext
 from ekiden.tools import function_tool
@@ -130,17 +131,48 @@ def _order_zh(order: dict[str, str]) -> str:
 
 billing = Agent(
     "billing",
-    handoff_description="Bills, refunds and payments.",
+    description="Bills, refunds and payments.",
+    triggers=Triggers(
+        keywords=("invoice", "refund", "bill", "charged", "payment", *_ABOUT_BILLING[5:]),
+        patterns=(r"(money|paid).*back", r"退.{0,4}(款|钱)"),
+        priority=80,
+        examples=(
+            "I was charged twice for one order",
+            "Can I get my money back?",
+            "Please send me the invoice for 1042",
+            "How much did order 1044 cost?",
+            "我想申请退款",
+            "发票什么时候开？",
+        ),
+    ),
     run=_billing,
     tools=[lookup_order],
 )
 orders = Agent(
     "orders",
-    handoff_description="Where an order is and when it comes.",
+    description="Where an order is and when it comes.",
+    triggers=Triggers(
+        keywords=("order", "parcel", "package", "delivery", "shipped", *_ABOUT_ORDERS[5:]),
+        patterns=(r"where.*(order|parcel|package)", r"(订单|包裹|快递).*(哪|到)"),
+        priority=80,
+        examples=(
+            "Where is my order 1042?",
+            "When will my parcel arrive?",
+            "Has it been shipped yet?",
+            "The package is late",
+            "我的包裹到哪里了？",
+            "订单1043什么时候发货？",
+        ),
+    ),
     run=_orders,
     tools=[lookup_order],
     handoffs=[billing],
 )
 billing.handoffs.append(orders)
-triage = Agent("triage", run=_triage, handoffs=[orders, billing])
+triage = Agent(
+    "triage",
+    description="The front desk: finds out what it is about.",
+    run=_triage,
+    handoffs=[orders, billing],
+)
 team = Team(triage, name="demo")

@@ -22,6 +22,12 @@ NAME: Final = "demo:offline"
 _Call: TypeAlias = tuple[str, dict[str, Any]]
 
 _TRANSFER = "transfer_to_"
+_GIVE_UP = "transfer_to_router_agent"
+"""Never taken: words say who fits, not that nobody does."""
+_NOBODY = "transfer_to_nobody"
+"""With which a router declines."""
+_EXAMPLES = '"examples":'
+"""What stands behind it in a description has too many words that say nothing."""
 _READ = 4000
 """Characters of a text that are looked at."""
 _QUOTED = 300
@@ -30,16 +36,17 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2,}")
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _KANA = re.compile(r"[\u3040-\u30ff]")
 _COMMON_WORDS = """
-about agent agents all and any are ask asks can conversation could does for from get give hand
-handles has have help here how into its just know knows let like make may more much new not one
-other our out over please should some tell than that the them then there these they thing this
-those turn use want was what when where which who whom why will with work would you your
+about agent agents all also and any are ask asks can conversation could does for from get give
+hand handles has have help here how into its just know knows let like make may more much new not
+nothing one other our out over please request say should some tell than that the them then there
+these they thing this those turn use want was what what's when where which who whom why will with
+work would you your
 问题 什么 怎么 可以 一个 我们 请问 这个 需要 如何 です ます して
 """
 _COMMON = frozenset(_COMMON_WORDS.split())
 _FINDERS: Mapping[str, re.Pattern[str]] = {
     "path": re.compile(r"(?<![\w/:.@])((?:[\w.-]+/)*[\w-]+\.[A-Za-z]\w{0,7})(?![\w/])"),
-    "url": re.compile(r"(https?://[^\s\"'<>，。、）)]+)"),
+    "url": re.compile(r"(https?://[^\s\"'<>，。、）)]*[\w/])"),
     "command": re.compile(r"`([^`\n]+)`"),
     "order_id": re.compile(r"(?<!\d)(\d{3,})(?!\d)"),
 }
@@ -83,21 +90,24 @@ def register_demo() -> None:
 def transfer_for(request: ModelRequest, asked: str) -> _Call | None:
     """The transfer whose description has most words of the text, and more than the agent's own.
 
-    Its own are those of the first paragraph of its instructions; they do not count for a model that
-    must choose somebody.
+    Its own are those of the first paragraph of its instructions. They do not count for a router,
+    which must choose somebody, and says so if nobody fits.
     """
     words = _words(asked)
-    chosen, shared = None, set[str]()
-    if request.settings.tool_choice != "required":
-        shared = words & _words((request.instructions or "").partition("\n\n")[0])
+    must_choose = request.settings.tool_choice == "required"
+    own = "" if must_choose else (request.instructions or "").partition("\n\n")[0]
+    chosen, shared = None, words & _words(own)
     for tool in request.tools:
-        if tool.name.startswith(_TRANSFER):
-            here = words & _words(tool.description)
+        if tool.name.startswith(_TRANSFER) and tool.name not in (_GIVE_UP, _NOBODY):
+            here = words & _words(tool.description.partition(_EXAMPLES)[0])
             if len(here) > len(shared):
                 chosen, shared = tool, here
+    reason = f"the request speaks of {', '.join(sorted(shared))}"
+    if chosen is None and must_choose:
+        chosen = next((tool for tool in request.tools if tool.name == _NOBODY), None)
+        reason = "no agent is described with a word of the request"
     if chosen is None:
         return None
-    reason = f"the request speaks of {', '.join(sorted(shared))}"
     return chosen.name, _filled(chosen, {"reason": reason}) or {}
 
 
@@ -207,7 +217,11 @@ def _offered(request: ModelRequest) -> tuple[list[str], list[str]]:
     names = [tool.name for tool in request.tools]
     return (
         [name for name in names if not name.startswith(_TRANSFER)],
-        [name.removeprefix(_TRANSFER) for name in names if name.startswith(_TRANSFER)],
+        [
+            name.removeprefix(_TRANSFER)
+            for name in names
+            if name.startswith(_TRANSFER) and name != _GIVE_UP
+        ],
     )
 
 

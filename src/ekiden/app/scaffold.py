@@ -50,7 +50,9 @@ def scaffold(root: Path, template: str = "support") -> Scaffold:
             path.parent.mkdir(parents=True, exist_ok=True)
             (written if _write_new(path, source.read_bytes()) else kept).append(path)
         except OSError as exc:
-            raise UserError(f"cannot write {path}: {exc.strerror or exc}; name another folder") from exc
+            raise UserError(
+                f"cannot write {path}: {exc.strerror or exc}; name another folder"
+            ) from exc
     return Scaffold(template=known, root=root, written=tuple(written), kept=tuple(kept))
 
 

@@ -2,24 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.app.defaults import DEFAULT_STORE, DEMO_TEAM
-
 StoreOption: TypeAlias = Annotated[
-    str,
+    str | None,
     Parameter(
         name="--store",
         env_var="EKIDEN_STORE",
-        help="Where sessions are kept: a path, sqlite:///path, postgresql://… or memory:",
+        help="Where sessions are kept: a path, sqlite:///path, postgresql://… or memory:; "
+        "else the setting `store`, which is .ekiden/ekiden.db.",
     ),
 ]
 TeamOption: TypeAlias = Annotated[
-    str, Parameter(name="--team", help="The team, as module:attribute.")
+    str | None,
+    Parameter(
+        name="--team", help="The team, as module:attribute, instead of the project's agent files."
+    ),
 ]
+StrategyOption: TypeAlias = Annotated[
+    Literal["rule", "semantic", "llm", "hybrid"] | None,
+    Parameter(name="--strategy", help="How an agent is chosen; else as the settings say."),
+]
+ModelOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(name="--model", help="The model, as provider:model, instead of the agents' own."),
+]
+AllowOption: TypeAlias = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--allow",
+        negative="",
+        show_default=False,
+        help="A tool that may run without asking; * is any. May be given more than once.",
+    ),
+]
+KeepGoingOption: TypeAlias = Annotated[
+    bool,
+    Parameter(
+        name="--keep-going",
+        negative="",
+        show_default=False,
+        help="Leave out agent files that have errors, instead of stopping.",
+    ),
+]
+MoreWords: TypeAlias = Annotated[str, Parameter(show=False)]
+"""Further words where one text belongs: taken in order to explain what is wrong."""
 JsonOption: TypeAlias = Annotated[
     bool, Parameter(name="--json", negative="", show_default=False, help="Print JSON.")
 ]
@@ -46,5 +76,15 @@ StreamOption: TypeAlias = Annotated[
     ),
 ]
 
-STORE = DEFAULT_STORE
-TEAM = DEMO_TEAM
+JsonLinesOption: TypeAlias = Annotated[
+    bool,
+    Parameter(
+        name="--json-lines",
+        negative="",
+        show_default=False,
+        help="Print one JSON object per line.",
+    ),
+]
+
+STORE: str | None = None
+TEAM: str | None = None

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ekiden.routing.decision import RouteDecision, Score
+    from ekiden.app.addressing import Address
+    from ekiden.app.project import Project
+    from ekiden.routing.decision import RouteDecision, Score, StageResult
 
 _LABELS = {"rule": "rule-match", "sticky": "kept"}
 _CERTAIN = frozenset({"named", "sticky", "default"})
@@ -34,6 +36,11 @@ def route_line(details: Mapping[str, Any]) -> str:
     return f"{line} ({cause})" if cause else line
 
 
+def is_news(details: Mapping[str, Any]) -> bool:
+    """Whether a decision tells a person anything: not if the conversation stays where it is."""
+    return details.get("method") != "sticky"
+
+
 def reason_pairs(decision: RouteDecision) -> list[tuple[str, str]]:
     """What matched and what every stage said, as labels with texts."""
     pairs = [("because", decision.reason)] if decision.reason else []
@@ -41,12 +48,14 @@ def reason_pairs(decision: RouteDecision) -> list[tuple[str, str]]:
         pairs.append(("keywords", ", ".join(decision.matched_keywords)))
     if decision.matched_patterns:
         pairs.append(("patterns", ", ".join(decision.matched_patterns)))
-    for stage in decision.stages:
-        choice = f"{stage.agent}, {stage.confidence} %" if stage.agent else "nobody"
-        sure = "sure" if stage.sure else "not sure"
-        pairs.append((f"stage {stage.method}", f"{choice} ({sure}): {stage.reason}"))
+    pairs += [(f"stage {stage.method}", _said(stage)) for stage in decision.stages]
     pairs.append(("took", f"{decision.elapsed_ms:.1f} ms, strategy {decision.strategy}"))
     return pairs
+
+
+def _said(stage: StageResult) -> str:
+    choice = f"{stage.agent}, {stage.confidence} %" if stage.agent else "nobody"
+    return f"{choice} ({'sure' if stage.sure else 'not sure'}): {stage.reason}"
 
 
 def score_rows(decision: RouteDecision) -> list[tuple[str, ...]]:
@@ -63,3 +72,12 @@ def score_rows(decision: RouteDecision) -> list[tuple[str, ...]]:
         )
         for score in scores
     ]
+
+
+async def decide(project: Project, address: Address) -> RouteDecision:
+    """What routing says of a request; `UnknownAgent` for a name that nobody has."""
+    from ekiden.app.addressing import AUTO
+
+    if address.to is None or address.to == AUTO:
+        return await project.router.route(address.text, strategy=address.strategy)
+    return project.router.named(address.to)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from ekiden.cli.output import is_terminal, safe
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table of short texts."""
     if is_terminal():
-        _print_rich_table(headers, rows)
+        _print_rich(rich_table(headers, rows))
     else:
         sys.stdout.write(plain_table(headers, rows))
 
@@ -20,7 +24,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     """Labels with texts, which may be long and have several lines."""
     if is_terminal():
-        _print_rich_pairs(pairs)
+        _print_rich(rich_pairs(pairs))
     else:
         sys.stdout.write(plain_pairs(pairs))
 
@@ -55,20 +59,20 @@ def clock_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _print_rich_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def rich_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> RenderableType:
+    """The table as Rich draws it."""
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(*headers, box=SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*(Text(safe(cell)) for cell in row))
-    Console().print(table)
+    return table
 
 
-def _print_rich_pairs(pairs: Iterable[tuple[str, str]]) -> None:
-    from rich.console import Console
+def rich_pairs(pairs: Iterable[tuple[str, str]]) -> RenderableType:
+    """Labels with texts as Rich draws them."""
     from rich.table import Table
     from rich.text import Text
 
@@ -77,4 +81,10 @@ def _print_rich_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     grid.add_column(overflow="fold")
     for label, text in pairs:
         grid.add_row(Text(safe(label)), Text(safe(text)))
-    Console().print(grid)
+    return grid
+
+
+def _print_rich(renderable: RenderableType) -> None:
+    from rich.console import Console
+
+    Console().print(renderable)

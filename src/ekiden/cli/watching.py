@@ -9,10 +9,10 @@ import sys
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from ekiden.app.defaults import DEFAULT_STORE, DEMO_TEAM
 from ekiden.cli.errors import Interrupted
 from ekiden.cli.exits import exit_for_outcome
 from ekiden.cli.output import complain, emit, note, safe, say
+from ekiden.cli.routing_view import is_news, route_line
 from ekiden.cli.transcript import transcript
 from ekiden.core.errors import OutOfBudgetError
 from ekiden.core.events import Event
@@ -20,13 +20,14 @@ from ekiden.core.items import text_of
 from ekiden.core.jsonio import dumps
 from ekiden.core.model import ModelDelta
 from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
+from ekiden.core.roles import Approver
 from ekiden.runtime import RunConfig, RunResult, RunResultStreaming
 from ekiden.storage.base import Store
 
 
 @dataclass(slots=True, kw_only=True)
 class Onlooker:
-    """Shows a run as it happens (if `stream`), and its result."""
+    """Shows a run as it happens (if `stream`), or only who was chosen, and its result."""
 
     as_json: bool
     stream: bool
@@ -47,6 +48,8 @@ class Onlooker:
                 self.begun = self.seen = True
                 if self.stream:
                     self._show(shown)
+                elif not self.as_json and isinstance(shown, Event):
+                    _show_route(shown)
         except asyncio.CancelledError:
             raise Interrupted(self._stopped()) from None
         except Exception:
@@ -72,6 +75,7 @@ class Onlooker:
             say()
             self._answer = "".join(text_of(item) for item in event.items)
             self._streamed.clear()
+        _show_route(event)
         if event.type in ("handoff", "tool_call"):
             for line in transcript([event]):
                 note(f"{line.who}: {line.what}")
@@ -116,22 +120,40 @@ def problem_of(outcome: Outcome) -> tuple[str, str] | None:
             assert_never(never)
 
 
-def resume_command(session_id: str, *, store: Store, store_option: str, team: str) -> str:
-    """What to type in order to go on with the session; empty for a store that ends with us."""
-    if store_option == "memory:":
+def _show_route(event: Event) -> None:
+    details = event.details or {}
+    if event.type == "route" and is_news(details):
+        note(route_line(details))
+
+
+def resume_command(
+    session_id: str, *, store: Store, store_option: str | None, team: str | None
+) -> str:
+    """What to type in order to go on with the session; empty for a store that ends with us.
+
+    `store_option` and `team` are the options that were given, which have to be given again.
+    """
+    if (store.url if store_option is None else store_option) == "memory:":
         return ""
     words = ["ekiden", "session", "resume", session_id]
-    if team != DEMO_TEAM:
+    if team is not None:
         words += ["--team", team]
-    if store_option not in (DEFAULT_STORE, os.environ.get("EKIDEN_STORE")):
+    if store_option not in (None, os.environ.get("EKIDEN_STORE")):
         # The store's own address has no password in it.
         words += ["--store", store.url]
     return shlex.join(words)
 
 
-def run_config(*, max_turns: int | None, no_wait: bool) -> RunConfig:
+def run_config(
+    *,
+    max_turns: int | None,
+    no_wait: bool,
+    model: str | None = None,
+    approver: Approver | None = None,
+) -> RunConfig:
     """The options as the runtime takes them."""
-    return RunConfig(on_busy="refuse" if no_wait else "wait").with_turns(max_turns)
+    config = RunConfig(model=model, approver=approver, on_busy="refuse" if no_wait else "wait")
+    return config.with_turns(max_turns)
 
 
 def _stream_record(shown: Event | ModelDelta) -> dict[str, object]:

@@ -6,7 +6,9 @@ EkidenError
 │   ├── AgentFilesInvalid
 │   ├── SettingsInvalid
 │   ├── UnknownSetting
-│   └── SettingsNotWritten
+│   ├── SettingsNotWritten
+│   ├── UnknownTool
+│   └── ToolUnusable
 ├── RoutingError
 │   └── NoRoute
 ├── ModelBehaviorError            the model answered something that cannot be used
@@ -14,7 +16,8 @@ EkidenError
 │   ├── ModelTimeout
 │   └── ModelRefused              (only from `RunResult.raise_for_outcome`)
 ├── ToolError
-│   └── ToolTimeout
+│   ├── ToolTimeout
+│   └── McpUnavailable
 ├── OutOfBudgetError              (only from `RunResult.raise_for_outcome`)
 │   └── MaxTurnsExceeded
 ├── SessionError
@@ -102,8 +105,8 @@ class UnknownSetting(UserError):
     code = "settings.unknown"
 
     def __init__(self, name: str, *, near: str | None, known: Sequence[str]) -> None:
-        hint = "" if near is None else f"did you mean {near!r}? "
-        super().__init__(f"no setting is called {name!r}; {hint}There are: {', '.join(known)}")
+        hint = "there are" if near is None else f"did you mean {near!r}? There are"
+        super().__init__(f"no setting is called {name[:80]!r}; {hint}: {', '.join(known)}")
         self.name, self.near = name, near
 
 
@@ -111,6 +114,31 @@ class SettingsNotWritten(UserError):
     """A settings file could not be changed; it is as it was."""
 
     code = "settings.not_written"
+
+
+class UnknownTool(UserError):
+    """Nothing is known under the name that an agent gives for a tool."""
+
+    code = "tool.unknown"
+
+    def __init__(self, name: str, *, known: Collection[str], problem: str = "") -> None:
+        listed = ", ".join(sorted(known)[:_LISTED]) or "none"
+        more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+        super().__init__(
+            f"{problem or f'no tool is called {name!r}'}; known: {listed}{more}"
+            f"{suggestion(name, known)}"
+        )
+        self.name = name
+
+
+class ToolUnusable(UserError):
+    """A tool is there by its name, but its module fails on import, or it cannot be a tool."""
+
+    code = "tool.unusable"
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"the tool {name!r} cannot be used: {problem}")
+        self.name = name
 
 
 class RoutingError(EkidenError):
@@ -178,6 +206,16 @@ class ToolTimeout(ToolError):
 
     def __init__(self, tool: str, timeout_s: float) -> None:
         super().__init__(f"tool {tool!r} did not finish within {timeout_s:g} s")
+
+
+class McpUnavailable(ToolError):
+    """An MCP server cannot be started or reached, or it died."""
+
+    code = "mcp.unavailable"
+
+    def __init__(self, server: str, problem: str) -> None:
+        super().__init__(f"the MCP server {server!r} cannot be used: {problem}")
+        self.server = server
 
 
 class OutOfBudgetError(EkidenError):

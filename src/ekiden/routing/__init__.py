@@ -1,1 +1,71 @@
 """Routing: which agent takes a request."""
+
+from typing import TYPE_CHECKING
+
+from ekiden.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ekiden.routing.decision import (
+        STRATEGIES,
+        Method,
+        RouteDecision,
+        Score,
+        Stage,
+        StageResult,
+        Strategy,
+    )
+    from ekiden.routing.llm import LlmStage
+    from ekiden.routing.patterns import check_pattern
+    from ekiden.routing.router import Router
+    from ekiden.routing.rules import RuleStage
+    from ekiden.routing.settings import (
+        Fallback,
+        LlmSettings,
+        RoutingSettings,
+        RuleSettings,
+        SemanticSettings,
+        StickySettings,
+    )
+
+__all__ = [
+    "STRATEGIES",
+    "Fallback",
+    "LlmSettings",
+    "LlmStage",
+    "Method",
+    "RouteDecision",
+    "Router",
+    "RoutingSettings",
+    "RuleSettings",
+    "RuleStage",
+    "Score",
+    "SemanticSettings",
+    "Stage",
+    "StageResult",
+    "StickySettings",
+    "Strategy",
+    "check_pattern",
+]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "STRATEGIES": "ekiden.routing.decision",
+        "Method": "ekiden.routing.decision",
+        "RouteDecision": "ekiden.routing.decision",
+        "Score": "ekiden.routing.decision",
+        "Stage": "ekiden.routing.decision",
+        "StageResult": "ekiden.routing.decision",
+        "Strategy": "ekiden.routing.decision",
+        "LlmStage": "ekiden.routing.llm",
+        "check_pattern": "ekiden.routing.patterns",
+        "Router": "ekiden.routing.router",
+        "RuleStage": "ekiden.routing.rules",
+        "Fallback": "ekiden.routing.settings",
+        "LlmSettings": "ekiden.routing.settings",
+        "RoutingSettings": "ekiden.routing.settings",
+        "RuleSettings": "ekiden.routing.settings",
+        "SemanticSettings": "ekiden.routing.settings",
+        "StickySettings": "ekiden.routing.settings",
+    },
+)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from ekiden.core.roles import RouteCause
+from ekiden.core.usage import Usage
+
+ROUTER_NAME = "router-agent"
+"""The system agent that routes."""
 
 Strategy: TypeAlias = Literal["rule", "semantic", "llm", "hybrid"]
 STRATEGIES: tuple[Strategy, ...] = ("rule", "semantic", "llm", "hybrid")
@@ -49,7 +54,8 @@ class StageResult:
 
     method: Method
     agent: str | None
-    """Its choice; also named when it is not sure."""
+    """Its choice; also named when it is not sure. `None` and not sure: it has nothing to say, or
+    could not be asked; `None` and sure: it says that no agent fits."""
     confidence: int
     sure: bool
     """Whether the choice stands on its own, without asking further."""
@@ -58,10 +64,14 @@ class StageResult:
     candidates: tuple[Score, ...] = ()
     """Best first."""
     elapsed_ms: float = 0.0
+    context: str | None = None
+    """`llm`: what the model passes on to the agent. A model wrote it: it is data."""
+    usage: Usage | None = None
+    """`llm`: what asking cost."""
 
     def to_json(self) -> dict[str, Any]:
         """Without the candidates."""
-        return {
+        data: dict[str, Any] = {
             "method": self.method,
             "agent": self.agent,
             "confidence": self.confidence,
@@ -69,6 +79,20 @@ class StageResult:
             "reason": self.reason,
             "elapsed_ms": round(self.elapsed_ms, 3),
         }
+        if self.usage is not None:
+            data["usage"] = self.usage.to_json()
+        return data
+
+
+class Stage(Protocol):
+    """Something that chooses an agent by looking at a text."""
+
+    def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
+        """Its choice among all agents but those `excluded`.
+
+        May block for a few milliseconds; safe to call from several threads.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +117,28 @@ class RouteDecision:
     candidates: tuple[Score, ...] = ()
     """The chosen one and the runners-up, best first, as the deciding stage scored them."""
     stages: tuple[StageResult, ...] = field(default=())
-    """What every stage that was asked said, in order."""
+    """What every stage said, in order; also why one could not be asked."""
     elapsed_ms: float = 0.0
+    context: str | None = None
+    """What an LLM that decided passes on to the agent. A model wrote it: it is data."""
+
+    @property
+    def usage(self) -> Usage | None:
+        """What asking models cost, if one was asked."""
+        spent = [each.usage for each in self.stages if each.usage is not None]
+        if not spent:
+            return None
+        total = Usage()
+        for usage in spent:
+            total.add(usage)
+        return total
 
     def to_json(self) -> dict[str, Any]:
-        """The stable form: `ekiden route --json`, and the details of `route` events."""
-        return {
+        """The stable form: `ekiden route --json`, and the details of `route` events.
+
+        `context` and `usage` are in it only where there are any.
+        """
+        data: dict[str, Any] = {
             "agent": self.agent,
             "method": self.method,
             "confidence": self.confidence,
@@ -111,3 +151,8 @@ class RouteDecision:
             "cause": self.cause,
             "stages": [each.to_json() for each in self.stages],
         }
+        if self.context is not None:
+            data["context"] = self.context
+        if (usage := self.usage) is not None:
+            data["usage"] = usage.to_json()
+        return data

@@ -50,23 +50,24 @@ _MANY_MARKS = 30
 
 def folded(text: str) -> str:
     """`text` with everything made alike that keywords do not tell apart; any string will do."""
-    if not text.isascii():
-        text = text.encode("utf-8", "replace").decode()  # lone surrogates
-        text = normalize("NFKC", normalize("NFKC", _thinned(text)).casefold())
-        text = text.translate(_ALIKE).replace("i\u0307", "i")  # what casefold makes of İ
-    return " ".join(text.lower().split())
+    if text.isascii():
+        return " ".join(text.lower().split())
+    text = text.encode("utf-8", "replace").decode()  # a lone surrogate becomes a question mark
+    text = normalize("NFKC", normalize("NFKC", _thinned(text)).casefold())
+    text = text.translate(_ALIKE).replace("i\u0307", "i")  # what casefold makes of İ
+    return " ".join(text.split())
 
 
 def marked(text: str) -> str:
     """Folded text with `MARK` around every word."""
     if text.isascii():
         return _WORD.sub(rf"{MARK}\g<0>{MARK}", text)
-    accents = {each: "a" for each in set(text) if _is_accent(each)}
+    accents = {ord(each): "a" for each in set(text) if _is_accent(each)}
     if not accents:
         return _WORD.sub(rf"{MARK}\g<0>{MARK}", text)
     pieces: list[str] = []
     end = 0
-    for word in _WORD.finditer(text.translate(str.maketrans(accents))):
+    for word in _WORD.finditer(text.translate(accents)):
         pieces += (text[end : word.start()], MARK, text[word.start() : word.end()], MARK)
         end = word.end()
     return "".join((*pieces, text[end:]))
@@ -96,9 +97,7 @@ def _thinned(text: str) -> str:
 def _is_accent(character: str) -> bool:
     """Whether it is a combining mark of a script that has spaces."""
     return (
-        character > "\u02ff"
-        and category(character)[0] == "M"
-        and not _IS_UNSPACED.match(character)
+        character > "\u02ff" and category(character)[0] == "M" and not _IS_UNSPACED.match(character)
     )
 
 

@@ -7,7 +7,8 @@ for a sentence where the filter takes 0.02 ms.
 
 The filter keeps its literals in an automaton of limited memory, and one that does not fit finds
 nothing, silently. So patterns are put into filters of a bounded size, each with a probe of ours
-that must be found; the patterns of a filter that fails it are tried one by one.
+that must be found. A filter that fails is made again as two; a pattern that needs too much memory
+even alone is tried without a filter.
 """
 
 from __future__ import annotations
@@ -21,23 +22,22 @@ import re2
 from ekiden.core.errors import UserError
 
 _PROBE = "ekiden-probe-5f1c"
-_FILTER_CHARS = 30_000
+_FILTER_BYTES = 30_000
 """How long the patterns of one filter are in all."""
 
 
 class PatternSet:
     """Patterns in RE2's syntax, compiled once; safe to use from several threads."""
 
-    __slots__ = ("_filters", "_size")
+    __slots__ = ("_filters", "_single")
 
     def __init__(self, patterns: Sequence[str]) -> None:
         """`UserError` for a pattern that does not compile."""
-        options = _options()
-        self._size = len(patterns)
-        self._filters = [_Filter(patterns, part, options) for part in _parts(patterns)]
-
-    def __len__(self) -> int:
-        return self._size
+        self._filters: list[tuple[Any, Sequence[int]]] = []
+        """Each with the positions of the patterns in it."""
+        self._single: list[tuple[Any, int]] = []
+        for part in _parts(patterns):
+            self._add(patterns, part)
 
     def matches(self, text: str) -> set[int]:
         """The positions of the patterns that match somewhere in `text`.
@@ -46,22 +46,30 @@ class PatternSet:
         compatibility characters replaced.
         """
         found: set[int] = set()
-        if not self._filters:
-            return found
-        shapes = [text]
-        if not text.isascii() and (plain := normalize("NFKC", text)) != text:
-            shapes.append(plain)
-        for shape in shapes:
-            encoded = shape.encode("utf-8", "replace")
-            for part in self._filters:
-                found.update(part.matches(encoded))
+        for encoded in _shapes(text) if self._filters or self._single else ():
+            for made, positions in self._filters:
+                hits = made.Match(encoded) or ()
+                found.update(positions[hit] for hit in hits if hit < len(positions))
+            found.update(position for single, position in self._single if single.search(encoded))
         return found
+
+    def _add(self, patterns: Sequence[str], positions: Sequence[int]) -> None:
+        made = _filter([patterns[each] for each in positions])
+        if made is not None:
+            self._filters.append((made, positions))
+        elif len(positions) == 1:
+            [only] = positions
+            self._single.append((re2.compile(patterns[only].encode(), _options()), only))
+        else:
+            half = len(positions) // 2
+            self._add(patterns, positions[:half])
+            self._add(patterns, positions[half:])
 
 
 def check_pattern(pattern: str) -> str | None:
     """What is wrong with `pattern`, in RE2's words; `None` if it compiles."""
     try:
-        re2.compile(pattern, _options())
+        re2.compile(pattern.encode(), _options())
     except re2.error as exc:
         said = exc.args[0] if exc.args else exc
         return said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
@@ -70,52 +78,44 @@ def check_pattern(pattern: str) -> str | None:
     return None
 
 
-class _Filter:
-    """Some of the patterns."""
-
-    __slots__ = ("_filter", "_positions", "_single")
-
-    def __init__(self, patterns: Sequence[str], positions: Sequence[int], options: Any) -> None:
-        self._positions = positions
-        self._filter = re2.Filter()
-        for position in positions:
-            pattern = patterns[position]
-            try:
-                self._filter.Add(pattern, options)
-            except (re2.error, UnicodeEncodeError):
-                why = check_pattern(pattern) or "RE2 does not take it"
-                raise UserError(
-                    f"the pattern {pattern!r} cannot be used: {why}; patterns are in RE2's "
-                    "syntax, which has no look-around and no back-references"
-                ) from None
-        self._filter.Add(_PROBE, options)
-        self._filter.Compile()
-        probed = self._filter.Match(_PROBE.encode()) or ()
-        self._single = [] if len(positions) in probed else [patterns[each] for each in positions]
-
-    def matches(self, encoded: bytes) -> Iterator[int]:
-        if self._single:
-            options = _options()
-            for position, pattern in zip(self._positions, self._single, strict=True):
-                if re2.search(pattern.encode(), encoded, options):
-                    yield position
-            return
-        for index in self._filter.Match(encoded) or ():
-            if index < len(self._positions):
-                yield self._positions[index]
-
-
 def _parts(patterns: Sequence[str]) -> Iterator[list[int]]:
     part: list[int] = []
-    room = _FILTER_CHARS
+    room = _FILTER_BYTES
     for position, pattern in enumerate(patterns):
-        if part and len(pattern) > room:
+        size = len(pattern.encode("utf-8", "replace"))
+        if part and size > room:
             yield part
-            part, room = [], _FILTER_CHARS
+            part, room = [], _FILTER_BYTES
         part.append(position)
-        room -= len(pattern)
+        room -= size
     if part:
         yield part
+
+
+def _filter(patterns: Sequence[str]) -> Any:
+    """A filter of the patterns and of the probe after them; `None` if it does not work."""
+    made, options = re2.Filter(), _options()
+    for pattern in (*patterns, _PROBE):
+        try:
+            made.Add(pattern, options)
+        except (re2.error, UnicodeEncodeError):
+            raise UserError(
+                f"the pattern {pattern!r} cannot be used: {check_pattern(pattern)}; patterns are "
+                "in RE2's syntax, which has no look-around and no back-references"
+            ) from None
+    try:
+        made.Compile()
+    except re2.error:
+        return None
+    return made if len(patterns) in (made.Match(_PROBE.encode()) or ()) else None
+
+
+def _shapes(text: str) -> list[bytes]:
+    if text.isascii():
+        return [text.encode()]
+    plain = normalize("NFKC", text)
+    shapes = [text] if plain == text else [text, plain]
+    return [shape.encode("utf-8", "replace") for shape in shapes]
 
 
 def _options() -> Any:

@@ -97,24 +97,20 @@ def function_tool(
     An async function runs on the event loop, any other in a thread with the same context
     variables. `timeout` is in seconds: an async function is cancelled then, a thread cannot be and
     is left alone. `failure_error_function` words a failure for the model; `None` ends the run with
-    it. ``strict_mode=False`` allows parameters with free keys, such as ``dict``. With
-    `confirmation` (`True` takes the defaults of `Confirmation`) a person is asked before every call.
+    it. ``strict_mode=False`` allows parameters with free keys, such as ``dict``. `confirmation`
+    has a person asked before every call; `True` takes the defaults of `Confirmation`.
 
     Raises `UserError` for what cannot be a tool, saying why.
     """
     if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
         raise UserError(f"timeout must be a positive number of seconds, not {timeout!r}")
-    asked = (
-        (Confirmation() if confirmation else None)
-        if isinstance(confirmation, bool)
-        else confirmation
-    )
+    asked = Confirmation() if confirmation is True else confirmation or None
 
     def make(func: Callable[..., Any], local_names: dict[str, Any]) -> FunctionTool:
         from ekiden.tools.schema import arguments_of
 
         params = read_parameters(func, local_names)
-        name = _checked_name(name_override or _name_of(func), func)
+        name = checked_name(name_override or _name_of(func), func)
         doc = Documentation()
         if use_docstring_info:
             doc = read_docstring(_docstring_of(func), docstring_style)
@@ -191,7 +187,8 @@ def _docstring_of(func: Any) -> str | None:
     return inspect.cleandoc(type(func).__call__.__doc__ or type(func).__doc__ or "")
 
 
-def _checked_name(name: str, func: Any) -> str:
+def checked_name(name: str, func: Any) -> str:
+    """`name`, if it can be that of a tool; `UserError`."""
     if not _NAME.fullmatch(name):
         raise UserError(
             f"{name!r} cannot be the name of a tool (1 to 64 ASCII letters, digits, _ and -): "

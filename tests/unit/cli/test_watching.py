@@ -14,6 +14,7 @@ from ekiden.cli.errors import Interrupted
 from ekiden.cli.watching import Onlooker, problem_of, resume_command
 from ekiden.core.errors import UserError
 from ekiden.core.outcomes import Refused
+from ekiden.core.roles import Assignment
 from ekiden.runtime import Limits, RunConfig
 from ekiden.testing import ScriptedModel, stream
 
@@ -128,19 +129,44 @@ def test_waiting_and_refusing_are_told() -> None:
     assert problem_of(Refused("no")) == ("model.refused", "the model refused: no")
 
 
-def test_the_way_to_resume_names_what_is_not_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_way_to_resume_repeats_the_options_that_were_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     store = MemoryStore()
     monkeypatch.setenv("EKIDEN_STORE", "mine.db")
 
-    def command(store_option: str, team: str) -> str:
+    def command(store_option: str | None, team: str | None = None) -> str:
         return resume_command("s1", store=store, store_option=store_option, team=team)
 
-    default = "ekiden.app.demo:team"
-    assert command(".ekiden/ekiden.db", default) == "ekiden session resume s1"
-    assert command("mine.db", default) == "ekiden session resume s1"
+    assert command("mine.db") == "ekiden session resume s1"
     assert command("mine.db", "my.desk:team") == "ekiden session resume s1 --team my.desk:team"
-    assert command("other.db", default) == f"ekiden session resume s1 --store {store.url}"
-    assert command("memory:", default) == ""
+    assert command("other.db") == f"ekiden session resume s1 --store {store.url}"
+
+
+def test_a_store_that_ends_with_the_command_leaves_nothing_to_resume() -> None:
+    store = MemoryStore()
+    assert resume_command("s1", store=store, store_option="memory:", team=None) == ""
+    assert resume_command("s1", store=store, store_option=None, team=None) == ""
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_who_was_chosen_is_told_beside_the_answer(capsys: Captured, streaming: bool) -> None:
+    class Router:
+        async def assign(self, text: str, **_: Any) -> Assignment:
+            details = {"agent": "clerk", "method": "rule", "confidence": 90}
+            return Assignment(agent="clerk", details=details)
+
+        async def keep(self, text: str, *, agent: str) -> Assignment:
+            return Assignment(agent=agent, details={"agent": agent, "method": "sticky"})
+
+    team = Team(Agent("router-agent", scope="system", router=Router()), _clerk())
+    session = Session("s1", store=MemoryStore())
+    await onlooker(stream=streaming).watch(begin(team, "hi", session, config=CONFIG))
+    assert "rule-match → clerk, 90 %\n" in capsys.readouterr().err
+    await onlooker(stream=streaming).watch(begin(team, "hi", session, config=CONFIG))
+    assert "→ clerk," not in capsys.readouterr().err, "that it stays where it is, is no news"
+    await onlooker(as_json=True).watch(begin(team, "hi", session, config=CONFIG, to="auto"))
+    assert capsys.readouterr().err == ""
 
 
 def _clerk(name: str = "clerk") -> Agent[object]:

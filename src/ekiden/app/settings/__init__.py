@@ -6,10 +6,13 @@ from ekiden.app.settings.loaded import Entry, LoadedSettings, Origin
 from ekiden.app.settings.loading import load_settings
 from ekiden.app.settings.model import AgentsSettings, ChatSettings, LocalSettings, Settings
 from ekiden.app.settings.problems import SettingsProblem
+from ekiden.app.settings.redaction import redacted
+from ekiden.app.settings.writing import Change, set_setting, unset_setting
 
 __all__ = [
     "SETTINGS",
     "AgentsSettings",
+    "Change",
     "ChatSettings",
     "Entry",
     "LoadedSettings",
@@ -21,5 +24,8 @@ __all__ = [
     "SettingsProblem",
     "Where",
     "load_settings",
+    "redacted",
+    "set_setting",
     "settings_files",
+    "unset_setting",
 ]

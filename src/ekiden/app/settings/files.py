@@ -83,10 +83,13 @@ def read_text(path: Path) -> str | None:
 def _read_bytes(path: Path) -> bytes:
     # Not blocking: opening a pipe that nobody writes to would wait for ever.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    with open(descriptor, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise _unreadable(path, "is no file; move it away")
-        return file.read(MAX_BYTES + 1)
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
 
 
 def _unreadable(

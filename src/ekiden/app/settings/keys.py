@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
-from typing import TypeAlias, get_args
+from typing import get_args
 
-from ekiden.app.settings.kinds import Choice, Flag, Kind, Number, Server, Text, Texts, Whole
+from ekiden.app.settings.kinds import Choice, Flag, Kind, Number, Text, Texts, Whole
 from ekiden.app.settings.model import Settings
-from ekiden.core.errors import UnknownSetting
-from ekiden.core.suggest import did_you_mean
+from ekiden.app.settings.servers import Servers
 from ekiden.routing.decision import STRATEGIES
 from ekiden.routing.settings import Fallback
 
 SERVERS = "mcpServers"
 """Written as other tools write it."""
 
-_SHORT_FOR = {"routing": "agents.routing"}
 _TEAM = re.compile(r"[\w.]+:[\w.]+")
-_MAX_SERVER_NAME = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +161,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         name=SERVERS,
-        kind=Server(),
+        kind=Servers(),
         meaning="MCP servers by name, as other tools write them; null leaves one out",
     ),
     Setting(
@@ -194,118 +191,3 @@ SETTINGS: tuple[Setting, ...] = (
     ),
 )
 """Every setting, in the order of the documentation."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """An object of the file: the settings and groups in it."""
-
-    name: str
-    """Dotted; empty for the file itself."""
-    children: dict[str, Group | Setting] = field(default_factory=dict)
-
-    def child(self, word: str) -> Group | Setting | None:
-        """What `word` means here, in snake_case or camelCase."""
-        return self.children.get(word) or self.children.get(_other_form(word))
-
-    def settings(self) -> list[Setting]:
-        """All settings in it, at any depth."""
-        return [each for each in SETTINGS if not self.name or each.name.startswith(f"{self.name}.")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerEntry:
-    """One of the MCP servers; a place of its own in files, origins and commands."""
-
-    setting: Setting
-    server: str
-
-    @property
-    def name(self) -> str:
-        return f"{SERVERS}.{self.server}"
-
-    @property
-    def kind(self) -> Kind:
-        return self.setting.kind
-
-
-Place: TypeAlias = Group | Setting | ServerEntry
-"""What a dotted name can mean."""
-
-
-def _grown() -> Group:
-    root = Group(name="")
-    for setting in SETTINGS:
-        group = root
-        *above, last = setting.name.split(".")
-        for part in above:
-            name = f"{group.name}.{part}".lstrip(".")
-            inner = group.children.setdefault(part, Group(name=name))
-            assert isinstance(inner, Group), "a setting has no settings in it"
-            group = inner
-        group.children[last] = setting
-    return root
-
-
-def place_of(name: str) -> Place:
-    """What a dotted name means; `UnknownSetting` if nothing.
-
-    Parts may be in snake_case or camelCase, and ``routing`` is short for ``agents.routing``::
-
-        place_of("routing.rule.confidenceThreshold").name
-        # "agents.routing.rule.confidence_threshold"
-    """
-    first, dot, rest = name.partition(".")
-    found = _walk(f"{_SHORT_FOR[first]}{dot}{rest}" if first in _SHORT_FOR else name)
-    if found is None:
-        raise unknown(name)
-    return found
-
-
-def _walk(name: str) -> Place | None:
-    here: Group = ROOT
-    parts = name.split(".")
-    for index, part in enumerate(parts):
-        found = here.child(part)
-        if isinstance(found, Group):
-            here = found
-            continue
-        rest = ".".join(parts[index + 1 :])
-        if found is None or not rest:
-            return found
-        if found.name == SERVERS and server_name_problem(rest) is None:
-            return ServerEntry(setting=found, server=rest)
-        return None
-    return here
-
-
-def unknown(name: str) -> UnknownSetting:
-    """The error for a name that means nothing, with the nearest one and all there are."""
-    names = [each.name for each in SETTINGS]
-    near = did_you_mean(name, [*names, *(short for short in map(_shortened, names) if short)])
-    return UnknownSetting(name, near=near, known=names)
-
-
-def server_name_problem(name: str) -> str | None:
-    """Why an MCP server cannot have this name."""
-    if not name.strip() or len(name) > _MAX_SERVER_NAME or not name.isprintable():
-        return f"a server's name is 1 to {_MAX_SERVER_NAME} printable characters"
-    return None
-
-
-def _shortened(name: str) -> str | None:
-    for short, full in _SHORT_FOR.items():
-        if name.startswith(f"{full}."):
-            return short + name.removeprefix(full)
-    return None
-
-
-def _other_form(word: str) -> str:
-    if word == "mcp_servers":
-        return SERVERS
-    # Only a letter behind a small letter or digit: ``Model`` and ``MODEL`` are not meant.
-    return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda found: f"_{found.group().lower()}", word)
-
-
-ROOT = _grown()
-"""The file as a whole."""

@@ -8,9 +8,8 @@ from the command line or the environment into a value for `read`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from ekiden.app.settings.jsonc import JsoncError, parse
 from ekiden.core.jsonio import dumps
@@ -42,7 +41,7 @@ class Flag:
 
     def read(self, value: object) -> object:
         if not isinstance(value, bool):
-            raise _wrong(self, value)
+            raise wrong(self, value)
         return value
 
     def parse(self, text: str) -> object:
@@ -66,13 +65,13 @@ class Whole:
         if value is None and self.optional:
             return None
         if isinstance(value, bool) or not isinstance(value, int):
-            raise _wrong(self, value)
+            raise wrong(self, value)
         if not self.low <= value <= self.high:
-            raise _wrong(self, value)
+            raise wrong(self, value)
         return value
 
     def parse(self, text: str) -> object:
-        return _json_or_text(text)
+        return json_or_text(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +90,13 @@ class Number:
         if value is None and self.optional:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise _wrong(self, value)
+            raise wrong(self, value)
         if not self.low <= value <= self.high:
-            raise _wrong(self, value)
+            raise wrong(self, value)
         return float(value)
 
     def parse(self, text: str) -> object:
-        return _json_or_text(text)
+        return json_or_text(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +112,7 @@ class Choice:
     def read(self, value: object) -> object:
         if value not in self.words:
             near = suggestion(value, self.words) if isinstance(value, str) else ""
-            raise ValueError(f"{_wrong(self, value)}{near}")
+            raise ValueError(f"{wrong(self, value)}{near}")
         return value
 
     def parse(self, text: str) -> object:
@@ -136,10 +135,10 @@ class Text:
         if value is None and self.optional:
             return None
         if not isinstance(value, str):
-            raise _wrong(self, value)
+            raise wrong(self, value)
         _check_text(value)
         if self.form is not None and not self.form.fullmatch(value):
-            raise _wrong(self, value)
+            raise wrong(self, value)
         return value
 
     def parse(self, text: str) -> object:
@@ -159,7 +158,7 @@ class Texts:
 
     def read(self, value: object) -> object:
         if not isinstance(value, list | tuple):
-            raise _wrong(self, value)
+            raise wrong(self, value)
         for index, each in enumerate(value):
             if not isinstance(each, str):
                 raise ValueError(f"must be {self.expects}, but number {index + 1} is {shown(each)}")
@@ -170,40 +169,7 @@ class Texts:
         return tuple(value)
 
     def parse(self, text: str) -> object:
-        return _json_or_text(text)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
-    """An MCP server as other tools write it; what else it says is for those who start it."""
-
-    expects: str = 'an object with "command" or "url", or null'
-
-    def read(self, value: object) -> object:
-        if value is None:
-            return None
-        if not isinstance(value, Mapping):
-            raise _wrong(self, value)
-        if ("command" in value) == ("url" in value):
-            raise ValueError('must have either "command" or "url"')
-        for key in ("command", "url"):
-            if key in value and not (isinstance(value[key], str) and value[key].strip()):
-                raise ValueError(f'must have text as "{key}", not {shown_type(value[key])}')
-        _check_texts_of_server(value)
-        return dict(value)
-
-    def parse(self, text: str) -> object:
-        return _json_or_text(text)
-
-
-def _check_texts_of_server(server: Mapping[str, Any]) -> None:
-    arguments = server.get("args", [])
-    if not isinstance(arguments, list | tuple) or not all(isinstance(x, str) for x in arguments):
-        raise ValueError('must have a list of texts as "args"')
-    for key in ("env", "headers"):
-        pairs = server.get(key, {})
-        if not isinstance(pairs, Mapping) or not all(isinstance(x, str) for x in pairs.values()):
-            raise ValueError(f'must have an object of texts as "{key}"')
+        return json_or_text(text)
 
 
 def shown(value: object) -> str:
@@ -231,14 +197,25 @@ def shown_type(value: object) -> str:
             return "an object"
 
 
+def json_or_text(text: str) -> object:
+    """The value that `text` is as JSON, else `text` itself."""
+    try:
+        read = parse(text)
+    except JsoncError:
+        return text
+    return text if read.root is None or read.duplicates else read.root.value
+
+
 _FLAGS = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
     **dict.fromkeys(("false", "no", "off", "0"), False),
 }
 
 
-def _wrong(kind: Kind, value: object) -> ValueError:
-    return ValueError(f"must be {kind.expects}, not {shown(value)}")
+def wrong(kind: Kind, value: object) -> ValueError:
+    """The error for a value that `kind` does not take."""
+    hint = "; leave the key out to have the default" if value is None else ""
+    return ValueError(f"must be {kind.expects}, not {shown(value)}{hint}")
 
 
 def _or_null(what: str, optional: bool) -> str:
@@ -258,14 +235,6 @@ def _check_text(value: str) -> None:
         raise ValueError("must be text that can be written as UTF-8") from None
 
 
-def _json_or_text(text: str) -> object:
-    try:
-        read = parse(text)
-    except JsoncError:
-        return text
-    return text if read.root is None or read.duplicates else read.root.value
-
-
 def _unquoted(text: str) -> object:
     is_quoted = len(text) >= 2 and text.startswith('"') and text.endswith('"')
-    return _json_or_text(text) if is_quoted else text
+    return json_or_text(text) if is_quoted else text

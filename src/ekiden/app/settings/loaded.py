@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal, TypeAlias
 
-from ekiden.app.settings.keys import SERVERS, SETTINGS, Group, ServerEntry, place_of
+from ekiden.app.settings.keys import SERVERS, SETTINGS
 from ekiden.app.settings.model import Settings
+from ekiden.app.settings.places import Group, ServerEntry, place_of
 from ekiden.core.errors import UnknownSetting
 
 OriginKind: TypeAlias = Literal["default", "user", "project", "environment", "call"]

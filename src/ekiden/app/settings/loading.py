@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ekiden.app.settings.files import SettingsFiles, Unreadable, Where, read_text, settings_files
-from ekiden.app.settings.keys import SERVERS, SETTINGS, Group, ServerEntry, Setting, place_of
+from ekiden.app.settings.keys import SERVERS, SETTINGS, Setting
 from ekiden.app.settings.loaded import LoadedSettings, Origin
 from ekiden.app.settings.model import Settings
+from ekiden.app.settings.places import Group, ServerEntry, place_of
 from ekiden.app.settings.problems import SettingsProblem
 from ekiden.app.settings.reading import read_content
 from ekiden.core.errors import SettingsInvalid, UnknownSetting
@@ -106,23 +107,19 @@ class _Merge:
     def _add(
         self, place: Setting | ServerEntry, value: object, origin: Origin, *, where: str
     ) -> None:
-        if place.name == SERVERS and isinstance(value, Mapping):
-            for server, each in value.items():
-                self._add(ServerEntry(setting=_SERVERS, server=server), each, origin, where=where)
-            return
         try:
-            self.values[place.name] = place.kind.read(value)
+            checked = place.kind.read(value)
         except ValueError as exc:
+            message = f"{place.name} {exc}"
             self.problems.append(
-                SettingsProblem(
-                    where=where, code="settings.wrong_value", message=f"{place.name} {exc}"
-                )
+                SettingsProblem(where=where, code="settings.wrong_value", message=message)
             )
             return
-        self.origins[place.name] = origin
-
-
-_SERVERS = next(setting for setting in SETTINGS if setting.name == SERVERS)
+        entries = {place.name: checked}
+        if place.name == SERVERS and isinstance(checked, dict):
+            entries = {f"{SERVERS}.{name}": each for name, each in checked.items()}
+        self.values.update(entries)
+        self.origins.update(dict.fromkeys(entries, origin))
 
 
 def _is_left_out(name: str, value: object) -> bool:

@@ -18,8 +18,8 @@ ProblemCode: TypeAlias = Literal[
 class SettingsProblem:
     """Something that a person should change."""
 
-    where: str
-    """A file, an environment variable, or ``the call``."""
+    where: str | None = None
+    """A file, an environment variable, or ``the call``; `None` for what was just asked for."""
     line: int | None = None
     """In the file; 1 is the first."""
     column: int | None = None
@@ -29,6 +29,8 @@ class SettingsProblem:
     """What is wrong, and what to write instead."""
 
     def __str__(self) -> str:
+        if self.where is None:
+            return self.message
         place = self.where if self.line is None else f"{self.where}:{self.line}:{self.column}"
         return f"{place}: {self.message}"
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ekiden.app.settings.jsonc import Document, JsoncError, Member, Node, ObjectNode, parse
-from ekiden.app.settings.keys import (
-    ROOT,
-    SERVERS,
-    SETTINGS,
-    Group,
-    ServerEntry,
-    Setting,
-    server_name_problem,
-)
+from ekiden.app.settings.keys import SERVERS, SETTINGS, Setting
 from ekiden.app.settings.kinds import Kind, shown_type
+from ekiden.app.settings.places import ROOT, Group, ServerEntry
 from ekiden.app.settings.problems import ProblemCode, SettingsProblem
+from ekiden.app.settings.servers import server_name_problem
 from ekiden.core.suggest import did_you_mean
 
 
@@ -130,7 +124,7 @@ def _unknown(group: Group, key: str) -> str:
         return f"{place} no setting {key!r}; did you mean {near!r}?"
     elsewhere = _elsewhere(key)
     if elsewhere is not None:
-        return f"{place} no setting {key!r} here; it belongs in nested objects, as {elsewhere}"
+        return f"{place} no setting {key!r} here; it is {elsewhere}, in nested objects"
     return f"{place} no setting {key!r}; known here: {', '.join(group.children)}"
 
 

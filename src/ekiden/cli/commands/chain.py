@@ -23,9 +23,10 @@ async def chain(
 ) -> None:
     """Show who handed a session to whom, and why."""
     from ekiden.app import open_store
+    from ekiden.cli.projects import store_address
     from ekiden.cli.records import chain_record
 
-    async with open_store(store, create=False) as opened:
+    async with open_store(store_address(store), create=False) as opened:
         if session is None:
             newest = (await opened.list(limit=1)).sessions
             if not newest:

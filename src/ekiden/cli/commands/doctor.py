@@ -13,8 +13,9 @@ from ekiden.cli.tables import print_table
 async def doctor(*, store: StoreOption = STORE, as_json: JsonOption = False) -> int:
     """Check this installation and the store; nothing is changed."""
     from ekiden.app.doctor import examine
+    from ekiden.cli.projects import store_address
 
-    checks = await examine(store)
+    checks = await examine(store_address(store))
     healthy = all(check.status != "problem" for check in checks)
     if as_json:
         emit({"ok": healthy, "checks": [asdict(check) for check in checks]})

@@ -12,20 +12,23 @@ from ekiden.cli.errors import UsageError
 from ekiden.cli.options import (
     STORE,
     TEAM,
+    AllowOption,
+    JsonLinesOption,
     JsonOption,
+    KeepGoingOption,
     MaxTurnsOption,
+    ModelOption,
     NoWaitOption,
     StoreOption,
     StreamOption,
     TeamOption,
 )
 from ekiden.cli.output import emit, note, say
-from ekiden.cli.tables import clock_time, print_pairs
+from ekiden.cli.tables import print_pairs
 from ekiden.core.jsonio import dumps
 
 if TYPE_CHECKING:
     from ekiden.cli.listing import ListForm
-    from ekiden.storage.base import SessionRow
 
 SessionArgument = Annotated[str, Parameter(help="The session's id.")]
 
@@ -47,20 +50,18 @@ async def session_list(
     ] = None,
     cursor: Annotated[str | None, Parameter(help="Go on where the last page ended.")] = None,
     store: StoreOption = STORE,
-    json_lines: Annotated[
-        bool,
-        Parameter(negative="", show_default=False, help="Print one JSON object per line."),
-    ] = False,
+    json_lines: JsonLinesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the sessions, newest first."""
     from ekiden.app import open_store
     from ekiden.cli.listing import list_sessions
+    from ekiden.cli.projects import store_address
     from ekiden.storage.base import SessionFilter
 
     where = SessionFilter(status=status, agent=agent, user_id=user, outcome=outcome)
     form: ListForm = "lines" if json_lines else "json" if as_json else "table"
-    async with open_store(store, create=False) as opened:
+    async with open_store(store_address(store), create=False) as opened:
         await list_sessions(opened, where, limit=limit, cursor=cursor, form=form)
 
 
@@ -69,16 +70,17 @@ async def session_show(
 ) -> None:
     """Show a session's conversation."""
     from ekiden.app import open_store
+    from ekiden.cli.projects import store_address
     from ekiden.cli.records import show_record
-    from ekiden.cli.transcript import transcript
+    from ekiden.cli.transcript import session_heading, transcript
 
-    async with open_store(store, create=False) as opened:
+    async with open_store(store_address(store), create=False) as opened:
         row = await opened.get(session)
         events = await opened.events(session)
     if as_json:
         emit(show_record(row, events))
         return
-    print_pairs(_heading(row))
+    print_pairs(session_heading(row))
     say()
     print_pairs(transcript(events))
 
@@ -88,28 +90,35 @@ async def session_resume(
     /,
     *,
     team: TeamOption = TEAM,
+    model: ModelOption = None,
+    allow: AllowOption = (),
     store: StoreOption = STORE,
     max_turns: MaxTurnsOption = None,
     no_wait: NoWaitOption = False,
+    keep_going: KeepGoingOption = False,
     stream: StreamOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Go on with a session that was interrupted, failed or ran out of its budget."""
-    from ekiden.app import load_team, open_store
+    from ekiden.app import open_store
     from ekiden.app.relay import go_on
+    from ekiden.cli.approving import approver
+    from ekiden.cli.projects import open_project, tell_notes
     from ekiden.cli.waiting import watch_in_turn
     from ekiden.cli.watching import Onlooker, resume_command, run_config
     from ekiden.sessions import Session
 
-    members = load_team(team)
-    async with open_store(store, create=False) as opened:
+    project = open_project(team=team, model=model, keep_going=keep_going, as_json=as_json)
+    address = project.settings.store if store is None else store
+    config = run_config(max_turns=max_turns, no_wait=no_wait, model=model, approver=approver(allow))
+    async with open_store(address, create=False) as opened, project:
+        tell_notes(project, as_json=as_json)
         conversation = Session(session, store=opened)
         hint = resume_command(session, store=opened, store_option=store, team=team)
         onlooker = Onlooker(as_json=as_json, stream=stream, how_to_resume=hint, begun=True)
-        config = run_config(max_turns=max_turns, no_wait=no_wait)
         return await watch_in_turn(
             onlooker,
-            lambda config: go_on(members, conversation, config=config, live=stream),
+            lambda config: go_on(project.team, conversation, config=config, live=stream),
             config,
             session_id=session,
         )
@@ -127,9 +136,10 @@ async def session_export(
 ) -> None:
     """Write a session with all its events as JSON, which it is with or without --json."""
     from ekiden.app import open_store
+    from ekiden.cli.projects import store_address
     from ekiden.cli.records import export_record
 
-    async with open_store(store, create=False) as opened:
+    async with open_store(store_address(store), create=False) as opened:
         record = export_record(await opened.get(session), await opened.events(session))
     if output is None:
         emit(record)
@@ -147,27 +157,11 @@ async def session_delete(
 ) -> None:
     """Remove a session with everything that was said in it."""
     from ekiden.app import open_store
+    from ekiden.cli.projects import store_address
 
-    async with open_store(store, create=False) as opened:
+    async with open_store(store_address(store), create=False) as opened:
         await opened.delete(session)
     if as_json:
         emit({"session_id": session, "deleted": True})
     else:
         say(f"{session} is deleted")
-
-
-def _heading(row: SessionRow) -> list[tuple[str, str]]:
-    state = row.status if row.outcome is None else f"{row.status}, last run {row.outcome}"
-    pairs = [
-        ("session", row.id),
-        ("agent", row.agent),
-        ("state", state),
-        ("created", clock_time(row.created_at_us / 1e6)),
-        ("changed", clock_time(row.updated_at_us / 1e6)),
-    ]
-    if row.user_id is not None:
-        pairs.append(("user", row.user_id))
-    pairs.extend((name, str(value)) for name, value in row.meta.items())
-    if row.owner is not None:
-        pairs.append(("run by", row.owner))
-    return pairs

@@ -1,0 +1,75 @@
+"""Checks of single texts: each gives what is wrong and what to write instead, or `None`."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+RESERVED = frozenset({"auto", "router-agent", "user"})
+"""Names that mean something else: routing, the router itself, the person."""
+MAX_NAME = 100
+
+_ASCII_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_DIGITS_AND_LETTERS = ("L", "N")
+_IN_NAMES = ("L", "N", "M")
+_FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_MODEL = re.compile(r"[^\s:]+:\S(?:.*\S)?")
+_FILTER = re.compile(r"[A-Za-z_]\w*(?:\([^()]*\))?")
+_PLACEHOLDER = re.compile(r"\{(?:tool_name|tool_args)\}")
+
+
+def name_fault(name: str) -> str | None:
+    """Of an agent's name: letters and digits of any script, ``-`` and ``_``."""
+    if name.casefold() in RESERVED:
+        return f"this name is taken by Ekiden itself ({', '.join(sorted(RESERVED))}); use another"
+    if _ASCII_NAME.fullmatch(name) or _is_slug(name):
+        return None
+    slug = slug_of(name)
+    usable = slug and slug not in RESERVED and _is_slug(slug)
+    advice = f", such as {slug}" if usable else ""
+    return f"use letters, digits, - and _ only, and begin with a letter or digit{advice}"
+
+
+def slug_of(text: str) -> str:
+    """The text as a name; may be empty, or reserved."""
+    letters = unicodedata.normalize("NFC", text).lower()
+    kept = "".join(each if _fits(each) else " " for each in letters)
+    return "-".join(kept.split()).strip("-_")[:MAX_NAME].rstrip("-_")
+
+
+def function_fault(text: str) -> str | None:
+    """Of the name of a function."""
+    if _FUNCTION.fullmatch(text):
+        return None
+    return "name a function as module:function, such as checks.totals:is_balanced"
+
+
+def model_fault(text: str) -> str | None:
+    """Of the name of a model."""
+    if _MODEL.fullmatch(text):
+        return None
+    return "write provider:model, such as openai:gpt-5-mini, or leave it out for the team's model"
+
+
+def filter_fault(text: str) -> str | None:
+    """Of the name of a filter, with its argument."""
+    if _FILTER.fullmatch(text):
+        return None
+    return "write the name of a filter, such as remove_all_tools or keep_last(20)"
+
+
+def template_fault(text: str) -> str | None:
+    """Of what a person is asked before a tool runs."""
+    rest = _PLACEHOLDER.sub("", text)
+    if "{" not in rest and "}" not in rest:
+        return None
+    return "only {tool_name} and {tool_args} are filled in; leave other { and } out"
+
+
+def _is_slug(name: str) -> bool:
+    first = unicodedata.category(name[0])[0]
+    return first in _DIGITS_AND_LETTERS and all(_fits(each) for each in name)
+
+
+def _fits(character: str) -> bool:
+    return character in "-_" or unicodedata.category(character)[0] in _IN_NAMES

@@ -1,0 +1,127 @@
+"""Where agent files are looked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ekiden.agents.definition import Origin, Problem
+from ekiden.core.profile import Scope
+
+MAX_FILES = 10_000
+"""In one folder."""
+_MAX_NESTING = 8
+
+_FOREIGN: tuple[tuple[str, Origin], ...] = (
+    (".claude", "claude"),
+    (".gemini", "gemini"),
+    (".agents", "agents"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentFolder:
+    """A folder with agent files."""
+
+    path: Path
+    origin: Origin = "ekiden"
+    scope: Scope = "project"
+    nested: bool = False
+    """Whether folders inside count too."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file as a folder lists it, unread."""
+
+    path: Path
+    mark: tuple[int, ...]
+    """Differs when the file was changed or replaced."""
+    changed_ns: int
+    """When the file was last written, as far as the file system tells."""
+
+
+def agent_folders(
+    root: Path, *, home: Path | None = None, foreign_user_folders: bool = False
+) -> tuple[AgentFolder, ...]:
+    """The folders in the order in which they win.
+
+    First the project's (`.ekiden/agents`, then `.claude/agents`, `.gemini/agents` and
+    `.agents/agents` with the folders inside them), then the person's own `~/.ekiden/agents`, and
+    with `foreign_user_folders` also `~/.claude/agents` and so on. `home` is for tests.
+    """
+    home = Path.home() if home is None else home
+    folders = [AgentFolder(path=root / ".ekiden" / "agents"), *_foreign(root, "project")]
+    if not _same(home, root):
+        folders.append(AgentFolder(path=home / ".ekiden" / "agents", scope="user"))
+        if foreign_user_folders:
+            folders.extend(_foreign(home, "user"))
+    return tuple(folders)
+
+
+def _foreign(base: Path, scope: Scope) -> Iterator[AgentFolder]:
+    for name, origin in _FOREIGN:
+        yield AgentFolder(path=base / name / "agents", origin=origin, scope=scope, nested=True)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def find_files(folder: AgentFolder, problems: list[Problem]) -> list[FoundFile]:
+    """The agent files in the folder by name; a folder that does not exist has none.
+
+    Files whose names begin with a dot are passed over: editors write such.
+    """
+    found: list[FoundFile] = []
+    waiting = [(str(folder.path), 0)]
+    while waiting:
+        path, depth = waiting.pop()
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    if entry.name.startswith("."):
+                        continue
+                    if folder.nested and entry.is_dir(follow_symlinks=False):
+                        if depth < _MAX_NESTING:
+                            waiting.append((entry.path, depth + 1))
+                    elif entry.name.endswith(".md"):
+                        found.append(_found(entry))
+        except (FileNotFoundError, NotADirectoryError) as exc:
+            if depth == 0 and isinstance(exc, NotADirectoryError):
+                problems.append(_folder_problem(folder.path, "it is a file; make it a folder"))
+        except OSError as exc:
+            problems.append(_folder_problem(Path(path), exc.strerror or str(exc)))
+        if len(found) > MAX_FILES:
+            problems.append(
+                _folder_problem(folder.path, f"it has more than {MAX_FILES:,} files; remove some")
+            )
+            del found[MAX_FILES:]
+            break
+    found.sort(key=lambda each: each.path)
+    return found
+
+
+def _found(entry: os.DirEntry[str]) -> FoundFile:
+    try:
+        seen = entry.stat()
+    except OSError:
+        # Reading it will tell why; until it is something else, there is nothing new to tell.
+        return FoundFile(Path(entry.path), (), 0)
+    mark = (seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size, seen.st_ino, seen.st_mode)
+    return FoundFile(Path(entry.path), mark, max(seen.st_mtime_ns, seen.st_ctime_ns))
+
+
+def _folder_problem(path: Path, why: str) -> Problem:
+    return Problem(
+        path=path,
+        line=1,
+        column=1,
+        code="agent.unreadable_folder",
+        message=f"the folder cannot be read: {why}",
+    )

@@ -1,0 +1,251 @@
+"""Kinds that have others inside: mappings with known keys, and lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ekiden.agents import nodes
+from ekiden.agents.kinds import INVALID, Kind, duplicate_key, wrong_type
+from ekiden.agents.nodes import Node, Scalar, value_of
+from ekiden.agents.report import Report, shown
+from ekiden.core.suggest import did_you_mean
+
+
+class Placed(NamedTuple):
+    """A value with the place where it stands."""
+
+    value: Any
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A key of a mapping."""
+
+    name: str
+    """In snake_case; the reader takes camelCase too."""
+    kind: Kind
+    text: str
+    """What it means."""
+    required: bool = False
+    default: Any = None
+    """For the schema: what holds without the key; `None` if that cannot be told in a word."""
+    example: Any = None
+
+    @property
+    def camel(self) -> str:
+        """The name in camelCase."""
+        first, *rest = self.name.split("_")
+        return first + "".join(part.capitalize() for part in rest)
+
+
+class Object:
+    """A mapping with known keys; others are refused."""
+
+    def __init__(self, *fields: Field, wanted: str) -> None:
+        self.fields = fields
+        self.wanted = wanted
+        self._by_key = {key: each for each in fields for key in (each.camel, each.name)}
+        self._required = [each for each in fields if each.required]
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        """The values by name, without those that are missing or wrong."""
+        if not isinstance(node, nodes.Mapping):
+            return wrong_type(node, at, self.wanted, report)
+        values: dict[str, Any] = {}
+        seen: dict[str, Scalar] = {}
+        for key, inner in node.entries:
+            found = self._by_key.get(key.text)
+            if found is None:
+                self._unknown(key, at, report)
+                continue
+            name = found.name
+            if name in seen:
+                duplicate_key(key, at, seen[name], report)
+                continue
+            seen[name] = key
+            value = found.kind.read(inner, f"{at}.{key.text}" if at else key.text, report)
+            if value is not INVALID:
+                values[name] = value
+        for each in self._required:
+            if each.name not in seen:
+                self._missing(node, at, each, report)
+        return values
+
+    def _unknown(self, key: Scalar, at: str, report: Report) -> None:
+        whole = f"{at}.{key.text}" if at else key.text
+        home = next((each.name for each in self.fields if _has_inside(each.kind, key.text)), None)
+        near = did_you_mean(key.text, [each.name for each in self.fields])
+        if near is not None:
+            advice = f"did you mean {near!r}?"
+        elif home is not None:
+            advice = f"it belongs under `{home}:`, indented"
+        else:
+            advice = f"known: {', '.join(each.name for each in self.fields)}"
+        report.error(key, "unknown_key", f"there is no key {shown(whole)}; {advice}")
+
+    def _missing(self, node: Node, at: str, missing: Field, report: Report) -> None:
+        example = f", such as {missing.name}: {missing.example}" if missing.example else ""
+        where = f"`{at}`" if at else "the front matter"
+        report.error(node, "missing_key", f"{where} has no `{missing.name}`; add it{example}")
+
+    def has(self, key: str) -> bool:
+        """Whether this is one of its keys."""
+        return key in self._by_key
+
+    def schema(self) -> dict[str, Any]:
+        properties: dict[str, Any] = {}
+        twice: list[dict[str, Any]] = []
+        for each in self.fields:
+            properties[each.name] = _field_schema(each)
+            if each.camel != each.name:
+                text = f"The same as {each.name}."
+                properties[each.camel] = {**each.kind.schema(), "description": text}
+                twice.append({"not": {"required": [each.name, each.camel]}})
+        made: dict[str, Any] = {
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": False,
+        }
+        if self._required:
+            made["required"] = [each.name for each in self._required]
+        if twice:
+            made["allOf"] = twice
+        return made
+
+
+def _field_schema(each: Field) -> dict[str, Any]:
+    made = {**each.kind.schema(), "description": each.text}
+    if each.default is not None:
+        made["default"] = each.default
+    if each.example is not None:
+        made["examples"] = [each.example]
+    return made
+
+
+def _has_inside(kind: Kind, key: str) -> bool:
+    inner = getattr(kind, "inside", None)
+    if isinstance(inner, Object):
+        return inner.has(key)
+    return isinstance(kind, Object) and kind.has(key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOf:
+    """A list whose items are all of one kind."""
+
+    item: Kind
+    wanted: str
+    max_items: int | None = None
+
+    @property
+    def inside(self) -> Any:
+        """What the items are made of, when they are mappings."""
+        return getattr(self.item, "inside", None)
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        if not isinstance(node, nodes.Sequence):
+            return wrong_type(node, at, self.wanted, report)
+        if self.max_items is not None and len(node.items) > self.max_items:
+            report.error(
+                node, "too_many", f"`{at}` has {len(node.items)} items, at most {self.max_items}"
+            )
+            return INVALID
+        read = self.item.read
+        values = [read(item, f"{at}[{index}]", report) for index, item in enumerate(node.items)]
+        return tuple(value for value in values if value is not INVALID)
+
+    def schema(self) -> dict[str, Any]:
+        most = {} if self.max_items is None else {"maxItems": self.max_items}
+        return {"type": "array", "items": self.item.schema(), **most}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A mapping, or its most important key alone as a text; gives `Placed` values by name."""
+
+    inside: Object
+    short: str
+    """The key that a text stands for."""
+    kind: Kind
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        if isinstance(node, Scalar):
+            value = self.kind.read(node, at, report)
+            return value if value is INVALID else Placed({self.short: value}, *_place(node))
+        value = self.inside.read(node, at, report)
+        return value if value is INVALID else Placed(value, *_place(node))
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [self.inside.schema(), self.kind.schema()]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """A list of names, or the names in a text with commas between; gives `Placed` names."""
+
+    name: Kind
+    wanted: str = "a list of names, such as [read_file, shell]"
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        if isinstance(node, nodes.Mapping) or (
+            isinstance(node, Scalar) and not isinstance(value_of(node), str)
+        ):
+            return wrong_type(node, at, self.wanted, report)
+        items = node.items if isinstance(node, nodes.Sequence) else split_names(node)
+        placed: dict[str, Placed] = {}
+        for index, item in enumerate(items):
+            value = self.name.read(item, f"{at}[{index}]", report)
+            if value is INVALID:
+                continue
+            if value in placed:
+                words = f"`{at}` has {shown(value)} twice; one of them is enough"
+                report.warning(item, "repeated", words)
+                continue
+            placed[value] = Placed(value, *_place(item))
+        return tuple(placed.values())
+
+    def schema(self) -> dict[str, Any]:
+        items = {"type": "array", "items": self.name.schema()}
+        return {"anyOf": [items, {"type": "string"}]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamesOr:
+    """Names, or a mapping that has them under a key."""
+
+    names: Names
+    inside: Object
+    key: str
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        if isinstance(node, nodes.Mapping):
+            return self.inside.read(node, at, report)
+        value = self.names.read(node, at, report)
+        return value if value is INVALID else {self.key: value}
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [self.inside.schema(), *self.names.schema()["anyOf"]]}
+
+
+def split_names(node: Scalar) -> list[Node]:
+    """The names in a text with commas between; a comma in round brackets belongs to its name."""
+    found: list[Node] = []
+    depth = start = 0
+    shift = 0 if node.plain else 1
+    for index, sign in enumerate(f"{node.text},"):
+        if index == len(node.text) or (sign == "," and depth <= 0):
+            part = node.text[start:index]
+            lead = len(part) - len(part.lstrip())
+            if part.strip():
+                column = node.column + shift + start + lead
+                found.append(Scalar(part.strip(), False, node.line, column))
+            start = index + 1
+        depth += (sign == "(") - (sign == ")")
+    return found
+
+
+def _place(node: Node) -> tuple[int, int]:
+    return node.line, node.column

@@ -1,0 +1,144 @@
+"""Ekiden's own front matter to a definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from unicodedata import normalize
+
+from ekiden.agents import nodes
+from ekiden.agents.definition import (
+    AgentDefinition,
+    GuardrailDefinition,
+    HandoffDefinition,
+    MemoryDefinition,
+)
+from ekiden.agents.objects import Placed
+from ekiden.agents.patterns import matches_everything
+from ekiden.agents.report import Report, shown
+from ekiden.agents.table import AGENT
+from ekiden.core.profile import Capability, Confirmation, Scope, Triggers
+
+_NOT_YET = "is checked but has no effect in this version: do not rely on it"
+
+
+def read_own(
+    root: nodes.Mapping, body: str, report: Report, scope: Scope
+) -> AgentDefinition | None:
+    """The definition; `None` if there is an error, all of which are in the report."""
+    values: dict[str, Any] = AGENT.read(root, "", report)
+    _warn_of_what_is_not_enforced(root, values, report)
+    if report.failed:
+        return None
+    tools = values.get("tools", {})
+    confirmation = _confirmation(root, values, tools, report)
+    triggers = values.get("triggers", {})
+    _warn_of_broad_patterns(root, triggers, report)
+    definition = AgentDefinition(
+        name=normalize("NFC", values["name"]),
+        instructions=body,
+        path=report.path,
+        title=values.get("title"),
+        description=values.get("description"),
+        handoff_description=values.get("handoff_description"),
+        model=values.get("model"),
+        scope=values.get("scope", scope),
+        tools=tuple(name for name, _, _ in tools.get("allow", ())),
+        tool_lines={name: line for name, line, _ in tools.get("allow", ())},
+        require_confirmation=_names(confirmation),
+        confirmation=_template_and_timeout(confirmation),
+        triggers=Triggers(**{**triggers, "keywords": _once(triggers.get("keywords", ()))}),
+        capabilities=tuple(Capability(**each.value) for each in values.get("capabilities", ())),
+        handoffs=tuple(_handoff(each) for each in values.get("handoffs", ())),
+        guardrails=GuardrailDefinition(**values["guardrails"]) if "guardrails" in values else None,
+        memory=MemoryDefinition(**values["memory"]) if "memory" in values else None,
+    )
+    return None if report.failed else definition
+
+
+def _handoff(entry: Placed) -> HandoffDefinition:
+    values = {**entry.value, "to": normalize("NFC", entry.value["to"])}
+    return HandoffDefinition(**values, line=entry.line)
+
+
+def _confirmation(
+    root: nodes.Mapping, values: Mapping[str, Any], tools: Mapping[str, Any], report: Report
+) -> Mapping[str, Any]:
+    """What is said of confirmation, in whichever of the three places it stands."""
+    said: dict[str, Any] = {}
+    parts = [
+        tools.get("confirmation", {}),
+        {key: tools[key] for key in ("require_confirmation",) if key in tools},
+        values.get("tool_confirmation", {}),
+    ]
+    for part in parts:
+        for key, value in part.items():
+            if key in said:
+                report.error(
+                    _value(root, "tools") or root,
+                    "duplicate_key",
+                    f"`{key}` is there twice; write it once, under tools.confirmation",
+                )
+            said[key] = value
+    return said
+
+
+def _names(confirmation: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(name for name, _, _ in confirmation.get("require_confirmation", ()))
+
+
+def _template_and_timeout(confirmation: Mapping[str, Any]) -> Confirmation | None:
+    if not confirmation.keys() - {"require_confirmation"}:
+        return None
+    default = Confirmation()
+    return Confirmation(
+        prompt_template=confirmation.get("prompt_template", default.prompt_template),
+        timeout_s=confirmation.get("timeout", default.timeout_s),
+    )
+
+
+def _once(words: Iterable[str]) -> tuple[str, ...]:
+    """A word that is there twice, perhaps in capitals, counts once."""
+    seen: dict[str, str] = {}
+    for word in words:
+        seen.setdefault(word.casefold(), word)
+    return tuple(seen.values())
+
+
+def _warn_of_broad_patterns(
+    root: nodes.Mapping, triggers: Mapping[str, Any], report: Report
+) -> None:
+    for pattern in triggers.get("patterns", ()):
+        if matches_everything(pattern):
+            report.warning(
+                _value(root, "triggers"),
+                "broad_pattern",
+                f"the pattern {shown(pattern)} matches every request; use priority and the "
+                "setting default_agent for an agent that takes the rest",
+            )
+
+
+def _warn_of_what_is_not_enforced(
+    root: nodes.Mapping, values: Mapping[str, Any], report: Report
+) -> None:
+    if values.get("guardrails"):
+        report.warning(_value(root, "guardrails"), "not_enforced_yet", f"`guardrails` {_NOT_YET}")
+    if values.get("memory", {}).get("enabled"):
+        report.warning(_value(root, "memory"), "not_enforced_yet", f"`memory` {_NOT_YET}")
+    for entry in values.get("handoffs", ()):
+        said = [
+            f"`{key}: {entry.value[key]}`"
+            for key, ordinary in (("when", "manual"), ("policy", "graceful"))
+            if entry.value.get(key, ordinary) != ordinary
+        ]
+        if "trigger" in entry.value:
+            said.append("`trigger`")
+        for what in said:
+            report.warning(entry, "not_enforced_yet", f"{what} of this handoff {_NOT_YET}")
+
+
+def _value(root: nodes.Mapping, name: str) -> nodes.Node | None:
+    for key, value in root.entries:
+        if key.text == name:
+            return value
+    return None

@@ -1,0 +1,72 @@
+"""Whether a pattern of `triggers` can be used, and if not, what to write instead."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+MAX_PATTERN = 1_000
+"""Characters."""
+_MAX_MEMORY = 256 * 1024
+"""Bytes for one compiled pattern; a thousand agents with ten each must fit into a process."""
+
+_ADVICE = (
+    (("(?=", "(?!", "(?<=", "(?<!"), "look-around is not supported; match the text itself"),
+    (
+        ("(?P=", "\\1", "\\2", "\\3", "\\4", "\\5", "\\6", "\\7", "\\8", "\\9"),
+        "back-references are not supported; write the alternatives out: (aa|bb)",
+    ),
+    (("(?>", "++", "*+", "?+"), "atomic groups and possessive repeats are not supported"),
+    (("(?#", "(?x"), "comments and the x flag are not supported; leave them out"),
+    (("\\Z",), "write \\z for the end of the text"),
+    (("\\u",), "write the character itself, or \\x{4e00}"),
+    (("(?P",), "a named group is written (?P<name>…)"),
+)
+
+
+def pattern_fault(pattern: str) -> str | None:
+    """Why `pattern` is refused, with the way out; `None` if it can be used.
+
+    Patterns are RE2's: they take time in proportion to the text, whoever wrote them.
+    """
+    import re2
+
+    if len(pattern) > MAX_PATTERN:
+        return f"it has more than {MAX_PATTERN:,} characters; split it into several"
+    try:
+        re2.compile(pattern, _options())
+    except re2.error as exc:
+        said = exc.args[0] if exc.args else exc
+        return _advice(said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said))
+    return None
+
+
+def matches_everything(pattern: str) -> bool:
+    """Whether a pattern that can be used matches even where there is no text."""
+    import re2
+
+    return bool(re2.compile(pattern, _options()).search(""))
+
+
+def _advice(said: str) -> str:
+    if "too large" in said or "repetition size" in said:
+        return (
+            "it would take too much memory, as it repeats too much; count less: {2,20} instead "
+            "of {2,2000}, and no counted repeat within another"
+        )
+    for signs, advice in _ADVICE:
+        if any(sign in said for sign in signs):
+            return advice
+    return f"it does not compile ({said[:80]}); see RE2's syntax, and write \\ before ( [ * + ? ."
+
+
+@cache
+def _options() -> Any:
+    import re2
+
+    options = re2.Options()
+    options.case_sensitive = False
+    options.log_errors = False
+    options.never_capture = True
+    options.max_mem = _MAX_MEMORY
+    return options

@@ -1,0 +1,109 @@
+"""One agent file: from its path or text to a definition, or to everything that is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from unicodedata import normalize
+
+from ekiden.agents.definition import AgentDefinition, Origin, Problem
+from ekiden.agents.files import decode, read_bytes
+from ekiden.agents.foreign import read_foreign
+from ekiden.agents.frontmatter import Parts, split
+from ekiden.agents.literal import parse_front_matter
+from ekiden.agents.nodes import Mapping, Scalar
+from ekiden.agents.own import read_own
+from ekiden.agents.report import Report
+from ekiden.core.profile import Scope
+
+_FOLDERS: dict[str, Origin] = {".claude": "claude", ".gemini": "gemini", ".agents": "agents"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentFile:
+    """What one file gave."""
+
+    path: Path
+    definition: AgentDefinition | None
+    """`None` if the file has an error, or is no agent."""
+    problems: tuple[Problem, ...] = ()
+    """All of them, warnings too, in the order of the file."""
+    name: str | None = None
+    """The agent's name, if it could be read although the file has errors."""
+
+
+def read_agent_file(
+    path: Path | str, *, origin: Origin | None = None, scope: Scope = "project"
+) -> AgentFile:
+    """Read one file; never raises for what is in it, or for what it is.
+
+    `origin` is the tool that the file was written for; without it the folder tells::
+
+        file = read_agent_file(".ekiden/agents/debugger.md")
+        print(*file.problems, sep="\\n")
+    """
+    path = Path(path)
+    report = Report(path)
+    data = read_bytes(path, report)
+    text = None if data is None else decode(data, report)
+    return _read(text, report, origin or origin_of(path), scope)
+
+
+def read_agent_text(
+    text: str | bytes,
+    *,
+    path: Path | str = "agent.md",
+    origin: Origin = "ekiden",
+    scope: Scope = "project",
+) -> AgentFile:
+    """The same for a text; `path` is only named in problems."""
+    report = Report(Path(path))
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    return _read(decode(data, report), report, origin, scope)
+
+
+def origin_of(path: Path) -> Origin:
+    """Which tool a file was written for, by the folders it is in."""
+    parts = path.absolute().parts
+    for folder, inner in zip(parts, parts[1:], strict=False):
+        if folder in _FOLDERS and inner == "agents":
+            return _FOLDERS[folder]
+    return "ekiden"
+
+
+def _read(text: str | None, report: Report, origin: Origin, scope: Scope) -> AgentFile:
+    parts = None if text is None else _split(text, report, origin)
+    root = None if parts is None else parse_front_matter(parts.front, report)
+    definition = None
+    if parts is not None and root is not None:
+        if origin == "ekiden":
+            definition = read_own(root, parts.body, report, scope)
+        else:
+            definition = read_foreign(root, parts.body, report, origin, scope)
+        if not parts.body and definition is not None:
+            report.warning(
+                None, "no_instructions", "there are no instructions below the front matter; add some"
+            )
+    return AgentFile(
+        path=report.path,
+        definition=None if report.failed else definition,
+        problems=tuple(sorted(report.problems)),
+        name=definition.name if definition else _name(root),
+    )
+
+
+def _split(text: str, report: Report, origin: Origin) -> Parts | None:
+    if origin != "ekiden" and not text.startswith("---"):
+        report.warning(
+            None, "not_an_agent", "the file has no front matter, so it is not read as an agent"
+        )
+        return None
+    return split(text, report)
+
+
+def _name(root: Mapping | None) -> str | None:
+    """The name of a file that has errors."""
+    for key, value in root.entries if root else ():
+        if key.text == "name" and isinstance(value, Scalar) and value.text.strip():
+            return normalize("NFC", value.text.strip())
+    return None

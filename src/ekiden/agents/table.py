@@ -1,0 +1,309 @@
+"""Every key of an agent file: what it may be, what it means, what holds without it.
+
+The reader and the JSON Schema both come from this table.
+"""
+
+from __future__ import annotations
+
+from ekiden.agents.checks import (
+    MAX_NAME,
+    RESERVED,
+    filter_fault,
+    function_fault,
+    model_fault,
+    name_fault,
+    template_fault,
+)
+from ekiden.agents.kinds import AnyMapping, Choice, Flag, Number, Text
+from ekiden.agents.objects import Entry, Field, ListOf, Names, NamesOr, Object
+from ekiden.agents.patterns import MAX_PATTERN, pattern_fault
+from ekiden.core.profile import Confirmation
+
+_YEAR_S = 365 * 24 * 3600
+_MAX_PATTERNS = 100
+
+_NAME = Text(
+    wanted="a name of letters, digits, - and _, as a text",
+    max_length=MAX_NAME,
+    check=name_fault,
+    code="bad_name",
+    in_schema={
+        "pattern": r"^[^\s!-/:-@\[-`{-~][^\s!-,./:-@\[-^`{-~]*$",
+        "not": {"enum": sorted(RESERVED)},
+    },
+)
+_TOOL = Text(wanted="the name of a tool, as a text", max_length=200)
+_KEYWORD = Text(wanted="a word, as a text", max_length=200)
+_PATTERN = Text(
+    wanted="a regular expression, as a text",
+    strip=False,
+    max_length=MAX_PATTERN,
+    check=pattern_fault,
+    code="bad_pattern",
+    in_schema={"format": "regex"},
+)
+_WORDS = "a list of texts, such as [error, crash]"
+_TOOLS = Names(name=_TOOL)
+
+_CONFIRMATION = Object(
+    Field(
+        name="require_confirmation",
+        kind=_TOOLS,
+        text="The tools that run only after a person's yes.",
+        example=["shell"],
+    ),
+    Field(
+        name="prompt_template",
+        kind=Text(
+            strip=False,
+            check=template_fault,
+            code="bad_template",
+            in_schema={"pattern": r"^(?:[^{}]|\{tool_name\}|\{tool_args\})+$"},
+        ),
+        text="What the person is asked; {tool_name} and {tool_args} are filled in.",
+        default=Confirmation().prompt_template,
+    ),
+    Field(
+        name="timeout",
+        kind=Number(low=0, high=_YEAR_S, above_low=True),
+        text="Seconds; no answer within this time is a no.",
+        default=Confirmation().timeout_s,
+    ),
+    wanted="a mapping with require_confirmation, prompt_template, timeout",
+)
+
+_TRIGGERS = Object(
+    Field(
+        name="keywords",
+        kind=ListOf(item=_KEYWORD, wanted=_WORDS),
+        text="Words that speak for this agent, found without regard to case.",
+        example=["error", "报错"],
+    ),
+    Field(
+        name="patterns",
+        kind=ListOf(item=_PATTERN, wanted=_WORDS, max_items=_MAX_PATTERNS),
+        text="Regular expressions (RE2), matched without regard to case.",
+        example=["order #[0-9]+"],
+    ),
+    Field(
+        name="priority",
+        kind=Number(low=0, high=100, whole=True),
+        text="How much of the score counts.",
+        default=50,
+    ),
+    Field(
+        name="examples",
+        kind=ListOf(item=Text(), wanted=_WORDS),
+        text="Requests that this agent should get; semantic routing learns from them.",
+        example=["Why does my program stop?"],
+    ),
+    wanted="a mapping with keywords, patterns, priority, examples",
+)
+
+_CAPABILITY = Object(
+    Field(name="name", kind=Text(), text="What it can do.", required=True, example="debugging"),
+    Field(name="description", kind=Text(), text="The same in a sentence."),
+    Field(
+        name="proficiency",
+        kind=Number(low=0, high=1),
+        text="How well, from 0 to 1.",
+        default=1.0,
+    ),
+    Field(
+        name="tags",
+        kind=ListOf(item=Text(), wanted=_WORDS),
+        text="Words to find it by.",
+        example=["python"],
+    ),
+    wanted="a mapping with name, description, proficiency, tags",
+)
+
+_TRIGGER_KINDS = ("condition", "event", "explicit", "timeout", "error", "capability")
+
+_HANDOFF = Object(
+    Field(
+        name="to",
+        kind=Text(wanted="the name of an agent, as a text"),
+        text="The agent that gets the conversation.",
+        required=True,
+        example="fixer",
+    ),
+    Field(
+        name="when",
+        kind=Choice(("manual", "auto", "conditional")),
+        text="Whether the agent asks for it, a trigger fires, or a condition must hold.",
+        default="manual",
+    ),
+    Field(
+        name="description",
+        kind=Text(),
+        text="When to hand over, told to the model.",
+        example="When the cause is known.",
+    ),
+    Field(
+        name="include_context",
+        kind=Flag(),
+        text="Whether the target sees the conversation.",
+        default=True,
+    ),
+    Field(
+        name="policy",
+        kind=Choice(("immediate", "graceful", "conditional")),
+        text="What happens to the work that is under way.",
+        default="graceful",
+    ),
+    Field(
+        name="trigger",
+        kind=AnyMapping(
+            "a mapping, such as {type: event, name: deploy_failed}",
+            keys={"type": Choice(_TRIGGER_KINDS)},
+        ),
+        text="What starts an automatic handoff.",
+    ),
+    Field(
+        name="allow_return",
+        kind=Flag(),
+        text="Whether the conversation may come back to an agent that already had it.",
+        default=False,
+    ),
+    Field(
+        name="filters",
+        kind=ListOf(
+            item=Text(wanted="a filter, as a text", check=filter_fault, code="bad_filter"),
+            wanted="a list, such as [keep_last(20)]",
+        ),
+        text="What the target does not see, by the names of ready filters.",
+        example=["keep_last(20)"],
+    ),
+    wanted="a mapping with to, when, description and others, or the name of an agent",
+)
+
+_GUARDRAILS = Object(
+    Field(
+        name="output_schema",
+        kind=AnyMapping("a JSON Schema as a mapping, such as {type: object}"),
+        text="A JSON Schema that every answer must fit.",
+    ),
+    Field(
+        name="on_failure",
+        kind=Choice(("reject", "repair", "warn")),
+        text="What happens to an answer that does not pass.",
+        default="reject",
+    ),
+    Field(
+        name="custom_validator",
+        kind=Text(check=function_fault, code="bad_function"),
+        text="A function that checks answers, as module:function.",
+        example="checks:polite",
+    ),
+    wanted="a mapping with output_schema, on_failure, custom_validator",
+)
+
+_MEMORY = Object(
+    Field(name="enabled", kind=Flag(), text="Whether the agent remembers.", default=False),
+    Field(
+        name="type",
+        kind=Choice(("vector", "key_value")),
+        text="What kind of memory.",
+        default="key_value",
+    ),
+    Field(name="backend", kind=Text(), text="Where it is kept."),
+    wanted="a mapping with enabled, type, backend",
+)
+
+AGENT = Object(
+    Field(
+        name="name",
+        kind=_NAME,
+        text="Unique in the team: letters, digits, - and _.",
+        required=True,
+        example="debugger",
+    ),
+    Field(name="title", kind=Text(), text="Shown to people.", example="Debugger"),
+    Field(
+        name="description",
+        kind=Text(),
+        text="What the agent is for: shown to people and to models that choose an agent.",
+        example="Finds out why a program fails.",
+    ),
+    Field(
+        name="handoff_description",
+        kind=Text(),
+        text="What the tool that hands over to this agent says; else the description.",
+    ),
+    Field(
+        name="model",
+        kind=Text(
+            wanted="a text, provider:model",
+            max_length=500,
+            check=model_fault,
+            code="bad_model",
+            in_schema={"pattern": r"^[^\s:]+:\S"},
+        ),
+        text="provider:model; else the team's model.",
+        example="openai:gpt-5-mini",
+    ),
+    Field(
+        name="scope",
+        kind=Choice(("project", "user", "system")),
+        text="Whose agent it is; a system agent is never chosen by routing. "
+        "Without it, that of the folder.",
+        default="project",
+    ),
+    Field(
+        name="tools",
+        kind=NamesOr(
+            names=_TOOLS,
+            key="allow",
+            inside=Object(
+                Field(
+                    name="allow",
+                    kind=_TOOLS,
+                    text="The tools that the agent may call; no others are shown to the model.",
+                    example=["read_file", "shell"],
+                ),
+                Field(
+                    name="confirmation",
+                    kind=_CONFIRMATION,
+                    text="Which tools ask a person first, and how.",
+                ),
+                Field(
+                    name="require_confirmation",
+                    kind=_TOOLS,
+                    text="Short for confirmation.require_confirmation.",
+                ),
+                wanted="a mapping with allow and confirmation, or a list of names",
+            ),
+        ),
+        text="The tools that the agent may call: a list, or a mapping with allow and confirmation.",
+        example={"allow": ["read_file"]},
+    ),
+    Field(
+        name="tool_confirmation",
+        kind=_CONFIRMATION,
+        text="The same as tools.confirmation, for when tools is a list.",
+    ),
+    Field(name="triggers", kind=_TRIGGERS, text="What in a request speaks for this agent."),
+    Field(
+        name="capabilities",
+        kind=ListOf(
+            item=Entry(inside=_CAPABILITY, short="name", kind=Text()),
+            wanted="a list of mappings with name, description, proficiency, tags",
+        ),
+        text="What the agent can do.",
+    ),
+    Field(
+        name="handoffs",
+        kind=ListOf(
+            item=Entry(
+                inside=_HANDOFF, short="to", kind=Text(wanted="the name of an agent, as a text")
+            ),
+            wanted="a list of mappings with to, when, description and others",
+        ),
+        text="To whom the agent may hand the conversation.",
+        example=[{"to": "fixer"}],
+    ),
+    Field(name="guardrails", kind=_GUARDRAILS, text="Checks of what the agent answers."),
+    Field(name="memory", kind=_MEMORY, text="What the agent remembers across sessions."),
+    wanted="keys and values, such as name: debugger",
+)

@@ -1,0 +1,76 @@
+"""The MCP servers of the settings: their shape, and what of them is not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.app.settings.kinds import json_or_text, shown_type, wrong
+
+_MAX_NAME = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """An MCP server as other tools write it; what else it says is for those who start it."""
+
+    expects: str = 'an object with "command" or "url", or null'
+
+    def read(self, value: object) -> object:
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise wrong(self, value)
+        if ("command" in value) == ("url" in value):
+            raise ValueError('must have either "command" or "url"')
+        for key in ("command", "url"):
+            if key in value and not (isinstance(value[key], str) and value[key].strip()):
+                raise ValueError(f'must have text as "{key}", not {shown_type(value[key])}')
+        _check_texts_of_server(value)
+        return dict(value)
+
+    def parse(self, text: str) -> object:
+        return json_or_text(text)
+
+
+def _check_texts_of_server(server: Mapping[str, Any]) -> None:
+    arguments = server.get("args", [])
+    if not isinstance(arguments, list | tuple) or not all(isinstance(x, str) for x in arguments):
+        raise ValueError('must have a list of texts as "args"')
+    for key in ("env", "headers"):
+        pairs = server.get(key, {})
+        if not isinstance(pairs, Mapping) or not all(isinstance(x, str) for x in pairs.values()):
+            raise ValueError(f'must have an object of texts as "{key}"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Servers:
+    """All MCP servers, by name."""
+
+    expects: str = 'an object of servers, each with "command" or "url"'
+
+    def read(self, value: object) -> object:
+        if not isinstance(value, Mapping):
+            raise wrong(self, value)
+        for name in value:
+            fault = server_name_problem(name)
+            if fault is not None:
+                raise ValueError(f"has a server whose name is wrong: {fault}")
+        try:
+            return {name: _SERVER.read(each) for name, each in value.items()}
+        except ValueError as exc:
+            raise ValueError(f"has a server that {exc}") from None
+
+    def parse(self, text: str) -> object:
+        return json_or_text(text)
+
+
+_SERVER = Server()
+
+
+def server_name_problem(name: object) -> str | None:
+    """Why an MCP server cannot have this name."""
+    if isinstance(name, str) and name.strip() and len(name) <= _MAX_NAME and name.isprintable():
+        return None
+    return f"a server's name is 1 to {_MAX_NAME} printable characters"

@@ -1,0 +1,208 @@
+"""`/agents …`: who there is, who would get a text, how routing is set, what happened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ekiden.cli.chat.lines import duration, event_line, said_by_agent
+from ekiden.cli.chat.screen import Lines, Pairs, Reply, Table
+from ekiden.cli.errors import UsageError
+from ekiden.cli.transcript import shorten
+from ekiden.core.items import text_of
+from ekiden.core.jsonio import dumps
+
+if TYPE_CHECKING:
+    from ekiden.cli.chat.conversation import Chat
+    from ekiden.core.events import Event
+
+_ROUTING = "routing"
+_LONGEST_LINE = 100
+
+
+async def agents(chat: Chat, argument: str) -> Reply:
+    """`/agents`."""
+    from ekiden.cli.agent_records import agent_record
+
+    project = chat.roster.project
+    records = [
+        {**agent_record(project, agent), "active": agent.name == chat.active}
+        for _, agent in sorted(project.agents.items())
+    ]
+    rows = [
+        (
+            f"@{each['name']}" + (" *" if each["active"] else ""),
+            " ".join(str(each["title"] or each["description"] or "").split()),
+            ", ".join(each["handoffs"]),
+        )
+        for each in records
+    ]
+    return Reply(
+        type="agents",
+        record={"agents": records},
+        shapes=(Table(headers=("agent", "description", "hands to"), rows=rows),),
+    )
+
+
+async def show(chat: Chat, argument: str) -> Reply:
+    """`/agents show NAME`."""
+    from ekiden.cli.agent_records import agent_details
+    from ekiden.cli.agent_view import detail_pairs
+
+    name = argument.removeprefix("@")
+    if not name:
+        raise UsageError("say which agent: /agents show NAME")
+    project = chat.roster.project
+    record = agent_details(project, project.team[name])
+    return Reply(type="agent_details", record=record, shapes=(Pairs(pairs=detail_pairs(record)),))
+
+
+async def route(chat: Chat, argument: str) -> Reply:
+    """`/agents route TEXT`."""
+    from ekiden.app.addressing import parse_address
+    from ekiden.cli.routing_view import (
+        SCORE_HEADERS,
+        decide,
+        reason_pairs,
+        route_line,
+        score_rows,
+    )
+
+    address = parse_address(argument)
+    if not address.text.strip():
+        raise UsageError("say what to route: /agents route TEXT")
+    decision = await decide(chat.roster.project, address)
+    record = decision.to_json()
+    return Reply(
+        type="analysis",
+        record=record,
+        shapes=(
+            Lines(text=route_line(record)),
+            Pairs(pairs=reason_pairs(decision)),
+            Table(headers=SCORE_HEADERS, rows=score_rows(decision)),
+        ),
+    )
+
+
+async def config(chat: Chat, argument: str) -> Reply:
+    """`/agents config routing[.KEY [VALUE]]`."""
+    key, _, value = argument.partition(" ")
+    key = key or _ROUTING
+    if key.split(".")[0] not in (_ROUTING, "agents"):
+        raise UsageError(
+            "only routing is set here: /agents config routing[.KEY [VALUE]]; "
+            "`ekiden config` has all settings"
+        )
+    if value.strip():
+        return await _set(chat, key, value.strip())
+    return _shown(chat, key)
+
+
+async def _set(chat: Chat, key: str, value: str) -> Reply:
+    from ekiden.app.settings import set_setting
+
+    change = set_setting(key, value, root=chat.roster.project.root)
+    problem = await chat.roster.reload()
+    if problem is not None:
+        raise problem
+    holds = chat.roster.project.loaded.value(change.name)
+    text = f"{change.name} is {dumps(change.value)} in {change.path}"
+    if holds != change.value:
+        origin = chat.roster.project.loaded.origin(change.name)
+        text = f"{text}; it does not count here: {origin} comes first"
+    record = {"key": change.name, "value": change.value, "path": str(change.path)}
+    return Reply(type="config", record=record, shapes=(Lines(text=text),))
+
+
+def _shown(chat: Chat, key: str) -> Reply:
+    loaded = chat.roster.project.loaded
+    value = loaded.value(key)
+    rows = [
+        (name, dumps(each), str(loaded.origin(f"{key}.{name}" if name != key else key)))
+        for name, each in _flat(value, key)
+    ]
+    return Reply(
+        type="config",
+        record={"key": key, "value": value},
+        shapes=(Table(headers=("key", "value", "from"), rows=rows),),
+    )
+
+
+def _flat(value: Any, key: str, above: str = "") -> list[tuple[str, Any]]:
+    """The settings of a group with their names below `key`; `key` itself for a single one."""
+    if not isinstance(value, dict):
+        return [(above or key, value)]
+    return [
+        pair
+        for name, each in value.items()
+        for pair in _flat(each, key, f"{above}.{name}".lstrip("."))
+    ]
+
+
+async def handoff_chain(chat: Chat, argument: str) -> Reply:
+    """`/agents handoff-chain`."""
+    from ekiden.cli.records import chain_record
+    from ekiden.cli.tables import clock_time
+
+    if chat.row is None:
+        record: dict[str, Any] = {
+            "session_id": chat.session.session_id,
+            "chain": [],
+            "handoffs": [],
+        }
+    else:
+        record = chain_record(chat.row, await chat.events())
+    rows = [
+        (
+            clock_time(each["timestamp"]),
+            str(each["from"]),
+            str(each["to"]),
+            str(each["status"]),
+            each.get("error") or each.get("reason") or "",
+        )
+        for each in record["handoffs"]
+    ]
+    chain = " → ".join(record["chain"]) or "nothing was said yet"
+    table = Table(headers=("time", "from", "to", "status", "why"), rows=rows, empty="no handoffs")
+    return Reply(type="chain", record=record, shapes=(Lines(text=chain), table))
+
+
+async def trace(chat: Chat, argument: str) -> Reply:
+    """`/agents trace`."""
+    from ekiden.cli.tables import clock_time
+
+    events = await chat.events() if chat.row is not None else []
+    rows = [
+        (
+            str(event.seq),
+            clock_time(event.at_us / 1e6).partition(" ")[2],
+            event.type,
+            event.agent or "",
+            "" if event.duration_us is None else duration(event.duration_us),
+            _gist(event),
+        )
+        for event in events
+    ]
+    record = {
+        "session_id": chat.session.session_id,
+        "events": [_without_items(event) for event in events],
+    }
+    table = Table(
+        headers=("#", "time", "event", "agent", "took", "what"),
+        rows=rows,
+        empty="nothing was said yet",
+    )
+    return Reply(type="trace", record=record, shapes=(table,))
+
+
+def _without_items(event: Event) -> dict[str, Any]:
+    return {name: value for name, value in event.to_json().items() if name != "items"}
+
+
+def _gist(event: Event) -> str:
+    details = event.details or {}
+    line = event_line(event) or event.error or said_by_agent(event)
+    if not line and event.type == "message":
+        line = " ".join(text_of(item) for item in event.items)
+    if not line and "reason" in details:
+        line = str(details["reason"])
+    return shorten(" ".join(line.split()), _LONGEST_LINE)

@@ -1,0 +1,133 @@
+"""A chat's state: the team, the session, and what is said in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ekiden.cli.chat.interrupts import Interrupts
+from ekiden.cli.chat.reader import Reader, Status
+from ekiden.cli.chat.screen import Reply, Screen, told
+from ekiden.cli.exits import Exit
+from ekiden.core.errors import SessionNotFound
+
+if TYPE_CHECKING:
+    from ekiden.app.addressing import Address
+    from ekiden.cli.chat.roster import Roster
+    from ekiden.cli.chat.turns import Start
+    from ekiden.core.events import Event
+    from ekiden.runtime import RunConfig
+    from ekiden.sessions import Session
+    from ekiden.storage.base import SessionRow, Store
+
+_TITLE = 60
+_UNFINISHED = frozenset({None, "failed", "out_of_budget"})
+"""Outcomes of a last run that `/resume` can go on with; `None` is that of one that was stopped."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Chat:
+    """One person talking with one team, in one session at a time."""
+
+    roster: Roster
+    store: Store
+    screen: Screen
+    reader: Reader
+    interrupts: Interrupts
+    config: RunConfig
+    session: Session
+    row: SessionRow | None = None
+    """As it was stored last; `None` for a session in which nothing was said."""
+    is_over: bool = False
+    live: bool = True
+    """Whether answers are asked for piece by piece."""
+
+    @property
+    def active(self) -> str:
+        """Who gets the next message; ``auto`` when the router chooses."""
+        team = self.roster.team
+        name = team.entry.name if self.row is None else self.row.agent
+        is_router = name in team and team[name].router is not None
+        return "auto" if is_router else name
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the last turn can be gone on with."""
+        return self.row is not None and self.row.seq > 0 and self.row.outcome in _UNFINISHED
+
+    def status(self) -> Status:
+        """For the prompt."""
+        return Status(
+            agent=self.active,
+            session_id=self.session.session_id,
+            details="/resume goes on with the stopped turn" if self.is_unfinished else "",
+        )
+
+    async def send(self, address: Address) -> int:
+        """Say something; gives the exit code of the turn."""
+        from ekiden.app.relay import begin
+
+        if self.row is None:
+            self.session.meta.setdefault("title", _title(address.text))
+        team, session = self.roster.team, self.session
+        return await self._watch(
+            lambda config: begin(
+                team,
+                address.text,
+                session,
+                config=config,
+                live=self.live,
+                to=address.to,
+                strategy=address.strategy,
+            )
+        )
+
+    async def resume(self) -> int:
+        """Go on with the turn that was stopped or failed."""
+        from ekiden.app.relay import go_on
+
+        team, session = self.roster.team, self.session
+        return await self._watch(lambda config: go_on(team, session, config=config, live=self.live))
+
+    async def enter(self, session: Session) -> None:
+        """Go on in another session, which may be a new one."""
+        self.session = session
+        await self.look()
+
+    async def look(self) -> None:
+        """Read the session's row again."""
+        try:
+            self.row = await self.session.row()
+        except SessionNotFound:
+            self.row = None
+
+    async def events(self) -> Sequence[Event]:
+        """Everything that happened in the session; nothing in a new one."""
+        return await self.session.events()
+
+    async def _watch(self, start: Start) -> int:
+        from ekiden.cli.chat.turns import Turn
+
+        turn = Turn(self.screen, self.interrupts)
+        with self.reader.quiet():
+            code = await turn.watch(start, self.config)
+        await self.look()
+        if turn.is_stopped:
+            self.screen.reply(self._stopped())
+            return Exit.INTERRUPTED
+        return code
+
+    def _stopped(self) -> Reply:
+        if not self.is_unfinished:
+            return told("stopped", "stopped; nothing was kept", session_id=self.session.session_id)
+        return told(
+            "stopped",
+            "stopped; /resume goes on with it, or just write something else",
+            session_id=self.session.session_id,
+        )
+
+
+def _title(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"

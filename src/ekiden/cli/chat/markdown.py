@@ -1,0 +1,82 @@
+"""Answers as Markdown on a terminal, also while they still grow.
+
+What a model writes is a stranger's text: control characters are spelled out before anything else
+looks at it, HTML and Rich's own markup are text, links are shown with where they lead to, and what
+cannot be drawn is printed as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ekiden.cli.output import safe
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+    from rich.console import RenderableType
+
+_MOST_COLOURED = 20_000
+"""Characters of code that are coloured; the lexers are not made for more, nor for hostile text."""
+_CODE_THEME = "ansi_dark"
+
+
+def finished_part(text: str) -> int:
+    """How much of a text that still grows is in blocks that cannot change any more.
+
+    That is everything before the last block of the complete lines.
+    """
+    complete = text.rfind("\n") + 1
+    starts = [token.map[0] for token in _parsed(text[:complete]) if token.level == 0 and token.map]
+    if len(set(starts)) < 2:
+        return 0
+    return sum(len(line) + 1 for line in text.split("\n")[: starts[-1]])
+
+
+def tail(text: str, lines: int) -> str:
+    """The last lines of a block; of a code block with the line that opens it."""
+    rows = text.split("\n")
+    if len(rows) <= lines:
+        return text
+    kept = rows[-lines:]
+    opening = rows[0].lstrip()
+    return "\n".join([rows[0], *kept] if opening.startswith(("```", "~~~")) else kept)
+
+
+def drawn(text: str, *, coloured: bool = True) -> RenderableType:
+    """`text`, which must be `clean`, as something that Rich prints."""
+    from rich.markdown import Markdown
+
+    markdown = Markdown("", hyperlinks=False, code_theme=_CODE_THEME)
+    markdown.parsed = _parsed(text)
+    _prepare(markdown.parsed, coloured=coloured)
+    return markdown
+
+
+def clean(text: str) -> str:
+    """`text` without anything that a terminal would obey; line ends are newlines."""
+    return safe(text.replace("\r\n", "\n"))
+
+
+def _prepare(tokens: Iterable[Token], *, coloured: bool) -> None:
+    for token in tokens:
+        if token.type == "softbreak":
+            # Whoever writes lines in a chat means lines.
+            token.type = "hardbreak"
+        elif token.type == "fence" and not (coloured and len(token.content) <= _MOST_COLOURED):
+            token.info = ""
+        if token.children:
+            _prepare(token.children, coloured=coloured)
+
+
+def _parsed(text: str) -> list[Token]:
+    return _parser().parse(text)
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])

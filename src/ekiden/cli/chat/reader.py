@@ -1,0 +1,47 @@
+"""Where what a person says comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What a prompt tells."""
+
+    agent: str
+    """Who gets the next message."""
+    session_id: str
+    details: str = ""
+    """Whatever else the person should have in view."""
+
+
+StatusOf: TypeAlias = Callable[[], Status]
+
+
+class Reader(Protocol):
+    """Reads what a person says and decides."""
+
+    @property
+    def can_choose(self) -> bool:
+        """Whether `choose` can show a list; if not, it is never called."""
+        ...
+
+    async def read(self) -> str | None:
+        """The next input; `None` at the end. `BadInput` for one that is not text: read on."""
+        ...
+
+    async def ask(self, question: str) -> str | None:
+        """The line typed behind `question`; `None` when nobody will answer."""
+        ...
+
+    async def choose(self, title: str, options: Sequence[str], *, start: int = 0) -> int | None:
+        """The place of the option that the person takes; `None` for none of them."""
+        ...
+
+    def quiet(self) -> AbstractContextManager[None]:
+        """In the body keys are not shown, but kept for the next `read`; Ctrl-C still works."""
+        ...

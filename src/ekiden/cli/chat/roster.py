@@ -1,0 +1,101 @@
+"""The team that a chat talks with, read again when its files change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from ekiden.core.errors import EkidenError
+
+if TYPE_CHECKING:
+    from ekiden.app.project import Project
+    from ekiden.core.team import Team
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What became of the agents' files since somebody looked last."""
+
+    changed: Sequence[str] = ()
+    """Names of agents that are new or other than before."""
+    gone: Sequence[str] = ()
+    problems: Sequence[str] = ()
+    """Of files that cannot be used."""
+
+
+class Watcher(Protocol):
+    """Looks at the agents' files."""
+
+    def look(self) -> News | None:
+        """What changed since the last look; `None` if nothing did."""
+        ...
+
+
+class Roster:
+    """A project and its team.
+
+    The project is entered, which connects its MCP servers, when `ready` is first called, and left
+    by `close`; both in the same task.
+    """
+
+    def __init__(
+        self, project: Project, *, load: Callable[[], Project], watcher: Watcher | None = None
+    ) -> None:
+        self.project = project
+        self._load = load
+        self._watcher = watcher
+        self._entered = AsyncExitStack()
+        self._is_entered = False
+
+    @property
+    def team(self) -> Team:
+        """Who answers."""
+        return self.project.team
+
+    async def ready(self) -> list[str]:
+        """Make the team ready for a message; gives what the person should know.
+
+        Files that changed are read again. What cannot be used is reported, and the last team that
+        could be stays.
+        """
+        told: list[str] = []
+        news = None if self._watcher is None else self._watcher.look()
+        if news is not None:
+            told.extend(await self._read_again(news))
+        if not self._is_entered:
+            await self._enter()
+            told.extend(self.project.notes)
+        return told
+
+    async def reload(self) -> EkidenError | None:
+        """Read settings and agents again; gives the error that leaves everything as it was."""
+        try:
+            project = self._load()
+        except EkidenError as exc:
+            return exc
+        await self.close()
+        self.project = project
+        return None
+
+    async def close(self) -> None:
+        """Leave the project."""
+        self._is_entered = False
+        await self._entered.aclose()
+
+    async def _enter(self) -> None:
+        self._is_entered = True
+        await self._entered.enter_async_context(self.project)
+
+    async def _read_again(self, news: News) -> list[str]:
+        told = list(news.problems)
+        if news.changed or news.gone:
+            problem = await self.reload()
+            if problem is not None:
+                return [*told, f"{problem.code}: {problem}", "the agents stay as they were"]
+        if news.changed:
+            told.append(f"reloaded: {', '.join(news.changed)}")
+        if news.gone:
+            told.append(f"gone: {', '.join(news.gone)}")
+        return told

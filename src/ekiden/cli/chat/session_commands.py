@@ -1,0 +1,146 @@
+"""`/session …`: which one this is, others, and going on in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ekiden.cli.chat.picker import session_options
+from ekiden.cli.chat.screen import Pairs, Reply, Table, told
+from ekiden.cli.errors import UsageError
+from ekiden.core.jsonio import dumps
+
+if TYPE_CHECKING:
+    from ekiden.cli.chat.conversation import Chat
+
+_LISTED = 20
+
+
+async def current(chat: Chat, argument: str) -> Reply:
+    """`/session`."""
+    from ekiden.cli.records import session_record
+    from ekiden.cli.transcript import session_heading
+
+    if chat.row is None:
+        return told(
+            "session",
+            f"{chat.session.session_id} is new: nothing was said yet",
+            session_id=chat.session.session_id,
+            agent=chat.active,
+            events=0,
+        )
+    return Reply(
+        type="session",
+        record=session_record(chat.row),
+        shapes=(Pairs(pairs=session_heading(chat.row)),),
+    )
+
+
+async def listed(chat: Chat, argument: str) -> Reply:
+    """`/session list`."""
+    from ekiden.cli.records import session_record
+    from ekiden.cli.tables import clock_time
+
+    page = await chat.store.list(limit=_LISTED)
+    rows = [
+        (
+            row.id + (" *" if row.id == chat.session.session_id else ""),
+            row.agent,
+            row.outcome or row.status,
+            clock_time(row.updated_at_us / 1e6),
+            str(row.meta.get("title", "")),
+        )
+        for row in page.sessions
+    ]
+    table = Table(
+        headers=("session", "agent", "state", "changed", "title"), rows=rows, empty="no sessions"
+    )
+    record = {"sessions": [session_record(row) for row in page.sessions]}
+    return Reply(type="sessions", record=record, shapes=(table,))
+
+
+async def new(chat: Chat, argument: str) -> Reply:
+    """`/session new`."""
+    from ekiden.sessions import Session
+
+    await chat.enter(Session(store=chat.store))
+    return entered(chat, f"{chat.session.session_id} is new")
+
+
+async def resume(chat: Chat, argument: str) -> Reply | None:
+    """`/session resume [ID]`."""
+    from ekiden.sessions import Session
+
+    session_id: str | None = argument
+    if not argument:
+        if not chat.reader.can_choose:
+            raise UsageError("say which session: /session resume ID; /session list shows them")
+        session_id = await choose_session(chat)
+        if session_id is None:
+            return None
+    row = await chat.store.get(str(session_id))
+    await chat.enter(Session(row.id, store=chat.store))
+    return entered(chat, f"{row.id}, with {row.agent}")
+
+
+async def choose_session(chat: Chat) -> str | None:
+    """The session that the person picks; `None` for none of them. `UsageError` without any."""
+    options = await session_options(chat.store, limit=_LISTED)
+    if not options:
+        raise UsageError("there are no sessions yet: write something to begin one")
+    place = await chat.reader.choose(
+        "Which session? ↑ ↓ and Enter; Esc for none", [each.label for each in options]
+    )
+    return None if place is None else options[place].session_id
+
+
+async def show(chat: Chat, argument: str) -> Reply:
+    """`/session show [ID]`."""
+    from ekiden.cli.records import show_record
+    from ekiden.cli.transcript import session_heading, transcript
+
+    if not argument and chat.row is None:
+        return await current(chat, "")
+    row = await chat.store.get(argument or chat.session.session_id)
+    events = await chat.store.events(row.id)
+    return Reply(
+        type="conversation",
+        record=show_record(row, events),
+        shapes=(Pairs(pairs=session_heading(row)), Pairs(pairs=transcript(events))),
+    )
+
+
+async def export(chat: Chat, argument: str) -> Reply:
+    """`/session export [FILE]`."""
+    from ekiden.cli.records import export_record
+
+    if chat.row is None:
+        raise UsageError("nothing was said yet: there is nothing to export")
+    record = export_record(await chat.store.get(chat.row.id), await chat.events())
+    path = Path(argument or f"{chat.row.id}.json").expanduser()
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(dumps(record) + "\n")
+    except OSError as exc:
+        raise UsageError(f"cannot write {path}: {exc.strerror}; name another file") from exc
+    return told(
+        "export",
+        f"{chat.row.id} is in {path}",
+        session_id=chat.row.id,
+        path=str(path),
+    )
+
+
+def entered(chat: Chat, text: str, **facts: Any) -> Reply:
+    """Tells which session the chat is in from now on."""
+    if chat.is_unfinished:
+        text = f"{text}; its last turn is unfinished: /resume goes on with it"
+    return told(
+        "session",
+        text,
+        session_id=chat.session.session_id,
+        agent=chat.active,
+        events=0 if chat.row is None else chat.row.seq,
+        unfinished=chat.is_unfinished,
+        **facts,
+    )

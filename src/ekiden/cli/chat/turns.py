@@ -1,0 +1,111 @@
+"""One turn of a chat: a run, watched, that Ctrl-C stops."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TypeAlias
+
+from ekiden.cli.chat.interrupts import Interrupts
+from ekiden.cli.chat.screen import Screen
+from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
+from ekiden.cli.watching import problem_of
+from ekiden.core.errors import EkidenError, SessionBusy
+from ekiden.core.outcomes import Failed, OutOfBudget
+from ekiden.runtime import RunConfig, RunResultStreaming
+
+Start: TypeAlias = Callable[[RunConfig], RunResultStreaming]
+"""Gives the run, which happens while it is read."""
+
+
+class Turn:
+    """Shows a run on a screen."""
+
+    def __init__(self, screen: Screen, interrupts: Interrupts) -> None:
+        self._screen = screen
+        self._interrupts = interrupts
+        self.agent: str | None = None
+        """Who had the conversation at the end, if the run came to one."""
+        self.is_stopped = False
+        """Whether Ctrl-C ended it."""
+        self._seen = False
+
+    async def watch(self, start: Start, config: RunConfig) -> int:
+        """Run to the end, or to Ctrl-C, and give the exit code; errors are shown, not raised.
+
+        Cancelled itself, it stops the run first, so that it is parked.
+        """
+        reading = asyncio.create_task(self._read(start, config))
+        try:
+            with self._interrupts.stopping(reading):
+                await asyncio.wait({reading})
+        finally:
+            if not reading.done():
+                reading.cancel()
+                await asyncio.wait({reading})
+            if reading.cancelled():
+                self._screen.break_off()
+        if reading.cancelled():
+            self.is_stopped = True
+            return Exit.INTERRUPTED
+        return reading.result()
+
+    async def _read(self, start: Start, config: RunConfig) -> int:
+        try:
+            return await self._in_turn(start, config)
+        except EkidenError as exc:
+            self._failed(exc.code, str(exc))
+            return exit_for_error(exc)
+        except (BrokenPipeError, asyncio.CancelledError):
+            raise
+        except Exception as exc:
+            if os.environ.get("EKIDEN_DEBUG") == "1":
+                raise
+            self._failed(
+                "cli.internal", f"{type(exc).__name__}: {exc} (EKIDEN_DEBUG=1 shows where)"
+            )
+            return Exit.INTERNAL
+
+    async def _in_turn(self, start: Start, config: RunConfig) -> int:
+        """The run; if somebody else has the session, say so and wait for it."""
+        if config.on_busy == "refuse":
+            return await self._run(start(config))
+        try:
+            return await self._run(start(replace(config, on_busy="refuse")))
+        except SessionBusy as busy:
+            # A run under way can meet a session that is busy, too, even its own.
+            if self._seen:
+                raise
+            self._screen.note(
+                f"waiting for session {busy.session_id}, held by {busy.owner}, "
+                f"at most {config.busy_timeout_s:g} s …"
+            )
+        return await self._run(start(config))
+
+    async def _run(self, run: RunResultStreaming) -> int:
+        try:
+            async with aclosing(run.events()) as stream:
+                async for shown in stream:
+                    self._seen = True
+                    self._screen.show(shown)
+        except Exception:
+            # A run that failed has a result; one that could not begin has none.
+            if not run.is_complete:
+                raise
+        result = run.result
+        self.agent = result.last_agent.name
+        self._screen.end(result)
+        problem = problem_of(result.outcome)
+        if problem is not None:
+            code, message = problem
+            if isinstance(result.outcome, OutOfBudget | Failed):
+                message = f"{message}; /resume tries again"
+            self._screen.error(code, message)
+        return exit_for_outcome(result.outcome)
+
+    def _failed(self, code: str, message: str) -> None:
+        self._screen.break_off()
+        self._screen.error(code, message)

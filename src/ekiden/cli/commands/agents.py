@@ -1,0 +1,178 @@
+"""`ekiden agents …`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from ekiden.cli.options import (
+    STORE,
+    TEAM,
+    JsonLinesOption,
+    JsonOption,
+    KeepGoingOption,
+    StoreOption,
+    TeamOption,
+)
+from ekiden.cli.output import emit, note, say
+from ekiden.cli.tables import print_pairs, print_table
+
+if TYPE_CHECKING:
+    from ekiden.cli.presence import Presence
+
+
+def agents_list(
+    *,
+    team: TeamOption = TEAM,
+    keep_going: KeepGoingOption = False,
+    json_lines: JsonLinesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List the agents: what each is for, where it comes from, what it may use and hand to."""
+    from ekiden.cli.agent_records import agent_record
+    from ekiden.cli.projects import open_project
+
+    as_json = as_json or json_lines
+    project = open_project(team=team, keep_going=keep_going, as_json=as_json)
+    agents = sorted(project.agents.values(), key=lambda agent: agent.name)
+    records = [agent_record(project, agent) for agent in agents]
+    if json_lines:
+        for record in records:
+            emit(record)
+    elif as_json:
+        emit(records)
+    else:
+        _print_agents(records)
+        if project.is_demo:
+            note("this is the demo team; `ekiden init` writes one of your own")
+
+
+def agents_show(
+    name: Annotated[str, Parameter(help="The agent's name.")],
+    /,
+    *,
+    team: TeamOption = TEAM,
+    keep_going: KeepGoingOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show everything about an agent, its transfer tools and its file included."""
+    from ekiden.cli.agent_records import agent_details
+    from ekiden.cli.agent_view import detail_pairs
+    from ekiden.cli.projects import open_project
+
+    project = open_project(team=team, keep_going=keep_going, as_json=as_json)
+    record = agent_details(project, project.team[name.removeprefix("@")])
+    if as_json:
+        emit(record)
+    else:
+        print_pairs(detail_pairs(record))
+
+
+async def agents_ps(
+    *,
+    team: TeamOption = TEAM,
+    store: StoreOption = STORE,
+    keep_going: KeepGoingOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how many sessions each agent has, and who is running them now.
+
+    Sessions of agents that the team does not have are listed too.
+    """
+    from ekiden.app import open_store
+    from ekiden.app.stores import sqlite_path
+    from ekiden.cli.presence import presences
+    from ekiden.cli.projects import open_project
+
+    project = open_project(team=team, keep_going=keep_going, as_json=as_json)
+    address = project.settings.store if store is None else store
+    path = sqlite_path(address)
+    if path is not None and not path.exists():
+        found = await presences(None, sorted(project.agents))
+    else:
+        async with open_store(address, create=False) as opened:
+            found = await presences(opened, sorted(project.agents))
+    if as_json:
+        emit([each.to_json() for each in found])
+    else:
+        _print_presences(found)
+
+
+def agents_validate(
+    *paths: Annotated[
+        Path, Parameter(help="Files or folders; all of the project's agents if none is given.")
+    ],
+    strict: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Warnings fail, too.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Check agent files and list every fault of every one, with line and column.
+
+    The exit code is 2 when there is an error, or with --strict a warning.
+    """
+    from ekiden.cli.exits import Exit
+    from ekiden.cli.validating import validate
+
+    report = validate(paths)
+    if as_json:
+        emit(report.to_json())
+    else:
+        say(report.to_text())
+    return Exit.USAGE if report.fails(strict=strict) else Exit.OK
+
+
+def agents_schema(*, as_json: JsonOption = False) -> None:
+    """Print the JSON Schema of agent files, which it is with or without --json.
+
+    Editors use it to complete and check the front matter.
+    """
+    from ekiden.agents import agent_schema
+
+    emit(agent_schema())
+
+
+def _print_agents(records: list[dict[str, Any]]) -> None:
+    from ekiden.routing.decision import ROUTER_NAME
+
+    print_table(
+        ("agent", "description", "scope", "model", "tools", "hands to", "from"),
+        [
+            (
+                record["name"],
+                record["title"] or record["description"] or "",
+                record["scope"],
+                record["model"] or "",
+                ", ".join(record["tools"]),
+                # That everybody may give up, and so hand to the router, goes without saying.
+                ", ".join(name for name in record["handoffs"] if name != ROUTER_NAME),
+                _short(record["path"]) if record["path"] else record["origin"],
+            )
+            for record in records
+        ],
+    )
+
+
+def _print_presences(found: list[Presence]) -> None:
+    print_table(
+        ("agent", "idle", "ready", "waiting", "run by"),
+        [
+            (
+                each.agent if each.known else f"{each.agent} (not in the team)",
+                str(each.idle),
+                str(each.ready),
+                str(each.waiting),
+                ", ".join(f"{owner} ({session})" for session, owner in each.running.items()),
+            )
+            for each in found
+        ],
+    )
+
+
+def _short(path: str) -> str:
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path

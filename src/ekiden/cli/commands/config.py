@@ -1,0 +1,154 @@
+"""`ekiden config …`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from ekiden.cli.options import JsonOption
+from ekiden.cli.output import emit, note, say
+from ekiden.core.jsonio import dumps
+
+if TYPE_CHECKING:
+    from ekiden.app.settings import Change, Origin, Where
+
+KeyArgument = Annotated[
+    str, Parameter(help="The setting, such as agents.routing.strategy; `config list` has all.")
+]
+UserOption = Annotated[
+    bool,
+    Parameter(
+        name="--user",
+        negative="",
+        show_default=False,
+        help="In ~/.ekiden/settings.json instead of the project's file.",
+    ),
+]
+
+
+def config_list(
+    *,
+    origin: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Also say where each value comes from."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List every setting with its value; secrets are hidden."""
+    from ekiden.app.settings import load_settings, redacted
+    from ekiden.cli.tables import print_table
+
+    entries = [
+        (each.name, redacted(each.name, each.value), each.origin)
+        for each in load_settings().entries()
+    ]
+    if as_json:
+        emit([{"key": key, "value": value, "origin": _record(o)} for key, value, o in entries])
+    elif origin:
+        rows = [(key, _shown(value), str(o)) for key, value, o in entries]
+        print_table(("key", "value", "origin"), rows)
+    else:
+        print_table(("key", "value"), [(key, _shown(value)) for key, value, _ in entries])
+
+
+def config_get(key: KeyArgument, /, *, as_json: JsonOption = False) -> None:
+    """Print the value of a setting, or of a group of them as an object; nothing is hidden."""
+    from ekiden.app.settings import load_settings
+
+    value = load_settings().value(key)
+    if as_json:
+        emit(value)
+    else:
+        say(_shown(value))
+
+
+def config_set(
+    key: KeyArgument,
+    value: Annotated[
+        str,
+        Parameter(
+            allow_leading_hyphen=True,
+            help="Text, a number, true, false or null; JSON for a list or an object.",
+        ),
+    ],
+    /,
+    *,
+    user: UserOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Give a setting a value; the rest of the file stays as it is."""
+    from ekiden.app.settings import redacted, set_setting, settings_files
+
+    where: Where = "user" if user else "project"
+    change = set_setting(key, value, where=where)
+    shown = redacted(change.name, change.value)
+    origin, fault = _who_decides(change.name)
+    if as_json:
+        record = None if origin is None else _record(origin)
+        emit({"key": change.name, "value": shown, **_result(change), "origin": record})
+        return
+    say(f"{change.name} is {_shown(shown)} in {change.path}")
+    if origin is None:
+        note(f"other settings are wrong, and nothing runs with them: {fault}")
+    elif origin.kind not in (where, "default") and not settings_files().are_one:
+        note(f"it does not count here: {origin} comes first")
+
+
+def config_unset(
+    key: KeyArgument, /, *, user: UserOption = False, as_json: JsonOption = False
+) -> None:
+    """Remove a setting, or a group of them, from a file; the rest of the file stays as it is."""
+    from ekiden.app.settings import unset_setting
+
+    change = unset_setting(key, where="user" if user else "project")
+    if as_json:
+        emit({"key": change.name, **_result(change)})
+    elif change.is_changed:
+        say(f"{change.name} is removed from {change.path}")
+    else:
+        say(f"{change.name} is not set in {change.path}")
+
+
+def config_path(*, as_json: JsonOption = False) -> None:
+    """Print where the settings files are, and whether they are there."""
+    from ekiden.app.settings import settings_files
+    from ekiden.cli.tables import print_table
+
+    files = settings_files()
+    found = {
+        name: path.absolute()
+        for name, path in (("project", files.project), ("user", files.user))
+        if path is not None
+    }
+    if as_json:
+        emit({name: {"path": str(path), "exists": path.exists()} for name, path in found.items()})
+        return
+    rows = [
+        (name, str(path), "exists" if path.exists() else "does not exist")
+        for name, path in found.items()
+    ]
+    print_table(("file", "path", "state"), rows)
+
+
+def _who_decides(name: str) -> tuple[Origin, None] | tuple[None, str]:
+    """Where the value that counts comes from, or why nobody can say."""
+    from ekiden.app.settings import load_settings
+    from ekiden.core.errors import SettingsInvalid
+
+    try:
+        return load_settings().origin(name), None
+    except SettingsInvalid as exc:
+        return None, str(exc)
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else dumps(value)
+
+
+def _record(origin: Origin) -> dict[str, Any]:
+    return {"kind": origin.kind, "where": origin.where, "line": origin.line}
+
+
+def _result(change: Change) -> dict[str, Any]:
+    return {"path": str(change.path.absolute()), "changed": change.is_changed}

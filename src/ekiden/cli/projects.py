@@ -1,0 +1,72 @@
+"""The project of the current folder, as the commands take it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ekiden.cli.output import note
+from ekiden.core.jsonio import dumps
+
+if TYPE_CHECKING:
+    from ekiden.agents.definition import Problem
+    from ekiden.app.project import Project
+
+
+def open_project(
+    *,
+    team: str | None = None,
+    model: str | None = None,
+    strategy: str | None = None,
+    keep_going: bool = False,
+    as_json: bool = False,
+) -> Project:
+    """The team here: `team`, the project's own, or the demo; options override the settings.
+
+    With `keep_going` files that have an error are left out, and named on standard error. Raises
+    what `load_project` does.
+    """
+    from ekiden.app.project import load_project
+
+    given = {"model": model, "agents.routing.strategy": strategy}
+    project = load_project(
+        Path.cwd(),
+        overrides={name: value for name, value in given.items() if value is not None},
+        team=team,
+        keep_going=keep_going,
+    )
+    left_out = [problem for problem in project.problems if problem.severity == "error"]
+    tell_problems(left_out, as_json=as_json)
+    return project
+
+
+def tell_problems(problems: Iterable[Problem], *, as_json: bool) -> None:
+    """Name what is wrong with files, on standard error."""
+    for problem in problems:
+        note(dumps({"problem": problem.to_json()}) if as_json else str(relative(problem)))
+
+
+def tell_notes(project: Project, *, as_json: bool) -> None:
+    """Say what a person should know of the project, such as a server that cannot be reached."""
+    for text in project.notes:
+        note(dumps({"note": text}) if as_json else text)
+
+
+def store_address(option: str | None) -> str:
+    """Where sessions are kept: the option, else the settings, else their default."""
+    if option is not None:
+        return option
+    from ekiden.app.settings import load_settings
+
+    return load_settings(Path.cwd()).settings.store
+
+
+def relative(problem: Problem) -> Problem:
+    """The problem with a path that is short to read from here."""
+    from dataclasses import replace
+
+    try:
+        return replace(problem, path=problem.path.relative_to(Path.cwd()))
+    except ValueError:
+        return problem

@@ -1,0 +1,47 @@
+"""What a person says on the command line, and to whom."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ekiden.cli.errors import BadInput, UsageError
+
+if TYPE_CHECKING:
+    from ekiden.app.addressing import Address
+
+
+def read_request(argument: str, more: Sequence[str] = ()) -> Address:
+    """The text with whom it is for, from the argument or, if that is ``-``, standard input.
+
+    `more` are further words on the command line, which are a mistake: `UsageError` shows how to
+    quote them. `BadInput` for what is not UTF-8 or says nothing.
+    """
+    from ekiden.app.addressing import parse_address
+
+    if more:
+        joined = shlex.quote(" ".join((argument, *more)))
+        raise UsageError(f"the text must be one argument: put it in quotes, as {joined[:200]}")
+    address = parse_address(read_text(argument))
+    if not address.text.strip():
+        raise BadInput(f"there is nothing to say after @{address.to}")
+    return address
+
+
+def read_text(argument: str) -> str:
+    """What to say, from the argument or from standard input; `BadInput` if that is no text."""
+    source = "standard input" if argument == "-" else "the text"
+    try:
+        if argument == "-":
+            text = sys.stdin.buffer.read().decode("utf-8")
+        else:
+            # An argument that is not UTF-8 comes with its bytes as lone surrogates.
+            text = argument
+            text.encode("utf-8")
+    except UnicodeError as exc:
+        raise BadInput(f"{source} is not UTF-8; convert it first, for example with iconv") from exc
+    if not text.strip():
+        raise BadInput(f"{source} is empty; there is nothing to say")
+    return text.removesuffix("\n") if argument == "-" else text

@@ -1,0 +1,192 @@
+"""One loaded model: llama.cpp's server in this process, and the thread that feeds it."""
+
+from __future__ import annotations
+
+import atexit
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from ekiden.core.errors import ModelError, UserError
+from ekiden.models.local.cpu import physical_cores
+from ekiden.models.local.gguf import GgufInfo, check_gguf
+from ekiden.models.local.quiet import private_address, signals_kept
+from ekiden.models.local.settings import LocalSettings
+
+BATCH = 64
+"""Tokens of a prompt that are evaluated before anybody may stop it: small, to stop soon."""
+_CACHE_MIB = 512
+"""Prefixes that are kept when another conversation comes between."""
+_SILENT = -1
+_CLOSE_S = 10.0
+
+Chunk: TypeAlias = dict[str, Any]
+
+
+class _Server(Protocol):
+    """What is used of `xllamacpp.Server`."""
+
+    def handle_chat_completions(
+        self, body: Chunk, callback: Callable[[Chunk], bool], /
+    ) -> object: ...
+
+
+@dataclass(slots=True)
+class Job:
+    """One request to the model. Its functions are called in the engine's thread."""
+
+    body: Chunk
+    on_chunk: Callable[[Chunk], None]
+    on_end: Callable[[BaseException | None], None]
+    """Called once, with what went wrong if something did."""
+    stopped: threading.Event = field(default_factory=threading.Event)
+    """Set by whoever wants no more; the engine notices at the next token or piece of prompt."""
+
+
+class Engine:
+    """A model in memory. Requests are answered one after the other, in the order they came.
+
+    The model is loaded by the first request, in the engine's own thread; a file that cannot be
+    loaded fails every request with a `UserError`.
+    """
+
+    def __init__(self, path: Path, settings: LocalSettings) -> None:
+        self.path, self.settings = path, settings
+        self.info: GgufInfo | None = None
+        """What the file says of itself, once it was loaded."""
+        self._jobs: queue.Queue[Job | None] = queue.Queue(settings.max_waiting)
+        self._current: Job | None = None
+        self._closed = threading.Event()
+        self._start_lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def n_ctx(self) -> int:
+        """The context in use: never more than the model was trained for."""
+        trained = self.info.context_length if self.info else None
+        return min(self.settings.n_ctx, trained) if trained else self.settings.n_ctx
+
+    def submit(self, job: Job) -> None:
+        """Let `job` wait for its turn. Raises `ModelError` when too many wait already."""
+        with self._start_lock:
+            if self._closed.is_set():
+                raise ModelError(f"local:{self.path.name} was closed")
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name=f"ekiden-local-{self.path.stem}", daemon=True
+                )
+                self._thread.start()
+        try:
+            self._jobs.put_nowait(job)
+        except queue.Full as exc:
+            raise ModelError(
+                f"{self.settings.max_waiting} requests wait for local:{self.path.name} already; "
+                "try again later"
+            ) from exc
+
+    def close(self) -> None:
+        """Stop what is being generated, end the thread and free the memory; waits for it."""
+        with self._start_lock:
+            self._closed.set()
+            thread = self._thread
+        current = self._current
+        if current is not None:
+            current.stopped.set()
+        while thread is not None and thread.is_alive():
+            try:
+                self._jobs.put(None, timeout=0.1)
+            except queue.Full:
+                continue
+            thread.join(_CLOSE_S)
+            return
+
+    def _work(self) -> None:
+        server: _Server | None = None
+        while (job := self._jobs.get()) is not None:
+            self._current = job
+            failure: BaseException | None = None
+            try:
+                if self._closed.is_set():
+                    failure = ModelError(f"local:{self.path.name} was closed")
+                elif not job.stopped.is_set():
+                    server = server or self._load()
+                    self._run(server, job)
+            except BaseException as exc:
+                failure = exc
+            self._current = None
+            job.on_end(failure)
+            del job
+
+    def _load(self) -> _Server:
+        info = check_gguf(self.path)
+        self.info = info
+        with signals_kept(), private_address() as (address, key):
+            return _start(self.path, self.n_ctx, self.settings, address=address, key=key)
+
+    def _run(self, server: _Server, job: Job) -> None:
+        def pass_on(chunk: Chunk) -> bool:
+            if not job.stopped.is_set():
+                job.on_chunk(chunk)
+            return job.stopped.is_set()
+
+        server.handle_chat_completions({**job.body, "stream": True, "return_progress": True}, pass_on)
+
+
+def _start(path: Path, n_ctx: int, settings: LocalSettings, *, address: str, key: str) -> _Server:
+    try:
+        import xllamacpp
+    except ImportError as exc:
+        raise UserError(
+            f"local:{path.name} needs xllamacpp ({exc}): pip install 'ekiden[local]'"
+        ) from exc
+    params = xllamacpp.CommonParams()
+    params.model.path = str(path)
+    params.n_ctx = n_ctx
+    params.n_parallel = 1
+    params.n_batch = params.n_ubatch = BATCH
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = (
+        settings.threads or physical_cores()
+    )
+    params.cache_ram_mib = _CACHE_MIB
+    params.warmup = params.fit_params = params.ui = params.endpoint_slots = False
+    params.force_pure_content_parser = True
+    params.verbosity = _SILENT
+    params.n_threads_http = 1
+    params.hostnames, params.api_keys = [address], [key]
+    try:
+        server: _Server = xllamacpp.Server(params)
+    except (RuntimeError, ValueError) as exc:
+        raise UserError(
+            f"{path} cannot be loaded by this version of xllamacpp: it may be of a kind that is "
+            "not supported, or need more memory than there is"
+        ) from exc
+    return server
+
+
+_engines: dict[tuple[Path, LocalSettings], Engine] = {}
+_engines_lock = threading.Lock()
+
+
+def shared_engine(path: Path, settings: LocalSettings) -> Engine:
+    """The one engine of this process for a file and settings; made, but not loaded, if new."""
+    key = (path.resolve(), settings)
+    with _engines_lock:
+        engine = _engines.get(key)
+        if engine is None:
+            engine = _engines[key] = Engine(*key)
+        return engine
+
+
+def close_engines() -> None:
+    """Free every model of this process; the next request loads its model again."""
+    with _engines_lock:
+        engines = list(_engines.values())
+        _engines.clear()
+    for engine in engines:
+        engine.close()
+
+
+atexit.register(close_engines)

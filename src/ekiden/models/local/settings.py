@@ -1,0 +1,50 @@
+"""How a local model is run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from ekiden.core.errors import UserError
+
+DEFAULT_CONTEXT = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSettings:
+    """How a local model is run; two models of one file that differ here are loaded twice."""
+
+    n_ctx: int = DEFAULT_CONTEXT
+    """The longest conversation with its answer, in tokens; more takes more memory."""
+    threads: int | None = None
+    """`None` takes one for every physical core that the process may use."""
+    max_waiting: int = 32
+    """How many requests may wait for their turn; the next one is refused."""
+    max_tokens: int = 1024
+    """The longest answer where the request does not say."""
+    temperature: float = 0.2
+    """Where the request does not say."""
+
+    def __post_init__(self) -> None:
+        if self.n_ctx < 256:
+            raise UserError(f"n_ctx is {self.n_ctx}; a conversation needs 256 tokens at least")
+        if self.threads is not None and self.threads < 1:
+            raise UserError(f"threads is {self.threads}; use 1 or more")
+        if self.max_waiting < 1 or self.max_tokens < 1:
+            raise UserError("max_waiting and max_tokens must be 1 or more")
+
+    @classmethod
+    def from_environment(cls) -> LocalSettings:
+        """With ``EKIDEN_LOCAL_CTX`` and ``EKIDEN_LOCAL_THREADS`` where they are set."""
+        n_ctx, threads = _number("EKIDEN_LOCAL_CTX"), _number("EKIDEN_LOCAL_THREADS")
+        return cls(n_ctx=DEFAULT_CONTEXT if n_ctx is None else n_ctx, threads=threads)
+
+
+def _number(variable: str) -> int | None:
+    text = os.environ.get(variable, "").strip()
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError as exc:
+        raise UserError(f"{variable} is {text!r}, not a whole number") from exc

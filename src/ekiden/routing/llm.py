@@ -1,0 +1,198 @@
+"""The `llm` stage: a model chooses by calling one of the tools it is offered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from inspect import iscoroutine
+from time import perf_counter
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import EkidenError, ModelBehaviorError, UserError
+from ekiden.core.model import Model, ModelRequest, ModelResponse, ModelSettings, ToolSpec
+from ekiden.core.usage import Usage
+from ekiden.routing.decision import ROUTER_NAME, Score, StageResult
+from ekiden.routing.llm_answer import MAX_REASON_CHARS, read_choice
+from ekiden.routing.llm_offer import (
+    agent_tool,
+    instructions,
+    nobody_tool,
+    request_item,
+    tool_names,
+)
+from ekiden.routing.wording import plain_line
+
+CONFIDENCE = 90
+"""Of every choice of a model: it names no figure that could be compared."""
+
+MAX_CANDIDATES = 64
+"""Providers refuse requests with many more tools, and models choose worse."""
+
+
+class LlmStage:
+    """Asks a model, as the system agent ``router-agent``, which agent should take a request.
+
+    Each candidate is a tool ``transfer_to_<name>``, and the model must call one; it may decline
+    with one more, for requests that are nobody's. Its answer is read and never trusted: what is no
+    valid choice, an error of the provider and a time-out are "no match", with the reason.
+    """
+
+    def __init__(
+        self,
+        agents: Iterable[Agent[Any]],
+        model: str | Model,
+        timeout_ms: int = 5000,
+        *,
+        max_candidates: int = MAX_CANDIDATES,
+        may_decline: bool = True,
+    ) -> None:
+        """`model` is ``provider:model`` or an object; a name is looked up when it is first needed.
+
+        System agents are left out. Of more than `max_candidates` agents only the most likely are
+        offered. `UserError` for a time-out or a number that is not positive.
+        """
+        if timeout_ms <= 0 or max_candidates <= 0:
+            raise UserError(
+                "the time-out of LLM routing and its number of candidates must be above 0, "
+                f"not {timeout_ms} ms and {max_candidates}"
+            )
+        self._agents = [agent for agent in agents if agent.scope != "system"]
+        self._model = model
+        self._timeout_ms = timeout_ms
+        self._max = max_candidates
+        self._names = tool_names(self._agents)
+        among = min(len(self._agents), max_candidates)
+        self._tools = {
+            agent.name: agent_tool(agent, self._names[agent.name], among=among)
+            for agent in self._agents
+        }
+        self._nobody = nobody_tool(list(self._names.values())) if may_decline else None
+        self._instructions = instructions(nobody=self._nobody.name if self._nobody else None)
+
+    async def decide(
+        self, text: str, *, excluded: Collection[str] = (), ranking: Sequence[str] = ()
+    ) -> StageResult:
+        """The model's choice among all agents but those `excluded`.
+
+        `ranking` names agents, the most likely first: it matters where there are too many to
+        offer. A choice is `sure`, and so is the word that nobody fits. Raises nothing, except
+        when it is cancelled.
+        """
+        began = perf_counter()
+        offered, left_out = self._shortlist(excluded, ranking)
+        if not offered:
+            result = _failed("there is no agent to choose from")
+        else:
+            result = await self._ask(text, offered)
+        if left_out:
+            result = replace(
+                result,
+                reason=f"{result.reason} (offered the {len(offered)} likeliest agents, "
+                f"{left_out} were left out)",
+            )
+        return replace(result, elapsed_ms=(perf_counter() - began) * 1e3)
+
+    def _shortlist(
+        self, excluded: Collection[str], ranking: Sequence[str]
+    ) -> tuple[list[str], int]:
+        """Whom to offer, and how many are left out.
+
+        The order is always that of the team, so that providers can reuse what they have read.
+        """
+        names = [agent.name for agent in self._agents if agent.name not in excluded]
+        if len(names) <= self._max:
+            return names, 0
+        place = {name: position for position, name in enumerate(reversed(ranking))}
+        priorities = {agent.name: agent.triggers.priority for agent in self._agents}
+        likeliest = sorted(
+            names, key=lambda name: (place.get(name, -1), priorities[name]), reverse=True
+        )
+        chosen = set(likeliest[: self._max])
+        return [name for name in names if name in chosen], len(names) - self._max
+
+    async def _ask(self, text: str, offered: Sequence[str]) -> StageResult:
+        tools = [self._tools[name] for name in offered]
+        if self._nobody is not None:
+            tools.append(self._nobody)
+        try:
+            response = await self._answer(text, tools)
+            return self._read(response, offered, [tool.name for tool in tools])
+        except _TimedOut:
+            return _failed(f"the model did not answer within {self._timeout_ms:,} ms")
+        except Exception as exc:
+            kind = "" if isinstance(exc, EkidenError) else f"{type(exc).__name__}: "
+            return _failed(f"the model failed: {kind}{plain_line(str(exc), MAX_REASON_CHARS)}")
+
+    async def _answer(self, text: str, tools: Sequence[ToolSpec]) -> ModelResponse:
+        stream = self._resolved().respond(
+            ModelRequest(
+                instructions=self._instructions,
+                input=[request_item(text)],
+                tools=tools,
+                settings=ModelSettings(tool_choice="required", parallel_tool_calls=False),
+                agent=ROUTER_NAME,
+            )
+        )
+        if not hasattr(stream, "__aiter__"):
+            if iscoroutine(stream):
+                stream.close()
+            raise UserError("`respond` of the model must be an async generator")
+        response: ModelResponse | None = None
+        scope = asyncio.timeout(self._timeout_ms / 1e3)
+        try:
+            async with scope:
+                async for part in stream:
+                    if isinstance(part, ModelResponse):
+                        response = part
+        except TimeoutError:
+            if scope.expired():
+                raise _TimedOut from None
+            raise
+        if response is None:
+            raise ModelBehaviorError("it ended without an answer")
+        return response
+
+    def _resolved(self) -> Model:
+        if isinstance(self._model, str):
+            from ekiden.models import resolve_model
+
+            self._model = resolve_model(self._model)
+        return self._model
+
+    def _read(
+        self, response: ModelResponse, offered: Sequence[str], tools: Sequence[str]
+    ) -> StageResult:
+        usage = response.usage if isinstance(response.usage, Usage) else None
+        choice = read_choice(response, tools)
+        if isinstance(choice, str):
+            return replace(_failed(choice), usage=usage)
+        if self._nobody is not None and choice.tool == self._nobody.name:
+            return StageResult(
+                method="llm",
+                agent=None,
+                confidence=0,
+                sure=True,
+                reason=f"the model says that no agent fits: {choice.reason}",
+                usage=usage,
+            )
+        agent = next(name for name in offered if self._names[name] == choice.tool)
+        return StageResult(
+            method="llm",
+            agent=agent,
+            confidence=CONFIDENCE,
+            sure=True,
+            reason=f"{agent}: {choice.reason}",
+            candidates=(Score(agent=agent, score=CONFIDENCE, confidence=CONFIDENCE, method="llm"),),
+            context=choice.context,
+            usage=usage,
+        )
+
+
+class _TimedOut(Exception):
+    """Our own time-out, not one that the model raised."""
+
+
+def _failed(reason: str) -> StageResult:
+    return StageResult(method="llm", agent=None, confidence=0, sure=False, reason=reason)

@@ -1,0 +1,286 @@
+"""The router: which agent takes a request, and whether one that has a conversation keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import UnknownAgent, UserError
+from ekiden.core.model import Model
+from ekiden.core.roles import Assignment, RouteCause
+from ekiden.core.suggest import suggestion
+from ekiden.core.team import Team
+from ekiden.embeddings.base import Embedder
+from ekiden.routing.decision import (
+    ROUTER_NAME,
+    STRATEGIES,
+    RouteDecision,
+    Stage,
+    StageResult,
+    Strategy,
+)
+from ekiden.routing.fallback import check_default_agent, question
+from ekiden.routing.llm import MAX_CANDIDATES, LlmStage
+from ekiden.routing.meaning import Meaning
+from ekiden.routing.rules import RuleStage
+from ekiden.routing.settings import RoutingSettings
+from ekiden.routing.switching import clearly_another
+from ekiden.routing.verdict import Verdict, by_stage, candidates, ranking, verdict
+from ekiden.tools.threads import in_thread
+
+_SHORT = 4_000
+"""A text of so many characters takes well under a millisecond; for longer ones there is a thread."""
+
+
+class Router:
+    """Chooses the agent for a request by rules, by meaning, by asking a model, or by all of them.
+
+    It looks at the agents once, when it is made: when they change, make a new one. Safe to use by
+    several tasks at once::
+
+        router = Router([debugger, writer], model="openai:gpt-5-mini")
+        decision = await router.route("the build fails with error TS2304")
+        print(decision.agent, decision.method, decision.confidence, decision.reason)
+
+    As a member of a team, `router.agent` gives every new conversation to the agent it chooses::
+
+        team = Team(router.agent, debugger, writer)
+    """
+
+    def __init__(
+        self,
+        agents: Iterable[Agent[Any]] | Team,
+        *,
+        settings: RoutingSettings | None = None,
+        model: str | Model | None = None,
+        embedder: Embedder | None = None,
+        semantic: Stage | None = None,
+    ) -> None:
+        """System agents and routers among `agents` are never chosen.
+
+        `model` is asked where `settings.llm.model` names none. `semantic` takes the place of the
+        built-in semantic stage, `embedder` that of its embedding. `UserError` for two agents of
+        one name, patterns and priorities that cannot be used, and a default agent that is none.
+        """
+        self.settings = settings or RoutingSettings()
+        everybody = _by_name(agents)
+        self._agents = {name: agent for name, agent in everybody.items() if _is_target(agent)}
+        check_default_agent(self.settings, self._agents, everybody.keys() - self._agents.keys())
+        targets = list(self._agents.values())
+        self._rules = RuleStage(targets, threshold=self.settings.rule.confidence_threshold)
+        self._meaning = Meaning(targets, self.settings.semantic, embedder=embedder, stage=semantic)
+        asked = self.settings.llm.model or model
+        self._llm = None if asked is None else LlmStage(targets, asked, self.settings.llm.timeout)
+        self.agent: Agent[Any] = Agent(
+            ROUTER_NAME,
+            description="Gives each request to the agent who should take it.",
+            scope="system",
+            router=self,
+        )
+        """The system agent that stands for this router in a team."""
+
+    async def prepare(self) -> str | None:
+        """Set semantic routing up now rather than at the first request.
+
+        The answer is why there is none, or `None` when it is ready.
+        """
+        return await self._meaning.prepare()
+
+    async def route(
+        self,
+        text: str,
+        *,
+        strategy: Strategy | None = None,
+        exclude: Collection[str] = (),
+        cause: RouteCause = "new",
+        limit: int = 20,
+    ) -> RouteDecision:
+        """The agent for `text`, but none of those that `exclude` names.
+
+        `strategy` is that of the settings unless given; `limit` is how many candidates the
+        decision lists. Where nothing matches, the decision names no agent, or the default agent if
+        that is the fallback. Raises `UserError` for an unknown strategy, and nothing for what a
+        text contains or a model does.
+        """
+        began = perf_counter()
+        chosen = _strategy(strategy or self.settings.strategy)
+        excluded = frozenset(exclude)
+        stages, taken = await self._asked(text, chosen, excluded)
+        taken = self._or_default(taken, excluded)
+        return _decision(taken, stages, chosen, cause, began, limit=limit)
+
+    def named(self, name: str) -> RouteDecision:
+        """The decision when a person writes ``@name``; `UnknownAgent`."""
+        if name not in self._agents:
+            raise UnknownAgent(name, known=self._agents)
+        taken = Verdict(agent=name, method="named", confidence=100, reason="the person named it")
+        return _decision(taken, (), self.settings.strategy, "named", perf_counter())
+
+    async def assign(
+        self,
+        text: str,
+        *,
+        cause: RouteCause,
+        excluded: Collection[str] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> Assignment:
+        """`route` as the runtime asks for it; of the `options` only ``strategy`` is known here.
+
+        Where no agent is chosen the fallback says what the person is told, if anything.
+        """
+        decision = await self.route(
+            text, strategy=(options or {}).get("strategy"), exclude=excluded, cause=cause
+        )
+        reply = None
+        if decision.agent is None and self.settings.fallback != "none":
+            reply = self.question(decision, exclude=excluded)
+        return Assignment(agent=decision.agent, details=decision.to_json(), reply=reply)
+
+    async def keep(self, text: str, *, agent: str) -> Assignment:
+        """Whether `agent` keeps its conversation for the message `text`.
+
+        It does, unless `settings.sticky.switch` is on and the message is clearly another agent's.
+        Rules and meaning are asked for that, never a model.
+        """
+        began = perf_counter()
+        stages: list[StageResult] = []
+        other = None
+        if self.settings.sticky.switch and text.strip():
+            stages = [await self._by_rules(text), await self._meaning.decide(text)]
+            other = clearly_another(agent, *stages)
+        taken = replace(_KEPT, agent=agent) if other is None else by_stage(other)
+        cause: RouteCause = "kept" if other is None else "switched"
+        decision = _decision(taken, stages, self.settings.strategy, cause, began)
+        return Assignment(agent=decision.agent, details=decision.to_json())
+
+    def question(self, decision: RouteDecision, *, exclude: Collection[str] = ()) -> str:
+        """What a person is asked when `decision` names nobody: whom do you want?"""
+        likeliest = [score.agent for score in decision.candidates]
+        names = dict.fromkeys([*likeliest, *sorted(self._agents)])
+        return question(
+            [self._agents[name] for name in names if name in self._agents and name not in exclude]
+        )
+
+    async def _asked(
+        self, text: str, strategy: Strategy, exclude: frozenset[str]
+    ) -> tuple[list[StageResult], Verdict]:
+        if not isinstance(text, str):
+            raise UserError(f"a request to route is text, not {type(text).__name__}")
+        if not text.strip():
+            return [], _nobody("the request is empty")
+        if not self._agents.keys() - exclude:
+            return [], _nobody("there is no agent to choose from")
+        stages = await self._stages(text, strategy, exclude)
+        return stages, verdict(strategy, stages)
+
+    async def _stages(
+        self, text: str, strategy: Strategy, exclude: frozenset[str]
+    ) -> list[StageResult]:
+        """What the stages of `strategy` say; after one that is sure, the next are not asked."""
+        stages: list[StageResult] = []
+        many = strategy == "llm" and len(self._agents.keys() - exclude) > MAX_CANDIDATES
+        if strategy in ("rule", "hybrid") or many:
+            stages.append(await self._by_rules(text, exclude))
+            if strategy == "rule" or (strategy == "hybrid" and stages[-1].sure):
+                return stages
+        if strategy in ("semantic", "hybrid") or many:
+            stages.append(await self._meaning.decide(text, excluded=exclude))
+            if strategy == "semantic" or (strategy == "hybrid" and stages[-1].sure):
+                return stages
+        stages.append(await self._by_model(text, exclude, stages))
+        return stages
+
+    async def _by_rules(self, text: str, exclude: Collection[str] = ()) -> StageResult:
+        if len(text) <= _SHORT:
+            return self._rules.decide(text, excluded=exclude)
+        result: StageResult = await in_thread(self._rules.decide, text, excluded=exclude)
+        return result
+
+    async def _by_model(
+        self, text: str, exclude: Collection[str], before: list[StageResult]
+    ) -> StageResult:
+        if self._llm is not None:
+            return await self._llm.decide(text, excluded=exclude, ranking=ranking(before))
+        return StageResult(
+            method="llm",
+            agent=None,
+            confidence=0,
+            sure=False,
+            reason="there is no model to ask: set agents.routing.llm.model, or the team's model",
+        )
+
+    def _or_default(self, taken: Verdict, exclude: Collection[str]) -> Verdict:
+        default = self.settings.default_agent
+        if taken.agent is not None or self.settings.fallback != "default_agent":
+            return taken
+        if default is None or default in exclude:
+            return taken
+        reason = f"{taken.reason}; so the default agent takes it"
+        return Verdict(agent=default, method="default", confidence=0, reason=reason)
+
+
+_KEPT = Verdict(agent=None, method="sticky", confidence=100, reason="it has the conversation")
+
+
+def _decision(
+    taken: Verdict,
+    stages: Sequence[StageResult],
+    strategy: Strategy,
+    cause: RouteCause,
+    began: float,
+    *,
+    limit: int = 20,
+) -> RouteDecision:
+    listed = candidates(taken, stages, limit=max(limit, 1))
+    matched = next((score for score in listed if score.agent == taken.agent), None)
+    return RouteDecision(
+        agent=taken.agent,
+        method=taken.method,
+        confidence=taken.confidence,
+        reason=taken.reason,
+        strategy=strategy,
+        cause=cause,
+        matched_keywords=matched.keywords if matched else (),
+        matched_patterns=matched.patterns if matched else (),
+        candidates=listed,
+        stages=tuple(stages),
+        elapsed_ms=(perf_counter() - began) * 1e3,
+        context=taken.context,
+    )
+
+
+def _by_name(agents: Iterable[Agent[Any]]) -> dict[str, Agent[Any]]:
+    found: dict[str, Agent[Any]] = {}
+    for agent in agents:
+        if not isinstance(agent, Agent):
+            raise UserError(
+                f"a router chooses among Agent objects, not {agent!r:.80} ({type(agent).__name__})"
+            )
+        if found.setdefault(agent.name, agent) is not agent:
+            raise UserError(f"two different agents are called {agent.name!r}: rename one of them")
+        if agent.name == ROUTER_NAME and _is_target(agent):
+            raise UserError(
+                f"{ROUTER_NAME!r} is the name of the router itself: give the agent another one"
+            )
+    return found
+
+
+def _is_target(agent: Agent[Any]) -> bool:
+    return agent.scope != "system" and agent.router is None
+
+
+def _strategy(name: str) -> Strategy:
+    for each in STRATEGIES:
+        if each == name:
+            return each
+    raise UserError(
+        f"no routing strategy is called {name!r}{suggestion(str(name), STRATEGIES)}; "
+        f"there are: {', '.join(STRATEGIES)}"
+    )
+
+
+def _nobody(reason: str) -> Verdict:
+    return Verdict(agent=None, method="none", confidence=0, reason=reason)

@@ -1,0 +1,159 @@
+"""The `rule` stage: keywords and patterns, weighed by priority."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+from ahocorasick_rs import AhoCorasick
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import UserError
+from ekiden.routing.decision import Score, StageResult
+from ekiden.routing.folding import folded, marked, opening
+from ekiden.routing.patterns import PatternSet, check_pattern
+
+MAX_CHARS = 20_000
+"""How much of a text is looked at."""
+
+_KEYWORD = 10
+_PATTERN = 20
+
+
+@dataclass(slots=True)
+class _Hits:
+    """What of one agent was found."""
+
+    keywords: list[str] = field(default_factory=list)
+    patterns: list[str] = field(default_factory=list)
+
+
+class RuleStage:
+    """Finds the agent whose keywords and patterns speak most for it.
+
+    A keyword that is found is worth 10 and a pattern that matches 20, each once; the sum times
+    priority/100, rounded half up, is the score, and the confidence is the score, 100 at most. Ties
+    go to the higher priority, then to more patterns, then to the first name. Keywords are found
+    without regard to case, white space and compatibility forms; those in scripts with spaces as
+    whole words, those in Han, kana, Hangul, Thai and the like anywhere.
+
+    Everything is compiled once; one pass over the text looks for all keywords of all agents, and
+    one for all patterns. `UserError` for a pattern or a priority that cannot be used.
+    """
+
+    __slots__ = ("_automaton", "_keywords", "_patterns", "_priorities", "_set", "_threshold")
+
+    def __init__(self, agents: Iterable[Agent[Any]], *, threshold: int = 80) -> None:
+        """System agents are left out; at `threshold` and above a choice is `sure`."""
+        chosen = [agent for agent in agents if agent.scope != "system"]
+        self._threshold = threshold
+        self._priorities = {agent.name: _priority(agent) for agent in chosen}
+        keywords: dict[str, dict[str, str]] = {}
+        patterns: dict[str, list[str]] = {}
+        for agent in chosen:
+            for keyword in agent.triggers.keywords:
+                wanted = marked(folded(keyword))
+                if wanted:
+                    keywords.setdefault(wanted, {}).setdefault(agent.name, keyword)
+            for pattern in dict.fromkeys(agent.triggers.patterns):
+                patterns.setdefault(pattern, []).append(agent.name)
+        self._keywords = [tuple(owners.items()) for owners in keywords.values()]
+        """By position in the automaton: who has the keyword, and how they write it."""
+        self._patterns = [(pattern, tuple(owners)) for pattern, owners in patterns.items()]
+        self._automaton = AhoCorasick(list(keywords), store_patterns=False) if keywords else None
+        self._set = _pattern_set(patterns)
+
+    def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
+        """The best match; every agent that scored is a candidate."""
+        began = perf_counter()
+        seen = opening(text, MAX_CHARS)
+        scores = self.scores(seen, excluded=excluded)
+        best = scores[0] if scores else None
+        reason = "no keyword or pattern matches" if best is None else self._told(best)
+        if len(seen) < len(text):
+            reason += f"; only the first {MAX_CHARS:,} of {len(text):,} characters were looked at"
+        return StageResult(
+            method="rule",
+            agent=best.agent if best else None,
+            confidence=best.confidence if best else 0,
+            sure=best is not None and best.confidence >= self._threshold,
+            reason=reason,
+            candidates=tuple(scores),
+            elapsed_ms=(perf_counter() - began) * 1e3,
+        )
+
+    def scores(self, text: str, *, excluded: Collection[str] = ()) -> list[Score]:
+        """The agents that score more than nothing, best first; looks at the whole text."""
+        found = [
+            self._score(name, hits)
+            for name, hits in self._hits(text).items()
+            if name not in excluded
+        ]
+        matched = [score for score in found if score.score > 0]
+        priorities = self._priorities
+        matched.sort(
+            key=lambda each: (
+                -each.score,
+                -priorities[each.agent],
+                -len(each.patterns),
+                each.agent,
+            )
+        )
+        return matched
+
+    def _hits(self, text: str) -> Mapping[str, _Hits]:
+        hits: dict[str, _Hits] = {}
+        if self._automaton is not None:
+            found = self._automaton.find_matches_as_indexes(marked(folded(text)), overlapping=True)
+            for index in sorted({match[0] for match in found}):
+                for name, keyword in self._keywords[index]:
+                    hits.setdefault(name, _Hits()).keywords.append(keyword)
+        for index in sorted(self._set.matches(text)):
+            pattern, owners = self._patterns[index]
+            for name in owners:
+                hits.setdefault(name, _Hits()).patterns.append(pattern)
+        return hits
+
+    def _score(self, name: str, hits: _Hits) -> Score:
+        points = _KEYWORD * len(hits.keywords) + _PATTERN * len(hits.patterns)
+        score = (points * self._priorities[name] + 50) // 100
+        return Score(
+            agent=name,
+            score=score,
+            confidence=min(100, score),
+            keywords=tuple(hits.keywords),
+            patterns=tuple(hits.patterns),
+        )
+
+    def _told(self, best: Score) -> str:
+        points = _KEYWORD * len(best.keywords) + _PATTERN * len(best.patterns)
+        parts = (("keyword", best.keywords), ("pattern", best.patterns))
+        listed = " and ".join(_listed(kind, words) for kind, words in parts if words)
+        priority = self._priorities[best.agent]
+        return f"{best.agent}: {listed}, {points} × {priority} % = {best.score:g}"
+
+
+def _listed(kind: str, words: Sequence[str]) -> str:
+    shown = ", ".join(repr(word[:60]) for word in words[:5])
+    more = f" and {len(words) - 5} more" if len(words) > 5 else ""
+    return f"{kind}{'s' if len(words) > 1 else ''} {shown}{more}"
+
+
+def _priority(agent: Agent[Any]) -> int:
+    priority: Any = agent.triggers.priority
+    if not isinstance(priority, int) or isinstance(priority, bool) or not 0 <= priority <= 100:
+        raise UserError(
+            f"the priority of agent {agent.name!r} is {priority!r}: give a whole number "
+            "from 0 to 100"
+        )
+    return priority
+
+
+def _pattern_set(patterns: Mapping[str, Sequence[str]]) -> PatternSet:
+    try:
+        return PatternSet(list(patterns))
+    except UserError as exc:
+        bad = next(pattern for pattern in patterns if check_pattern(pattern) is not None)
+        raise UserError(f"agent {patterns[bad][0]!r}: {exc}") from None

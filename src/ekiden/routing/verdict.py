@@ -1,0 +1,123 @@
+"""From what the stages said to a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from ekiden.routing.decision import Method, Score, StageResult, Strategy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Who, by which stage, and why."""
+
+    agent: str | None
+    method: Method
+    confidence: int
+    reason: str
+    context: str | None = None
+
+
+def verdict(strategy: Strategy, stages: Sequence[StageResult]) -> Verdict:
+    """What follows from `stages`, which are those of `strategy` in the order they were asked.
+
+    `rule` takes the best match, however weak; `semantic` and `llm` take what is sure. `hybrid`
+    takes the first that is sure, the rules being so at their threshold. If none is:
+
+    - rules and semantic name the same agent, each too weak alone: two independent signs of one
+      agent are taken, with both confidences combined;
+    - nobody but the rules has anything to say (semantic routing is not installed, no model is
+      there or it failed): the best match is taken, as `rule` would;
+    - else nobody: an unsure guess that another stage contradicts is worse than asking the person.
+    """
+    said: dict[Method, StageResult] = {stage.method: stage for stage in stages}
+    if strategy != "hybrid":
+        stage = said[strategy]
+        stands = stage.agent is not None and (stage.sure or strategy == "rule")
+        return by_stage(stage) if stands else _nobody(stages)
+    for stage in stages:
+        if stage.sure:
+            return by_stage(stage) if stage.agent is not None else _nobody(stages)
+    rule = said["rule"]
+    others = [stage for stage in stages if stage is not rule and stage.agent is not None]
+    if rule.agent is None:
+        return _nobody(stages)
+    if not others:
+        return replace(by_stage(rule), reason=f"{rule.reason}; no other stage could be asked")
+    if all(stage.agent == rule.agent for stage in others):
+        return _agreed(rule, others[0])
+    return _nobody(stages)
+
+
+def by_stage(stage: StageResult) -> Verdict:
+    """What the stage chose."""
+    return Verdict(
+        agent=stage.agent,
+        method=stage.method,
+        confidence=stage.confidence,
+        reason=stage.reason,
+        context=stage.context,
+    )
+
+
+def ranking(stages: Sequence[StageResult]) -> list[str]:
+    """The names that the stages gave, the likeliest first; the stages take turns."""
+    columns = [[score.agent for score in stage.candidates] for stage in stages]
+    longest = max(map(len, columns), default=0)
+    rows = ([names[i] for names in columns if i < len(names)] for i in range(longest))
+    return list(dict.fromkeys(chain.from_iterable(rows)))
+
+
+def candidates(chosen: Verdict, stages: Sequence[StageResult], *, limit: int) -> tuple[Score, ...]:
+    """The chosen agent and the runners-up, best first, each with what of its rules matched.
+
+    They are as the deciding stage scored them; those that it did not score follow as the stages
+    before it did. Where nobody decided, the last stage that scored anybody comes first.
+    """
+    deciding = [stage for stage in stages if stage.method == chosen.method]
+    order = [*deciding, *(stage for stage in reversed(stages) if stage not in deciding)]
+    found: dict[str, Score] = {}
+    for score in chain.from_iterable(stage.candidates for stage in order):
+        found.setdefault(score.agent, score)
+    if chosen.agent is not None:
+        unknown = Score(
+            agent=chosen.agent,
+            score=chosen.confidence,
+            confidence=chosen.confidence,
+            method=chosen.method,
+        )
+        found = {chosen.agent: found.get(chosen.agent, unknown), **found}
+    matched = {score.agent: score for stage in stages for score in _of_rules(stage)}
+    return tuple(
+        _with_matches(score, matched.get(score.agent)) for score in list(found.values())[:limit]
+    )
+
+
+def _of_rules(stage: StageResult) -> tuple[Score, ...]:
+    return stage.candidates if stage.method == "rule" else ()
+
+
+def _with_matches(score: Score, rule: Score | None) -> Score:
+    if rule is None or rule is score:
+        return score
+    return replace(score, keywords=rule.keywords, patterns=rule.patterns)
+
+
+def _agreed(rule: StageResult, other: StageResult) -> Verdict:
+    doubt = (100 - rule.confidence) * (100 - other.confidence) / 100
+    return Verdict(
+        agent=rule.agent,
+        method=other.method,
+        confidence=int(100 - doubt),
+        reason=f"neither is sure, but both agree: {rule.reason}; {other.reason}",
+    )
+
+
+def _nobody(stages: Sequence[StageResult]) -> Verdict:
+    if len(stages) == 1:
+        reason = stages[0].reason
+    else:
+        reason = "; ".join(f"{stage.method}: {stage.reason}" for stage in stages)
+    return Verdict(agent=None, method="none", confidence=0, reason=reason)

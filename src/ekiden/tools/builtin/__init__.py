@@ -1,0 +1,5 @@
+"""Tools that come with Ekiden: files of the project, web pages and programs, each confined."""
+
+from ekiden.tools.builtin.collection import BUILTIN_NAMES, builtin_tools
+
+__all__ = ["BUILTIN_NAMES", "builtin_tools"]

@@ -1,0 +1,75 @@
+"""The built-in tools of a project, made when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ekiden.core.context import RunContextWrapper
+from ekiden.core.errors import ToolError, ToolTimeout
+from ekiden.core.profile import Confirmation
+from ekiden.core.tool import FunctionTool
+from ekiden.tools.function import default_tool_error_function, function_tool
+from ekiden.tools.settings import ToolSettings
+
+BUILTIN_NAMES = ("read_file", "write_file", "http_get", "shell")
+
+
+def builtin_tools(root: Path, settings: ToolSettings) -> Mapping[str, FunctionTool]:
+    """`read_file`, `write_file`, `http_get` and `shell` for the project in the folder `root`.
+
+    Each keeps to what `settings` allows, and asks a person first unless ``settings.ask`` is off.
+    Whatever goes wrong in one is told to the model in words. A tool is made when it is first looked
+    up, so that a project which uses none pays for none::
+
+        agent = Agent("clerk", tools=[builtin_tools(Path("shop"), ToolSettings())["read_file"]])
+    """
+    return _BuiltinTools(root, settings)
+
+
+class _BuiltinTools(Mapping[str, FunctionTool]):
+    def __init__(self, root: Path, settings: ToolSettings) -> None:
+        self._root = root
+        self._settings = settings
+        self._made: dict[str, FunctionTool] = {}
+
+    def __getitem__(self, name: str) -> FunctionTool:
+        if name not in BUILTIN_NAMES:
+            raise KeyError(name)
+        tool = self._made.get(name)
+        if tool is None:
+            tool = self._made[name] = function_tool(
+                self._function(name),
+                failure_error_function=_told,
+                confirmation=Confirmation() if self._settings.ask else False,
+            )
+        return tool
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(BUILTIN_NAMES)
+
+    def __len__(self) -> int:
+        return len(BUILTIN_NAMES)
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        settings = self._settings
+        if name == "http_get":
+            from ekiden.tools.builtin.web import WebPages
+
+            return WebPages(settings.http_get).http_get
+        if name == "shell":
+            from ekiden.tools.builtin.shell import Programs
+
+            return Programs(self._root, settings.shell).shell
+        from ekiden.tools.builtin.files import ProjectFiles
+
+        files = ProjectFiles(self._root, settings.files)
+        return files.read_file if name == "read_file" else files.write_file
+
+
+def _told(ctx: RunContextWrapper[Any], error: Exception) -> str:
+    """A refusal in its own words; anything else as of every tool."""
+    if isinstance(error, ToolError) and not isinstance(error, ToolTimeout):
+        return f"Error: {error}"
+    return default_tool_error_function(ctx, error)

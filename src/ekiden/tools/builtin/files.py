@@ -1,0 +1,169 @@
+"""`read_file` and `write_file`: text files of the project's folder."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from ekiden.core.errors import ToolError
+from ekiden.core.suggest import suggestion
+from ekiden.tools.builtin.folders import HAS_HANDLES, Folder, Place, locate
+from ekiden.tools.builtin.guarded import check_content, check_reading, check_writing
+from ekiden.tools.settings import FileToolSettings
+
+_LISTED = 100
+
+
+class ProjectFiles:
+    """The text files under `root`, within the limits of `settings`."""
+
+    def __init__(
+        self, root: Path, settings: FileToolSettings, *, by_handle: bool = HAS_HANDLES
+    ) -> None:
+        self._root = root
+        self._max_bytes = settings.max_bytes
+        self._by_handle = by_handle
+
+    def read_file(self, path: str, start_line: int = 1, max_lines: int | None = None) -> str:
+        """Read a text file of the project.
+
+        Args:
+            path: From the project's folder, as in "docs/notes.md".
+            start_line: The first line to read; 1 is the first of the file.
+            max_lines: How many lines to read; null for all.
+        """
+        if start_line < 1 or (max_lines is not None and max_lines < 1):
+            raise ToolError("start_line and max_lines must be 1 or more")
+        with locate(self._root, path, by_handle=self._by_handle) as place:
+            text = self._text(place)
+        return _lines(text, start_line, max_lines)
+
+    def write_file(self, path: str, content: str) -> str:
+        """Write a text file of the project, whole: what it held before is replaced.
+
+        Args:
+            path: From the project's folder, as in "docs/notes.md"; folders are made as needed.
+            content: The whole text of the file.
+        """
+        try:
+            data = content.encode()
+        except UnicodeEncodeError as exc:
+            raise ToolError("the content has half characters (lone surrogates) in it") from exc
+        if len(data) > self._max_bytes:
+            raise ToolError(_too_large("the content", len(data), self._max_bytes))
+        with locate(self._root, path, by_handle=self._by_handle) as place:
+            if place.is_folder:
+                raise ToolError(f"{place.name!r} is a folder")
+            check_writing(place.parts)
+            try:
+                _write(place, data)
+            except OSError as exc:
+                raise ToolError(f"{place.name!r} was not written: {exc.strerror or exc}") from exc
+            done = "created" if place.missing else "overwritten"
+            return f"{place.name}: {done}, {len(data):,} bytes"
+
+    def _text(self, place: Place) -> str:
+        if place.is_folder:
+            raise ToolError(_listing(place))
+        if place.missing:
+            near = suggestion(place.missing[0], place.folder.names())
+            raise ToolError(f"there is no file {place.name!r}{near}")
+        check_reading(place.parts)
+        try:
+            data = _read(place, self._max_bytes)
+        except OSError as exc:
+            raise ToolError(f"{place.name!r} cannot be read: {exc.strerror or exc}") from exc
+        check_content(place.name, data)
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as exc:
+            raise ToolError(f"{place.name!r} is not text in UTF-8") from exc
+        if "\0" in text:
+            raise ToolError(f"{place.name!r} is not text: it has zero bytes in it")
+        return text
+
+
+def _read(place: Place, max_bytes: int) -> bytes:
+    name = place.parts[-1]
+    _check_regular(place, place.folder.stat(name))
+    with open(place.folder.open(name, os.O_RDONLY), "rb") as file:
+        status = os.fstat(file.fileno())
+        _check_regular(place, status)
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise ToolError(_too_large(place.name, max(status.st_size, len(data)), max_bytes))
+    return data
+
+
+def _write(place: Place, data: bytes) -> None:
+    name, folder = place.parts[-1], place.folder
+    mode: int | None = None
+    if not place.missing:
+        status = folder.stat(name)
+        _check_regular(place, status)
+        mode = stat.S_IMODE(status.st_mode) & 0o777
+        if not mode & 0o222:
+            raise ToolError(f"{place.name!r} is write-protected")
+    made: list[Folder] = []
+    try:
+        for part in place.missing[:-1]:
+            folder.make(part)
+            folder = folder.enter(part)
+            made.append(folder)
+        _put(folder, name, data, mode)
+    finally:
+        for each in made:
+            each.close()
+
+
+def _put(folder: Folder, name: str, data: bytes, mode: int | None) -> None:
+    """The whole content under the name, or nothing of it; durable when this returns."""
+    draft = f".ekiden-{secrets.token_hex(8)}.tmp"
+    descriptor = folder.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            if mode is not None and hasattr(os, "fchmod"):
+                os.fchmod(file.fileno(), mode)
+            file.flush()
+            os.fsync(file.fileno())
+        folder.replace(draft, name)
+    except BaseException:
+        with suppress(OSError):
+            folder.remove(draft)
+        raise
+    folder.sync()
+
+
+def _check_regular(place: Place, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise ToolError(f"{place.name!r} is not a regular file but a device, pipe or socket")
+
+
+def _listing(place: Place) -> str:
+    names = place.folder.names()
+    listed = ", ".join(names[:_LISTED]) or "nothing"
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"{place.name!r} is a folder, with {listed}{more}"
+
+
+def _lines(text: str, start: int, most: int | None) -> str:
+    if start == 1 and most is None:
+        return text
+    lines = text.split("\n")
+    total = len(lines) - (lines[-1] == "")
+    if start > max(total, 1):
+        raise ToolError(f"the file has {total} lines, and none at {start}")
+    chosen = lines[start - 1 :] if most is None else lines[start - 1 : start - 1 + most]
+    last = min(start - 1 + len(chosen), total)
+    shown = "\n".join(chosen)
+    if last >= total:
+        return shown
+    return f"{shown}\n[lines {start} to {last} of {total}; go on with start_line {last + 1}]"
+
+
+def _too_large(what: str, size: int, most: int) -> str:
+    return f"{what} has {size:,} bytes, more than tools.files.max_bytes allows ({most:,})"

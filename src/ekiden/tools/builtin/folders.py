@@ -1,0 +1,221 @@
+"""Paths that stay inside a folder, whatever they look like and whoever changes links meanwhile.
+
+A path is followed by hand, part by part: each folder on the way is opened relative to the one
+before, without following links, and kept open. A link is read and followed in the same way, so that
+it may lead around inside the root but never out of it. There is no moment between looking and
+opening in which somebody could swap a folder for a link: what was looked at is what is open. Where
+the system cannot open relative to a folder (Windows), the same is done with whole paths; then links
+that are swapped in that very moment are not noticed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ekiden.core.errors import ToolError
+
+HAS_HANDLES = {os.open, os.stat, os.readlink, os.mkdir, os.rename, os.unlink} <= os.supports_dir_fd
+
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_CLOEXEC = getattr(os, "O_CLOEXEC", 0)
+_BINARY = getattr(os, "O_BINARY", 0)
+_NONBLOCK = getattr(os, "O_NONBLOCK", 0)
+_DIRECTORY = getattr(os, "O_DIRECTORY", 0)
+_MAX_LINKS = 40
+_MAX_PARTS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """An open folder; names are looked up in it, and no link is followed."""
+
+    path: str
+    handle: int | None
+
+    def _at(self, name: str) -> str:
+        return name if self.handle is not None else os.path.join(self.path, name)
+
+    def stat(self, name: str) -> os.stat_result:
+        """Of the entry itself, also if it is a link."""
+        return os.stat(self._at(name), dir_fd=self.handle, follow_symlinks=False)
+
+    def link(self, name: str) -> str:
+        """Where a link leads."""
+        return os.readlink(self._at(name), dir_fd=self.handle)
+
+    def open(self, name: str, flags: int, mode: int = 0o666) -> int:
+        """A file as a descriptor; never waits for the other end of a pipe."""
+        flags |= _NOFOLLOW | _CLOEXEC | _BINARY | _NONBLOCK
+        return os.open(self._at(name), flags, mode, dir_fd=self.handle)
+
+    def enter(self, name: str) -> Folder:
+        """A folder in this one; close it."""
+        path = os.path.join(self.path, name)
+        if self.handle is None:
+            return Folder(path=path, handle=None)
+        flags = os.O_RDONLY | _DIRECTORY | _NOFOLLOW | _CLOEXEC
+        return Folder(path=path, handle=os.open(name, flags, dir_fd=self.handle))
+
+    def make(self, name: str) -> None:
+        """Make a folder unless there is one."""
+        try:
+            os.mkdir(self._at(name), dir_fd=self.handle)
+        except FileExistsError:
+            pass
+
+    def replace(self, source: str, target: str) -> None:
+        """Give `source` the name `target`, whose file it replaces."""
+        os.replace(
+            self._at(source), self._at(target), src_dir_fd=self.handle, dst_dir_fd=self.handle
+        )
+
+    def remove(self, name: str) -> None:
+        """Delete a file."""
+        os.unlink(self._at(name), dir_fd=self.handle)
+
+    def names(self) -> list[str]:
+        """What is in the folder, sorted; folders end with a slash."""
+        with os.scandir(self.path if self.handle is None else self.handle) as entries:
+            return sorted(
+                f"{each.name}/" if each.is_dir(follow_symlinks=False) else each.name
+                for each in entries
+            )
+
+    def sync(self) -> None:
+        """Make the names in the folder durable."""
+        if self.handle is not None:
+            os.fsync(self.handle)
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self.handle is not None:
+            os.close(self.handle)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a path really leads."""
+
+    folder: Folder
+    """The last folder on the way that exists; open as long as the place is used."""
+    parts: tuple[str, ...]
+    """From the root, with all links followed."""
+    missing: tuple[str, ...] = ()
+    """The last of `parts`, as far as they do not exist."""
+    is_folder: bool = False
+    """Whether it is `folder` itself."""
+
+    @property
+    def name(self) -> str:
+        """As a person would write it."""
+        return "/".join(self.parts) or "."
+
+
+@contextmanager
+def locate(root: Path, path: str, *, by_handle: bool = HAS_HANDLES) -> Iterator[Place]:
+    """Follow `path` from `root`; `ToolError` if it leads out of it, or cannot be followed."""
+    walk = _Walk(root, path, by_handle)
+    with ExitStack() as stack:
+        stack.callback(walk.close)
+        try:
+            place = walk.go()
+        except OSError as exc:
+            raise ToolError(f"{path!r} cannot be opened: {exc.strerror or exc}") from exc
+        except ValueError as exc:  # a zero byte, or what no file name can have
+            raise ToolError(f"{path!r} cannot be the name of a file") from exc
+        yield place
+
+
+class _Walk:
+    def __init__(self, root: Path, path: str, by_handle: bool) -> None:
+        self._path = path
+        self._root = os.path.realpath(root)
+        self._bases = {os.path.abspath(root), self._root}
+        self._by_handle = by_handle
+        self._folders: list[Folder] = []
+        self._names: list[str] = []
+        self._links = 0
+
+    def go(self) -> Place:
+        if not self._path or "\0" in self._path:
+            raise ValueError
+        todo = deque(self._from_root(self._path))
+        flags = os.O_RDONLY | _DIRECTORY | _CLOEXEC
+        handle = os.open(self._root, flags) if self._by_handle else None
+        self._folders.append(Folder(path=self._root, handle=handle))
+        while todo:
+            part = todo.popleft()
+            if part == "..":
+                self._up()
+                continue
+            here = self._folders[-1]
+            try:
+                mode = here.stat(part).st_mode
+            except FileNotFoundError:
+                return self._nothing([part, *todo])
+            if stat.S_ISLNK(mode):
+                todo.extendleft(reversed(self._target(here.link(part))))
+            elif stat.S_ISDIR(mode):
+                self._folders.append(here.enter(part))
+                self._names.append(part)
+            elif todo:
+                raise ToolError(f"{self._path!r}: {part!r} is not a folder")
+            else:
+                return Place(folder=here, parts=(*self._names, part))
+        return Place(folder=self._folders[-1], parts=tuple(self._names), is_folder=True)
+
+    def close(self) -> None:
+        while self._folders:
+            self._folders.pop().close()
+
+    def _nothing(self, rest: list[str]) -> Place:
+        if ".." in rest:
+            raise ToolError(f"{self._path!r} goes back from a folder that does not exist")
+        return Place(folder=self._folders[-1], parts=(*self._names, *rest), missing=tuple(rest))
+
+    def _up(self) -> None:
+        if len(self._folders) == 1:
+            raise self._outside()
+        self._folders.pop().close()
+        self._names.pop()
+
+    def _target(self, link: str) -> list[str]:
+        self._links += 1
+        if self._links > _MAX_LINKS:
+            raise ToolError(f"{self._path!r} has too many links in it")
+        if os.path.isabs(link):
+            parts = self._from_root(link)
+            while len(self._folders) > 1:
+                self._up()
+            return parts
+        return _parts(link)
+
+    def _from_root(self, path: str) -> list[str]:
+        if not os.path.isabs(path):
+            return _parts(path)
+        for base in self._bases:
+            if path == base or path.startswith(base.rstrip(os.sep) + os.sep):
+                return _parts(path[len(base) :])
+        raise self._outside()
+
+    def _outside(self) -> ToolError:
+        return ToolError(
+            f"{self._path!r} is outside of the project's folder: give a path inside it, as in "
+            "'docs/notes.md'"
+        )
+
+
+def _parts(path: str) -> list[str]:
+    separators: Iterable[str] = filter(None, (os.altsep,))
+    for other in separators:
+        path = path.replace(other, os.sep)
+    parts = [part for part in path.split(os.sep) if part not in ("", ".")]
+    if len(parts) > _MAX_PARTS:
+        raise ToolError("the path has too many parts")
+    return parts

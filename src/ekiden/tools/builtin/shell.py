@@ -1,0 +1,141 @@
+"""`shell`: programs that are allowed, run in the project's folder without a shell."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+from ekiden.core.errors import ToolError
+from ekiden.tools.builtin.processes import Ended, run_program
+from ekiden.tools.settings import ShellToolSettings
+
+_MAX_COMMAND = 20_000
+_OPERATORS = frozenset("|&;<>()`\n")
+_EXPANDED = re.compile(r"[A-Za-z_{(]")
+_KEPT = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TERM|TZ|TMPDIR|TEMP|TMP|VIRTUAL_ENV"
+    r"|SYSTEMROOT|COMSPEC|PATHEXT|USERPROFILE|APPDATA|LOCALAPPDATA"
+)
+"""What a program is told of the environment: nothing that could be a key."""
+_ADDED = {"GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat", "PAGER": "cat"}
+"""So that nothing waits for somebody at a keyboard."""
+
+
+class Programs:
+    """The programs that `settings` allow, run in the folder `root`."""
+
+    def __init__(self, root: Path, settings: ShellToolSettings) -> None:
+        self._root = root
+        self._settings = settings
+
+    async def shell(self, command: str) -> str:
+        """Run one program in the project's folder and give its output and exit code.
+
+        There is no shell: no pipes, redirections, variables, wildcards, or several commands.
+
+        Args:
+            command: The program and its arguments, quoted as for a shell, as in: git log -3
+        """
+        arguments = split_command(command)
+        environment = scrubbed_environment(os.environ)
+        program = self._program(arguments[0], environment)
+        limit = self._settings.timeout
+        try:
+            ended = await run_program(
+                [program, *arguments[1:]],
+                folder=self._root,
+                environment=environment,
+                timeout_s=limit,
+                max_bytes=self._settings.max_bytes,
+            )
+        except (OSError, ValueError) as exc:
+            raise ToolError(f"{arguments[0]!r} cannot be run: {exc}") from exc
+        if ended.code is None:
+            raise ToolError(
+                f"{arguments[0]!r} was stopped because it took longer than {limit:g} s; it had "
+                f"written:\n{ended.output}"
+            )
+        return _shown(ended, ended.code)
+
+    def _program(self, name: str, environment: dict[str, str]) -> str:
+        allowed = self._settings.allow
+        if name not in allowed:
+            listed = ", ".join(allowed) or "none so far"
+            raise ToolError(
+                f"{name!r} is not among the programs that may be run ({listed}); a person can "
+                f"allow it: ekiden config set tools.shell.allow '[\"{name}\"]'"
+            )
+        if os.path.dirname(name):
+            return os.path.join(self._root, name)
+        found = shutil.which(name, path=environment.get("PATH", os.defpath))
+        if found is None:
+            raise ToolError(f"{name!r} may be run, but is not installed")
+        return found
+
+
+def split_command(command: str) -> list[str]:
+    """The program and its arguments; `ToolError` for what only a shell could do."""
+    if len(command) > _MAX_COMMAND or "\0" in command:
+        raise ToolError("the command is too long, or has zero bytes in it")
+    for char in _interpreted(command):
+        what = {"\n": "a line break", "$": "a variable or $(…)"}.get(char, repr(char))
+        raise ToolError(
+            f"there is no shell that would understand {what}: run one program at a time, and put "
+            "characters that are meant as such in single quotes"
+        )
+    try:
+        arguments = shlex.split(command)
+    except ValueError as exc:
+        raise ToolError(f"the command cannot be read: {exc}") from exc
+    if not arguments or not arguments[0]:
+        raise ToolError("the command is empty")
+    return arguments
+
+
+def scrubbed_environment(environment: os._Environ[str] | dict[str, str]) -> dict[str, str]:
+    """What a program gets to know: where programs are, and how the person likes text."""
+    kept = {name: value for name, value in environment.items() if _KEPT.fullmatch(name)}
+    if "PATH" in kept:
+        folders = kept["PATH"].split(os.pathsep)
+        kept["PATH"] = os.pathsep.join(each for each in folders if os.path.isabs(each))
+    return {**kept, **_ADDED}
+
+
+def _interpreted(command: str) -> Iterator[str]:
+    """The characters that a shell would act on, outside of the quotes that keep it from that."""
+    quote = ""
+    characters = iter(enumerate(command.strip()))
+    text = command.strip()
+    for place, char in characters:
+        if quote == "'":
+            quote = "" if char == "'" else quote
+        elif char == "\\":
+            next(characters, None)
+        elif char == quote:
+            quote = ""
+        elif char in "'\"" and not quote:
+            quote = char
+        elif (
+            (char == "$" and _EXPANDED.match(text, place + 1))
+            or char == "`"
+            or (char in _OPERATORS and not quote)
+        ):
+            yield char
+
+
+def _shown(ended: Ended, code: int) -> str:
+    output = (
+        ended.output if ended.output.endswith("\n") or not ended.output else ended.output + "\n"
+    )
+    if code >= 0:
+        return f"{output}[exit code {code}]"
+    try:
+        return f"{output}[ended by {signal.Signals(-code).name}]"
+    except ValueError:
+        return f"{output}[ended by signal {-code}]"

@@ -1,0 +1,211 @@
+"""`http_get`: text from hosts that are allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import http.client
+import socket
+import ssl
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from email.message import Message
+from urllib.parse import urljoin
+
+from ekiden.core.errors import ToolError
+from ekiden.tools.builtin.sites import AllowList, Target, addresses_of, read_url
+from ekiden.tools.settings import HttpToolSettings
+from ekiden.tools.text import without_hidden
+from ekiden.tools.threads import in_thread
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_MAX_REDIRECTS = 5
+_CHUNK = 65_536
+_HEADERS = {
+    "User-Agent": "ekiden",
+    "Accept": "text/*, application/json, application/xml;q=0.9, */*;q=0.1",
+    "Accept-Encoding": "identity",
+    "Connection": "close",
+}
+_TEXT = frozenset(
+    "application/json application/xml application/javascript application/x-javascript "
+    "application/ecmascript application/yaml application/x-yaml application/toml "
+    "application/x-ndjson application/x-sh application/sql application/graphql "
+    "application/rtf application/x-www-form-urlencoded image/svg+xml".split()
+)
+_CHARSETS = frozenset(
+    "ascii utf-8 utf-16 utf-16-le utf-16-be utf-32 cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 "
+    "cp1256 cp1257 cp1258 cp437 cp866 cp874 cp932 cp949 cp950 gb2312 gbk gb18030 big5 big5hkscs "
+    "shift_jis euc_jp iso2022_jp euc_kr koi8-r koi8-u tis-620".split()
+)
+"""Besides ISO 8859; some other codecs of Python are slow on purpose-made input."""
+
+
+class WebPages:
+    """Text of the hosts that `settings` allow."""
+
+    def __init__(self, settings: HttpToolSettings) -> None:
+        self._settings = settings
+
+    async def http_get(self, url: str) -> str:
+        """Get a text from the web: a page, JSON, or anything else that is text.
+
+        Args:
+            url: It begins with http:// or https://.
+        """
+        limit = self._settings.timeout
+        fetch = _Fetch(self._settings)
+        try:
+            async with asyncio.timeout(limit):
+                text: str = await in_thread(fetch.text, url)
+                return text
+        except TimeoutError as exc:
+            raise ToolError(f"{url} gave no whole answer within {limit:g} s") from exc
+        finally:
+            fetch.stop()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    target: Target
+    status: int
+    reason: str
+    headers: Message
+    body: bytes
+    is_cut: bool
+
+
+class _Fetch:
+    """One request and those that it is redirected to; `text` runs in a thread of its own."""
+
+    def __init__(self, settings: HttpToolSettings) -> None:
+        self._allow = AllowList(settings.allow)
+        self._timeout = settings.timeout
+        self._max_bytes = settings.max_bytes
+        self._ends = time.monotonic() + settings.timeout
+        self._socket: socket.socket | None = None
+        self._stopped = False
+
+    def text(self, url: str) -> str:
+        target = read_url(url)
+        try:
+            for _ in range(_MAX_REDIRECTS + 1):
+                answer = self._ask(target)
+                location = answer.headers.get("Location")
+                if answer.status not in _REDIRECTS or location is None:
+                    return _shown(answer, asked=url)
+                target = read_url(urljoin(target.url, location))
+        except TimeoutError:
+            raise
+        except (OSError, http.client.HTTPException) as exc:
+            problem = without_hidden(str(exc)) or type(exc).__name__
+            raise ToolError(f"{target.url} cannot be had: {problem}") from exc
+        raise ToolError(f"{url} is redirected more than {_MAX_REDIRECTS} times")
+
+    def stop(self) -> None:
+        """End what the thread waits for; nobody wants it any more."""
+        self._stopped = True
+        if self._socket is not None:
+            with suppress(OSError):
+                # Not `SSLSocket.shutdown`, which changes the object under the thread's hands.
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def _ask(self, target: Target) -> _Answer:
+        may_be_private = self._allow.check(target)
+        addresses = addresses_of(target, may_be_private=may_be_private)
+        with self._connected(target, addresses) as connection:
+            connection.request("GET", target.path, headers=_HEADERS)
+            response = connection.getresponse()
+            body = bytearray()
+            while len(body) <= self._max_bytes:
+                chunk = response.read1(_CHUNK)
+                if not chunk:
+                    break
+                body += chunk
+            return _Answer(
+                target=target,
+                status=response.status,
+                reason=response.reason,
+                headers=response.headers,
+                body=bytes(body[: self._max_bytes]),
+                is_cut=len(body) > self._max_bytes,
+            )
+
+    def _connected(self, target: Target, addresses: list[str]) -> _Connection:
+        """Connected to one of the addresses that were checked, whatever the name says by now."""
+        last: OSError | None = None
+        for address in addresses:
+            left = self._ends - time.monotonic()
+            if left <= 0 or self._stopped:
+                raise TimeoutError
+            try:
+                plain = socket.create_connection((address, target.port), timeout=left)
+            except OSError as exc:
+                last = exc
+                continue
+            self._socket = plain
+            if target.scheme == "https":
+                self._socket = _secured(plain, target.host)
+            if self._stopped:
+                self.stop()
+            return _Connection(target, self._socket)
+        raise last or TimeoutError
+
+
+def _secured(plain: socket.socket, host: str) -> ssl.SSLSocket:
+    try:
+        return ssl.create_default_context().wrap_socket(plain, server_hostname=host)
+    except BaseException:
+        plain.close()
+        raise
+
+
+class _Connection(http.client.HTTPConnection):
+    """Speaks over a socket that is connected already."""
+
+    def __init__(self, target: Target, connected: socket.socket) -> None:
+        if target.scheme == "https":
+            self.default_port = http.client.HTTPS_PORT
+        super().__init__(target.host, target.port)
+        self.sock = connected
+        self.auto_open = 0
+
+    def __enter__(self) -> _Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _shown(answer: _Answer, *, asked: str) -> str:
+    kind = answer.headers.get_content_type() if "Content-Type" in answer.headers else None
+    if answer.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+        raise ToolError(f"{answer.target.url} answers in a packed form that was not asked for")
+    if kind is not None and not _is_text(kind):
+        raise ToolError(f"{answer.target.url} is {kind}, not text")
+    text = _decoded(answer)
+    if kind is None and "\0" in text:
+        raise ToolError(f"{answer.target.url} is not text")
+    lines = [f"HTTP {answer.status} {without_hidden(answer.reason)}".rstrip()]
+    if answer.target.url != asked:
+        lines.append(f"from {answer.target.url}")
+    if kind is not None:
+        lines.append(kind)
+    if answer.is_cut:
+        text += f"\n[cut off after {len(answer.body):,} bytes]"
+    return f"{', '.join(lines)}\n\n{text}"
+
+
+def _is_text(kind: str) -> bool:
+    return kind.startswith("text/") or kind.endswith(("+json", "+xml", "+yaml")) or kind in _TEXT
+
+
+def _decoded(answer: _Answer) -> str:
+    charset = "utf-8"
+    named = answer.headers.get_content_charset()
+    with suppress(LookupError):
+        known = codecs.lookup(named or charset).name
+        if known in _CHARSETS or known.startswith("iso8859"):
+            charset = known
+    return answer.body.decode("utf-8-sig" if charset == "utf-8" else charset, errors="replace")
