@@ -79,7 +79,39 @@ class Ekiden:
         (self.folder / name).write_text(text, encoding="utf-8")
 
 
+class Project:
+    """Calls the command in a folder that is a project."""
+
+    def __init__(self, ekiden: Ekiden) -> None:
+        self.ekiden = ekiden
+        self.folder = ekiden.folder
+
+    def __call__(self, *arguments: str | bytes, input: bytes = b"", **env: str) -> Ran:
+        """Run it to its end."""
+        return self.ekiden(*arguments, input=input, **env)
+
+    def agent(self, name: str, text: str | bytes) -> Path:
+        """Put an agent file into the project."""
+        path = self.folder / ".ekiden" / "agents" / f"{name}.md"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    def settings(self, text: str) -> None:
+        """Replace the project's settings."""
+        (self.folder / ".ekiden" / "settings.json").write_text(text, encoding="utf-8")
+
+
 @pytest.fixture
 def ekiden(tmp_path: Path) -> Ekiden:
     """The command, in a folder of its own."""
     return Ekiden(tmp_path)
+
+
+@pytest.fixture
+def project(ekiden: Ekiden, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The command in a folder with the team of the template `support`; nothing is at home."""
+    home = str(tmp_path_factory.mktemp("home"))
+    ekiden.env.update(HOME=home, USERPROFILE=home)
+    made = Project(ekiden)
+    made("init")
+    return made

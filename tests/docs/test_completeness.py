@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 from pathlib import Path
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
 
 import ekiden
+from ekiden.app.settings import SETTINGS, Setting, SettingsProblem
 from ekiden.core import errors
 from ekiden.core.events import EventType
+from ekiden.core.jsonio import dumps
 from ekiden.runtime import Limits, RunConfig
 from ekiden.testing.faults import fault_points
 from tests.docs.pages import DOCS, ROOT, Page, page, pages
@@ -56,6 +58,31 @@ def test_every_setting_of_a_run_is_named(settings: type) -> None:
         each.name for each in fields(settings) if not any(f"`{each.name}`" in row for row in named)
     ]
     assert not missing
+
+
+def shown(value: object) -> str:
+    """A value in a table."""
+    text = value if isinstance(value, str) else dumps(value)
+    return f"`{text}`"
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_every_setting_has_a_row_with_default_variable_and_values(setting: Setting) -> None:
+    variable = shown(setting.env) if setting.env else ""
+    wanted = [shown(setting.name), shown(setting.default), variable, setting.kind.expects]
+    table = re.findall(r"^\|(.*)\|$", page("settings.md").text, re.MULTILINE)
+    cells = [[cell.strip() for cell in row.split("|")] for row in table]
+    assert [row[:4] for row in cells if row[0] == wanted[0]] == [wanted]
+
+
+def test_the_settings_page_has_no_setting_that_is_gone() -> None:
+    table = page("settings.md").text.partition("## All settings")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `([^`]+)`", table, re.MULTILINE) == [each.name for each in SETTINGS]
+
+
+@pytest.mark.parametrize("code", get_args(get_type_hints(SettingsProblem)["code"]))
+def test_every_kind_of_problem_with_settings_has_a_row(code: str) -> None:
+    assert any(f"`{code}`" in row for row in rows("settings.md"))
 
 
 def test_every_public_name_is_on_some_page() -> None:

@@ -1,1 +1,60 @@
 """Agents as files: Markdown with YAML front matter, read, checked and watched."""
+
+from typing import TYPE_CHECKING
+
+from ekiden.agents.definition import (
+    AgentDefinition,
+    GuardrailDefinition,
+    HandoffDefinition,
+    MemoryDefinition,
+    Origin,
+    Problem,
+)
+from ekiden.core.lazy import lazy_names
+from ekiden.core.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from ekiden.agents.discovery import AgentFolder, agent_folders
+    from ekiden.agents.load import LoadedAgents, Shadowed, load_agent_files
+    from ekiden.agents.reading import AgentFile, read_agent_file, read_agent_text
+    from ekiden.agents.schema import agent_file_schema
+    from ekiden.agents.team_checks import check_team
+    from ekiden.agents.watch import AgentWatcher
+
+__all__ = [
+    "AgentDefinition",
+    "AgentFile",
+    "AgentFolder",
+    "AgentWatcher",
+    "GuardrailDefinition",
+    "HandoffDefinition",
+    "LoadedAgents",
+    "MemoryDefinition",
+    "Origin",
+    "Problem",
+    "Shadowed",
+    "agent_file_schema",
+    "agent_folders",
+    "check_team",
+    "did_you_mean",
+    "load_agent_files",
+    "read_agent_file",
+    "read_agent_text",
+]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "AgentFile": "ekiden.agents.reading",
+        "AgentFolder": "ekiden.agents.discovery",
+        "AgentWatcher": "ekiden.agents.watch",
+        "LoadedAgents": "ekiden.agents.load",
+        "Shadowed": "ekiden.agents.load",
+        "agent_file_schema": "ekiden.agents.schema",
+        "agent_folders": "ekiden.agents.discovery",
+        "check_team": "ekiden.agents.team_checks",
+        "load_agent_files": "ekiden.agents.load",
+        "read_agent_file": "ekiden.agents.reading",
+        "read_agent_text": "ekiden.agents.reading",
+    },
+)

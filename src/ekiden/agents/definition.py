@@ -27,6 +27,7 @@ class HandoffDefinition:
     filters: tuple[str, ...] = ()
     """Names, or name and argument, of ready filters: ``keep_last(20)``."""
     line: int = 1
+    column: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,9 @@ class AgentDefinition:
     handoffs: tuple[HandoffDefinition, ...] = ()
     guardrails: GuardrailDefinition | None = None
     memory: MemoryDefinition | None = None
+    line: int = 1
+    """Where in the file the name stands."""
+    column: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -90,7 +94,9 @@ class Problem:
     severity: Literal["error", "warning"] = "error"
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}:{self.column}: {self.severity}[{self.code}]: {self.message}"
+        return (
+            f"{self.path}:{self.line}:{self.column}: {self.severity}[{self.code}]: {self.message}"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As `ekiden agents validate --json` prints it."""

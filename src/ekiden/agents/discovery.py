@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ekiden.agents.definition import Origin, Problem
 from ekiden.core.profile import Scope
@@ -32,15 +33,14 @@ class AgentFolder:
     """Whether folders inside count too."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
+class FoundFile(NamedTuple):
     """A file as a folder lists it, unread."""
 
-    path: Path
+    path: str
     mark: tuple[int, ...]
     """Differs when the file was changed or replaced."""
     changed_ns: int
-    """When the file was last written, as far as the file system tells."""
+    """When the file was last written or renamed, as far as the file system tells."""
 
 
 def agent_folders(
@@ -94,17 +94,15 @@ def find_files(folder: AgentFolder, problems: list[Problem]) -> list[FoundFile]:
                         found.append(_found(entry))
         except (FileNotFoundError, NotADirectoryError) as exc:
             if depth == 0 and isinstance(exc, NotADirectoryError):
-                problems.append(_folder_problem(folder.path, "it is a file; make it a folder"))
+                problems.append(_problem(folder, path, "it is a file; make it a folder"))
         except OSError as exc:
-            problems.append(_folder_problem(Path(path), exc.strerror or str(exc)))
+            problems.append(_problem(folder, path, exc.strerror or str(exc)))
         if len(found) > MAX_FILES:
-            problems.append(
-                _folder_problem(folder.path, f"it has more than {MAX_FILES:,} files; remove some")
-            )
-            del found[MAX_FILES:]
+            words = f"it has more than {MAX_FILES:,} files; remove some"
+            problems.append(_problem(folder, path, words))
             break
     found.sort(key=lambda each: each.path)
-    return found
+    return found[:MAX_FILES]
 
 
 def _found(entry: os.DirEntry[str]) -> FoundFile:
@@ -112,16 +110,18 @@ def _found(entry: os.DirEntry[str]) -> FoundFile:
         seen = entry.stat()
     except OSError:
         # Reading it will tell why; until it is something else, there is nothing new to tell.
-        return FoundFile(Path(entry.path), (), 0)
+        return FoundFile(entry.path, (), 0)
     mark = (seen.st_mtime_ns, seen.st_ctime_ns, seen.st_size, seen.st_ino, seen.st_mode)
-    return FoundFile(Path(entry.path), mark, max(seen.st_mtime_ns, seen.st_ctime_ns))
+    # Elsewhere than on POSIX, ctime is when the file was made.
+    return FoundFile(entry.path, mark, mark[1] if os.name == "posix" else mark[0])
 
 
-def _folder_problem(path: Path, why: str) -> Problem:
+def _problem(folder: AgentFolder, path: str, why: str) -> Problem:
     return Problem(
-        path=path,
+        path=Path(path),
         line=1,
         column=1,
         code="agent.unreadable_folder",
         message=f"the folder cannot be read: {why}",
+        severity="error" if folder.origin == "ekiden" else "warning",
     )

@@ -66,6 +66,8 @@ def read_foreign(
         scope=scope,
         tools=tuple(tools),
         tool_lines=tools,
+        line=values["name"].line,
+        column=values["name"].column,
     )
 
 

@@ -244,7 +244,7 @@ def described(node: Node) -> str:
         return f"the text {shown(value)}"
     if isinstance(value, bool):
         return f"the truth value {node.text}"
-    return "nothing" if value is None else f"the number {shown_number(value)}"
+    return "nothing" if value is None else f"the number {node.text[:40]}"
 
 
 def shown_number(value: float) -> str:

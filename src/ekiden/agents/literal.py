@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from ekiden.agents.nodes import Mapping, Node, Scalar
-from ekiden.agents.quick_yaml import quick_yaml
+from ekiden.agents.quick_yaml import quick_yaml, surely_no_yaml
 from ekiden.agents.report import Report
 from ekiden.agents.yaml_errors import YamlFault
 
@@ -30,6 +30,8 @@ _WRITTEN_OUT = re.compile(r"[\"']|[|>][-+0-9]*[ \t]*(?:#.*)?$")
 class _Entry:
     key: Scalar
     text: Scalar
+    first: str
+    """What stands behind the key on its line."""
     start: int
     end: int
     """Rows of the front matter."""
@@ -38,6 +40,8 @@ class _Entry:
 def parse_front_matter(front: str, report: Report) -> Mapping | None:
     """The mapping, or `None` after telling the report why there is none."""
     root: Node | None = quick_yaml(front, first_line=_FIRST_LINE)
+    if root is None:
+        root = _quick_with_literals(front, report)
     if root is None:
         try:
             root = _complete(front)
@@ -63,22 +67,41 @@ def _complete(front: str) -> Node | None:
     return parse_yaml(front, first_line=_FIRST_LINE)
 
 
+def _quick_with_literals(front: str, report: Report) -> Node | None:
+    """The same as the two functions below where that is certain, and much sooner."""
+    lines = front.split("\n")
+    literal = [entry for entry in _entries(lines) if surely_no_yaml(entry.first)]
+    if not literal:
+        return None
+    _blank(lines, literal)
+    root = quick_yaml("\n".join(lines), first_line=_FIRST_LINE)
+    return None if root is None else _put_in(root, literal, report)
+
+
 def _with_literals(front: str, fault: YamlFault, report: Report) -> Node | None:
     """The front matter with those texts as they stand that are not YAML alone."""
     lines = front.split("\n")
     literal = [entry for entry in _entries(lines) if not _is_yaml(lines[entry.start : entry.end])]
-    for entry in literal:
-        lines[entry.start : entry.end] = [""] * (entry.end - entry.start)
-        _warn(entry.key, entry.text, report)
+    _blank(lines, literal)
     try:
         if not literal:
             raise fault
-        root = _complete("\n".join(lines))
+        root = _complete("\n".join(lines)) or Mapping([], _FIRST_LINE, 1)
     except YamlFault as remaining:
         report.error(remaining, remaining.code, remaining.message)
-        return None
-    if root is None:
-        root = Mapping([], _FIRST_LINE, 1)
+        root = None
+    return _put_in(root, literal, report)
+
+
+def _blank(lines: list[str], literal: list[_Entry]) -> None:
+    for entry in literal:
+        lines[entry.start : entry.end] = [""] * (entry.end - entry.start)
+
+
+def _put_in(root: Node | None, literal: list[_Entry], report: Report) -> Node | None:
+    """Put the literal texts where they were among the other keys."""
+    for entry in literal:
+        _warn(entry.key, entry.text, report)
     if isinstance(root, Mapping):
         root.entries.extend((entry.key, entry.text) for entry in literal)
         root.entries.sort(key=lambda entry: entry[0].line)
@@ -103,6 +126,7 @@ def _entries(lines: list[str]) -> list[_Entry]:
             _Entry(
                 Scalar(match["key"], True, number, 1),
                 Scalar(text, False, number, match.start("text") + 1),
+                match["text"],
                 row,
                 end,
             )
@@ -141,13 +165,15 @@ def _take_comments_as_texts(root: Mapping, front: str, report: Report) -> None:
         if match is not None and match["text"].startswith("#"):
             text = Scalar(match["text"].rstrip(), False, key.line, match.start("text") + 1)
             root.entries[index] = (key, text)
-            _warn(key, text, report)
+            _warn(key, text, report, "is a comment for YAML")
 
 
-def _warn(key: Scalar, text: Scalar, report: Report) -> None:
+def _warn(
+    key: Scalar, text: Scalar, report: Report, why: str = "is not YAML as it is written"
+) -> None:
     report.warning(
         text,
         "literal_text",
-        f"`{key.text}` is not YAML as it is written, and is read as it stands; put it in quotes, "
+        f"`{key.text}` {why}, and is read as it stands; put it in quotes, "
         f"or write `{key.text}: |` and the text on the next lines, indented",
     )

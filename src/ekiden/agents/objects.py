@@ -56,10 +56,11 @@ class Object:
             return wrong_type(node, at, self.wanted, report)
         values: dict[str, Any] = {}
         seen: dict[str, Scalar] = {}
+        meant: set[str | None] = set()
         for key, inner in node.entries:
             found = self._by_key.get(key.text)
             if found is None:
-                self._unknown(key, at, report)
+                meant.add(self._unknown(key, at, report))
                 continue
             name = found.name
             if name in seen:
@@ -70,11 +71,12 @@ class Object:
             if value is not INVALID:
                 values[name] = value
         for each in self._required:
-            if each.name not in seen:
+            if each.name not in seen and each.name not in meant:
                 self._missing(node, at, each, report)
         return values
 
-    def _unknown(self, key: Scalar, at: str, report: Report) -> None:
+    def _unknown(self, key: Scalar, at: str, report: Report) -> str | None:
+        """Reports the key; gives the one that was probably meant."""
         whole = f"{at}.{key.text}" if at else key.text
         home = next((each.name for each in self.fields if _has_inside(each.kind, key.text)), None)
         near = did_you_mean(key.text, [each.name for each in self.fields])
@@ -85,6 +87,7 @@ class Object:
         else:
             advice = f"known: {', '.join(each.name for each in self.fields)}"
         report.error(key, "unknown_key", f"there is no key {shown(whole)}; {advice}")
+        return near
 
     def _missing(self, node: Node, at: str, missing: Field, report: Report) -> None:
         example = f", such as {missing.name}: {missing.example}" if missing.example else ""

@@ -34,6 +34,7 @@ def read_own(
     confirmation = _confirmation(root, values, tools, report)
     triggers = values.get("triggers", {})
     _warn_of_broad_patterns(root, triggers, report)
+    place = _entry(root, "name")[1]
     definition = AgentDefinition(
         name=normalize("NFC", values["name"]),
         instructions=body,
@@ -52,13 +53,15 @@ def read_own(
         handoffs=tuple(_handoff(each) for each in values.get("handoffs", ())),
         guardrails=GuardrailDefinition(**values["guardrails"]) if "guardrails" in values else None,
         memory=MemoryDefinition(**values["memory"]) if "memory" in values else None,
+        line=place.line,
+        column=place.column,
     )
     return None if report.failed else definition
 
 
 def _handoff(entry: Placed) -> HandoffDefinition:
     values = {**entry.value, "to": normalize("NFC", entry.value["to"])}
-    return HandoffDefinition(**values, line=entry.line)
+    return HandoffDefinition(**values, line=entry.line, column=entry.column)
 
 
 def _confirmation(
@@ -75,7 +78,7 @@ def _confirmation(
         for key, value in part.items():
             if key in said:
                 report.error(
-                    _value(root, "tools") or root,
+                    _entry(root, "tools")[0],
                     "duplicate_key",
                     f"`{key}` is there twice; write it once, under tools.confirmation",
                 )
@@ -111,7 +114,7 @@ def _warn_of_broad_patterns(
     for pattern in triggers.get("patterns", ()):
         if matches_everything(pattern):
             report.warning(
-                _value(root, "triggers"),
+                _entry(root, "triggers")[0],
                 "broad_pattern",
                 f"the pattern {shown(pattern)} matches every request; use priority and the "
                 "setting default_agent for an agent that takes the rest",
@@ -122,9 +125,11 @@ def _warn_of_what_is_not_enforced(
     root: nodes.Mapping, values: Mapping[str, Any], report: Report
 ) -> None:
     if values.get("guardrails"):
-        report.warning(_value(root, "guardrails"), "not_enforced_yet", f"`guardrails` {_NOT_YET}")
+        report.warning(
+            _entry(root, "guardrails")[0], "not_enforced_yet", f"`guardrails` {_NOT_YET}"
+        )
     if values.get("memory", {}).get("enabled"):
-        report.warning(_value(root, "memory"), "not_enforced_yet", f"`memory` {_NOT_YET}")
+        report.warning(_entry(root, "memory")[0], "not_enforced_yet", f"`memory` {_NOT_YET}")
     for entry in values.get("handoffs", ()):
         said = [
             f"`{key}: {entry.value[key]}`"
@@ -137,8 +142,6 @@ def _warn_of_what_is_not_enforced(
             report.warning(entry, "not_enforced_yet", f"{what} of this handoff {_NOT_YET}")
 
 
-def _value(root: nodes.Mapping, name: str) -> nodes.Node | None:
-    for key, value in root.entries:
-        if key.text == name:
-            return value
-    return None
+def _entry(root: nodes.Mapping, name: str) -> tuple[nodes.Node, nodes.Node]:
+    """A key that has only one spelling, and its value."""
+    return next((entry for entry in root.entries if entry[0].text == name), (root, root))

@@ -53,6 +53,16 @@ def quick_yaml(text: str, *, first_line: int = 1) -> Mapping | None:
     return root if reader.row >= len(reader.lines) and reader.count <= MAX_NODES else None
 
 
+def surely_no_yaml(text: str) -> bool:
+    """Whether `text`, written behind a key, is certainly not YAML that this package takes."""
+    if _UNSURE.search(text):
+        return False
+    if text[0] in "@`%*&!":
+        return True
+    found = _PLAIN.match(text)
+    return found is not None and text[found.end() : found.end() + 1] == ":"
+
+
 class _Reader:
     """Goes through the lines once; `row` is the next line that nobody has read."""
 

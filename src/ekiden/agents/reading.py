@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from unicodedata import normalize
 
@@ -65,7 +66,7 @@ def read_agent_text(
 def origin_of(path: Path) -> Origin:
     """Which tool a file was written for, by the folders it is in."""
     parts = path.absolute().parts
-    for folder, inner in zip(parts, parts[1:], strict=False):
+    for folder, inner in pairwise(parts):
         if folder in _FOLDERS and inner == "agents":
             return _FOLDERS[folder]
     return "ekiden"
@@ -82,7 +83,9 @@ def _read(text: str | None, report: Report, origin: Origin, scope: Scope) -> Age
             definition = read_foreign(root, parts.body, report, origin, scope)
         if not parts.body and definition is not None:
             report.warning(
-                None, "no_instructions", "there are no instructions below the front matter; add some"
+                None,
+                "no_instructions",
+                "there are no instructions below the front matter; add some",
             )
     return AgentFile(
         path=report.path,

@@ -93,7 +93,7 @@ _TRIGGERS = Object(
     ),
     Field(
         name="examples",
-        kind=ListOf(item=Text(), wanted=_WORDS),
+        kind=ListOf(item=Text(), wanted="a list of texts, each on its own line after a -"),
         text="Requests that this agent should get; semantic routing learns from them.",
         example=["Why does my program stop?"],
     ),

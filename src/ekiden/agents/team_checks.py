@@ -36,7 +36,7 @@ def check_team(
                 continue
             fault = _fault(source, edge, by_name.get(edge.to), reached)
             if fault is not None:
-                problems.append(_problem(source, edge.line, *fault))
+                problems.append(_problem(source, edge, *fault))
             reached.add(edge.to)
     problems.extend(_same_tool_names(definitions, known))
     return problems
@@ -45,7 +45,7 @@ def check_team(
 def _missing(source: AgentDefinition, edge: HandoffDefinition, near: str) -> Problem:
     return _problem(
         source,
-        edge.line,
+        edge,
         "unknown_handoff",
         f"there is no agent {shown(edge.to)} to hand to{near or '; add its file, or remove this'}",
     )
@@ -88,12 +88,20 @@ def _same_tool_names(
         name = taken.get(tool) if other is None else other.name
         yield _problem(
             each,
-            1,
+            each,
             "same_tool_name",
             f"the agents {each.name!r} and {name!r}{where} would both be reached by the tool "
             f"{tool}; rename one of them",
         )
 
 
-def _problem(source: AgentDefinition, line: int, code: str, message: str) -> Problem:
-    return Problem(path=source.path, line=line, column=1, code=f"agent.{code}", message=message)
+def _problem(
+    source: AgentDefinition, place: AgentDefinition | HandoffDefinition, code: str, message: str
+) -> Problem:
+    return Problem(
+        path=source.path,
+        line=place.line,
+        column=place.column,
+        code=f"agent.{code}",
+        message=message,
+    )

@@ -33,6 +33,14 @@ class _Lines:
         for line in text.split("\n")[:-1]:
             self._starts.append(self._starts[-1] + len(line) + 1)
         self._first = first_line
+        self._text = text
+
+    def of(self, event: Any) -> tuple[int, int]:
+        """Where the event begins; an item that is not there, where its dash is."""
+        index = event.start_mark.index
+        if isinstance(event, ScalarEvent) and event.start_mark.index == event.end_mark.index:
+            index = max(self._text.rfind("-", 0, index), 0)
+        return self.at(index)
 
     def at(self, index: int) -> tuple[int, int]:
         row = bisect_right(self._starts, index) - 1
@@ -88,7 +96,7 @@ def _built(events: Iterator[Any], lines: _Lines) -> Node | None:
             continue
         if not isinstance(event, ScalarEvent | SequenceStartEvent | MappingStartEvent | AliasEvent):
             continue
-        place = lines.at(event.start_mark.index)
+        place = lines.of(event)
         count += 1
         _check_allowed(event, place, count, len(open_nodes))
         node = _node(event, place)
@@ -147,7 +155,7 @@ def _check_allowed(event: Any, place: tuple[int, int], count: int, depth: int) -
         raise YamlFault(
             *place, "too_large", f"the front matter has more than {MAX_NODES:,} values; shorten it"
         )
-    if depth >= MAX_DEPTH:
+    if depth >= MAX_DEPTH and not isinstance(event, ScalarEvent):
         raise YamlFault(
             *place,
             "too_deep",

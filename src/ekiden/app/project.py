@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ekiden.agents import AgentDefinition, Problem, load_agent_files
+from ekiden.agents import AgentDefinition, LoadedAgents, Problem, load_agent_files
 from ekiden.app.assembly import Assembled, assemble, confirmed
 from ekiden.app.defaults import DEMO_TEAM
+from ekiden.app.demo_model import register_demo
 from ekiden.app.settings import LoadedSettings, Settings, load_settings
 from ekiden.app.teams import load_team
 from ekiden.core.agent import Agent
@@ -99,6 +100,7 @@ def load_project(
     overrides: Mapping[str, object] | None = None,
     team: str | None = None,
     keep_going: bool = False,
+    files: LoadedAgents | None = None,
     home: Path | None = None,
 ) -> Project:
     """The team of the folder `root`, the current one by default.
@@ -106,13 +108,15 @@ def load_project(
     That is the team which `team` or the setting `team` names as ``module:attribute``; else the
     agents of the files; else, where there are none, the demo team. `overrides` are settings by
     their dotted names. `AgentFilesInvalid` lists every fault of every file; with `keep_going` the
-    files that have one are left out instead. `SettingsInvalid` for the settings.
+    files that have one are left out instead. `files` are the agents' files where somebody, such
+    as an `AgentWatcher`, has read them already. `SettingsInvalid` for the settings.
     """
+    register_demo()
     root = Path.cwd() if root is None else root
     loaded = load_settings(root, overrides=overrides, home=home)
     named = team or loaded.settings.team
     if named is None:
-        project = _from_files(root, loaded, keep_going=keep_going, home=home)
+        project = _from_files(root, loaded, files=files, keep_going=keep_going, home=home)
         if project is not None:
             return project
     return _from_code(root, loaded, named or DEMO_TEAM)
@@ -128,12 +132,18 @@ def _from_code(root: Path, loaded: LoadedSettings, name: str) -> Project:
 
 
 def _from_files(
-    root: Path, loaded: LoadedSettings, *, keep_going: bool, home: Path | None
+    root: Path,
+    loaded: LoadedSettings,
+    *,
+    files: LoadedAgents | None,
+    keep_going: bool,
+    home: Path | None,
 ) -> Project | None:
     settings = loaded.settings
-    files = load_agent_files(
-        root, home=home, foreign_user_folders=settings.agents.foreign_user_folders
-    )
+    if files is None:
+        files = load_agent_files(
+            root, home=home, foreign_user_folders=settings.agents.foreign_user_folders
+        )
     if not files.definitions and not files.problems:
         return None
     made = _assemble(files.definitions, settings, root)

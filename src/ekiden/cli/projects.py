@@ -29,10 +29,9 @@ def open_project(
     """
     from ekiden.app.project import load_project
 
-    given = {"model": model, "agents.routing.strategy": strategy}
     project = load_project(
         Path.cwd(),
-        overrides={name: value for name, value in given.items() if value is not None},
+        overrides={"model": model, "agents.routing.strategy": strategy},
         team=team,
         keep_going=keep_going,
     )

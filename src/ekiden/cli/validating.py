@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ekiden.agents import load_agent_files, read_agent_file
 from ekiden.cli.errors import UsageError
 from ekiden.cli.projects import relative
 from ekiden.core.errors import AgentFilesInvalid
 
 if TYPE_CHECKING:
-    from ekiden.agents.definition import Problem
+    from ekiden.agents.definition import AgentDefinition, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +68,6 @@ def validate(paths: Sequence[Path] = ()) -> Validation:
     members, problems = _project()
     if not paths:
         return Validation(files=len(members), problems=problems)
-    from ekiden.agents import read_agent_file
-
     wanted = {os.path.realpath(path): path for path in _expanded(paths)}
     found: list[Problem] = []
     for real, path in wanted.items():
@@ -80,19 +79,24 @@ def validate(paths: Sequence[Path] = ()) -> Validation:
 
 
 def _project() -> tuple[set[str], Sequence[Problem]]:
-    """The files of the project here, and what is wrong with them."""
+    """The files of the project here, and what is wrong with them.
+
+    Also where the team is one in Python: then tools are not looked up.
+    """
     from ekiden.app.project import load_project
 
+    problems: Sequence[Any]
+    definitions: Sequence[AgentDefinition] = ()
     try:
-        project = load_project(Path.cwd(), overrides={"team": None}, keep_going=True)
+        project = load_project(Path.cwd(), keep_going=True)
+        definitions, problems = project.definitions, project.problems
+        if project.settings.team is not None:
+            files = load_agent_files(Path.cwd())
+            definitions, problems = files.definitions, files.problems
     except AgentFilesInvalid as exc:
-        problems: Sequence[Any] = exc.problems
-        return {os.path.realpath(each.path) for each in problems}, sorted(problems)
-    places: Iterable[Path] = [
-        *(each.path for each in project.definitions),
-        *(each.path for each in project.problems),
-    ]
-    return {os.path.realpath(path) for path in places}, project.problems
+        problems = exc.problems
+    places = [*(each.path for each in definitions), *(each.path for each in problems)]
+    return {os.path.realpath(path) for path in places}, sorted(problems)
 
 
 def _expanded(paths: Iterable[Path]) -> Iterable[Path]:

@@ -21,6 +21,9 @@ from ekiden.models.target import Backend, Target, target_of
 
 _INLINE_URL = re.compile(r"(?P<model>.+?)@(?P<url>https?://\S+)")
 
+LOCAL = "local"
+"""The provider of models in this process; the only one whose model need not be named."""
+
 _OPENAI_KEYS = ("OPENAI_API_KEY",)
 
 BUILT_IN: dict[str, Backend] = {
@@ -65,7 +68,8 @@ def resolve_model(
 ) -> Model:
     """The model that `name` means.
 
-    `name` is ``provider:model``, or ``provider:model@http://host/v1`` for a server of your own.
+    `name` is ``provider:model``, or ``provider:model@http://host/v1`` for a server of your own, or
+    ``local:file.gguf`` (``local:`` for the best found) for a model in this process.
     The URL is, in this order: the one in the name, `base_url`, the provider's environment
     variable, the provider's own address. `timeout_s` bounds each attempt; `retries` says how
     often an attempt that failed for a passing reason is repeated.
@@ -74,7 +78,7 @@ def resolve_model(
     or a URL that cannot be one.
     """
     prefix, colon, rest = name.partition(":")
-    if not (prefix and colon and rest):
+    if not (prefix and colon and (rest or prefix == LOCAL)):
         raise UserError(
             f"{name!r} does not name a model: write provider:model, such as openai:gpt-5-mini; "
             f"known providers: {', '.join(known_providers())}"
@@ -115,6 +119,12 @@ def _shared(target: Target) -> ProviderModel:
     return ProviderModel(target)
 
 
+def _make_local(options: ModelOptions) -> Model:
+    from ekiden.models.local.provider import make_local_model
+
+    return make_local_model(options)
+
+
 def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
@@ -124,3 +134,4 @@ def _is_installed(module: str) -> bool:
 
 for _prefix, _backend in BUILT_IN.items():
     register_provider(_prefix, partial(_make, _backend))
+register_provider(LOCAL, _make_local)

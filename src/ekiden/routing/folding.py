@@ -59,18 +59,18 @@ def folded(text: str) -> str:
 
 
 def marked(text: str) -> str:
-    """Folded text with `MARK` around every word."""
-    if text.isascii():
-        return _WORD.sub(rf"{MARK}\g<0>{MARK}", text)
-    accents = {ord(each): "a" for each in set(text) if _is_accent(each)}
-    if not accents:
-        return _WORD.sub(rf"{MARK}\g<0>{MARK}", text)
-    pieces: list[str] = []
-    end = 0
-    for word in _WORD.finditer(text.translate(accents)):
-        pieces += (text[end : word.start()], MARK, text[word.start() : word.end()], MARK)
-        end = word.end()
-    return "".join((*pieces, text[end:]))
+    """Folded text with `MARK` around every word; two words that touch share one."""
+    accents = {} if text.isascii() else {ord(c): "a" for c in set(text) if _is_accent(c)}
+    if accents:
+        pieces: list[str] = []
+        end = 0
+        for word in _WORD.finditer(text.translate(accents)):
+            pieces += (text[end : word.start()], MARK, text[word.start() : word.end()], MARK)
+            end = word.end()
+        text = "".join((*pieces, text[end:]))
+    else:
+        text = _WORD.sub(rf"{MARK}\g<0>{MARK}", text)
+    return text.replace(MARK + MARK, MARK)
 
 
 def opening(text: str, length: int) -> str:

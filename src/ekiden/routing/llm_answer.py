@@ -64,5 +64,5 @@ def _called(name: Any, arguments: Any, offered: Collection[str]) -> Choice | str
     line = plain_line(reason, MAX_REASON_CHARS) if isinstance(reason, str) else ""
     if not line:
         return f"the model called {name} without the reason that it must give"
-    known = isinstance(context, str) and context.strip()
-    return Choice(tool=name, reason=line, context=context[:_MAX_CONTEXT_CHARS] if known else None)
+    passed_on = context[:_MAX_CONTEXT_CHARS].strip() if isinstance(context, str) else ""
+    return Choice(tool=name, reason=line, context=passed_on or None)

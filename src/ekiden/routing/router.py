@@ -32,7 +32,7 @@ from ekiden.routing.verdict import Verdict, by_stage, candidates, ranking, verdi
 from ekiden.tools.threads import in_thread
 
 _SHORT = 4_000
-"""A text of so many characters takes well under a millisecond; for longer ones there is a thread."""
+"""So many characters take well under a millisecond; longer texts are looked at in a thread."""
 
 
 class Router:

@@ -7,25 +7,40 @@ from ekiden.tools.execution import ToolResult, invoke
 from ekiden.tools.output import output_of, output_text, to_jsonable
 
 if TYPE_CHECKING:
+    from ekiden.tools.builtin import BUILTIN_NAMES, builtin_tools
     from ekiden.tools.docstrings import DocstringStyle
     from ekiden.tools.function import default_tool_error_function, function_tool
+    from ekiden.tools.registry import register_tool, registered_tools, resolve_tool
+    from ekiden.tools.settings import ToolSettings
 
 __all__ = [
+    "BUILTIN_NAMES",
     "DocstringStyle",
     "ToolResult",
+    "ToolSettings",
+    "builtin_tools",
     "default_tool_error_function",
     "function_tool",
     "invoke",
     "output_of",
     "output_text",
+    "register_tool",
+    "registered_tools",
+    "resolve_tool",
     "to_jsonable",
 ]
 
 __getattr__ = lazy_names(
     __name__,
     {
+        "BUILTIN_NAMES": "ekiden.tools.builtin",
         "DocstringStyle": "ekiden.tools.docstrings",
+        "ToolSettings": "ekiden.tools.settings",
+        "builtin_tools": "ekiden.tools.builtin",
         "default_tool_error_function": "ekiden.tools.function",
         "function_tool": "ekiden.tools.function",
+        "register_tool": "ekiden.tools.registry",
+        "registered_tools": "ekiden.tools.registry",
+        "resolve_tool": "ekiden.tools.registry",
     },
 )

@@ -107,11 +107,12 @@ def _of_module(name: str, root: Path | None) -> FunctionTool:
             name, "write module:function, where the function stands at the top of the module"
         )
     module = _module(name, parts["module"], root)
-    found = _attribute(name, module, parts["function"])
+    found: Any = _attribute(name, module, parts["function"])
     if isinstance(found, FunctionTool):
         return found
     try:
-        return function_tool(found)
+        made: FunctionTool = function_tool(found)
+        return made
     except UserError as exc:
         raise ToolUnusable(name, str(exc)) from exc
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 
@@ -45,3 +48,8 @@ class ToolSettings:
     files: FileToolSettings = field(default_factory=FileToolSettings)
     http_get: HttpToolSettings = field(default_factory=HttpToolSettings)
     shell: ShellToolSettings = field(default_factory=ShellToolSettings)
+
+
+def config_command(key: str, values: Sequence[str]) -> str:
+    """The command that sets a list, safe to be copied into a shell."""
+    return f"ekiden config set {key} {shlex.quote(json.dumps(values))}"

@@ -56,8 +56,8 @@ def _commands(commands: Any, *, keys: bool = False) -> Reply:
     if keys:
         shapes = [
             Lines(
-                text="@name TEXT gives a message to an agent, @auto [--strategy=NAME] TEXT lets the "
-                "router choose; plain text goes to whoever has the conversation."
+                text="@name TEXT gives a message to an agent, @auto [--strategy=NAME] TEXT lets "
+                "the router choose; plain text goes to whoever has the conversation."
             ),
             *shapes,
             Table(headers=("key", "what it does"), rows=KEYS),

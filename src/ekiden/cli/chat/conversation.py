@@ -110,8 +110,7 @@ class Chat:
         from ekiden.cli.chat.turns import Turn
 
         turn = Turn(self.screen, self.interrupts)
-        with self.reader.quiet():
-            code = await turn.watch(start, self.config)
+        code = await turn.watch(start, self.config)
         await self.look()
         if turn.is_stopped:
             self.screen.reply(self._stopped())

@@ -6,11 +6,11 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from ekiden.cli.chat.reader import StatusOf
 from ekiden.cli.errors import BadInput
+from ekiden.cli.output import safe
 from ekiden.core.jsonio import loads
 
 _CHUNK = 65_536
@@ -32,6 +32,7 @@ class LineReader:
         self._as_json = as_json
         self._kept = b""
         self._is_at_end = False
+        self._arriving: asyncio.Future[bytes] | None = None
 
     async def read(self) -> str | None:
         line = await self._line()
@@ -45,16 +46,13 @@ class LineReader:
         """Never called."""
         return None
 
-    @contextmanager
-    def quiet(self) -> Iterator[None]:
-        yield
-
     async def _line(self) -> bytes | None:
         too_long = False
         while b"\n" not in self._kept and not self._is_at_end:
             if len(self._kept) > _LONGEST:
                 too_long, self._kept = True, b""
-            chunk = await read_chunk(self._descriptor)
+            self._arriving = start_reading(self._descriptor)
+            chunk = await self._arriving
             self._kept += chunk
             self._is_at_end = not chunk
         line, newline, self._kept = self._kept.partition(b"\n")
@@ -80,13 +78,12 @@ class TypedLines(LineReader):
     def __init__(self, status: StatusOf, descriptor: int = 0) -> None:
         super().__init__(descriptor)
         self._status = status
-        self._interrupted = asyncio.Event()
+        self._interrupted = False
 
     async def read(self) -> str | None:
-        """As `LineReader` does; Ctrl-C empties the line, which the terminal does by itself."""
-        sys.stdout.write(f"{self._status().agent}> ")
-        sys.stdout.flush()
+        self._prompt()
         line = await super().read()
+        self._interrupted = False
         if line is None:
             sys.stdout.write("\n")
         return line
@@ -96,9 +93,22 @@ class TypedLines(LineReader):
 
         return await ask_on_terminal(question)
 
+    def interrupted(self) -> None:
+        """Ctrl-C at the prompt: the terminal has emptied the line; twice in a row is the end."""
+        if not self._interrupted:
+            self._interrupted = True
+            sys.stdout.write("\n(Ctrl-C again leaves, and so does Ctrl-D)\n")
+            self._prompt()
+        elif self._arriving is not None and not self._arriving.done():
+            self._arriving.set_result(b"")
 
-async def read_chunk(descriptor: int) -> bytes:
-    """Some bytes, or none at the end.
+    def _prompt(self) -> None:
+        sys.stdout.write(f"{safe(self._status().agent)}> ")
+        sys.stdout.flush()
+
+
+def start_reading(descriptor: int) -> asyncio.Future[bytes]:
+    """Will be some bytes, or none at the end.
 
     Read by a thread that nobody waits for: a pipe that stays silent must not keep a process from
     ending. It reads the descriptor itself, because a lock on the buffered stream that is held when
@@ -122,7 +132,7 @@ async def read_chunk(descriptor: int) -> bytes:
             return
 
     threading.Thread(target=read, name="ekiden-chat-input", daemon=True).start()
-    return await arrived
+    return arrived
 
 
 def _from_json(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -40,8 +39,4 @@ class Reader(Protocol):
 
     async def choose(self, title: str, options: Sequence[str], *, start: int = 0) -> int | None:
         """The place of the option that the person takes; `None` for none of them."""
-        ...
-
-    def quiet(self) -> AbstractContextManager[None]:
-        """In the body keys are not shown, but kept for the next `read`; Ctrl-C still works."""
         ...

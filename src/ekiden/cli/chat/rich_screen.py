@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.chat.lines import event_line, said_by_agent
@@ -31,12 +32,12 @@ class RichScreen:
 
     def __init__(
         self,
-        console: Console,
+        console: Console | None = None,
         *,
         markdown: bool = True,
         later: Callable[[float, Callable[[], None]], Any] | None = None,
     ) -> None:
-        self._console = console
+        self._given = console
         self._markdown = markdown
         self._later = later
         self._answer: Streamed | None = None
@@ -45,6 +46,13 @@ class RichScreen:
         self._speaker: str | None = None
         """Whose name stands above what is being said."""
         self._agent: str | None = None
+
+    @cached_property
+    def _console(self) -> Console:
+        """Made when something is shown first: Rich takes long to load."""
+        from rich.console import Console
+
+        return self._given or Console(highlight=False, emoji=False, markup=False)
 
     def show(self, shown: Event | ModelDelta) -> None:
         if isinstance(shown, Event):

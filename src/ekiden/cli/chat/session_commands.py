@@ -117,18 +117,24 @@ async def export(chat: Chat, argument: str) -> Reply:
     if chat.row is None:
         raise UsageError("nothing was said yet: there is nothing to export")
     record = export_record(await chat.store.get(chat.row.id), await chat.events())
-    path = Path(argument or f"{chat.row.id}.json").expanduser()
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(dumps(record) + "\n")
-    except OSError as exc:
-        raise UsageError(f"cannot write {path}: {exc.strerror}; name another file") from exc
+    path = _written(argument or f"{chat.row.id}.json", dumps(record) + "\n")
     return told(
         "export",
         f"{chat.row.id} is in {path}",
         session_id=chat.row.id,
         path=str(path),
     )
+
+
+def _written(name: str, text: str) -> Path:
+    path = Path(name).expanduser()
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except (OSError, RuntimeError) as exc:
+        reason = exc.strerror if isinstance(exc, OSError) else exc
+        raise UsageError(f"cannot write {path}: {reason}; name another file") from exc
+    return path
 
 
 def entered(chat: Chat, text: str, **facts: Any) -> Reply:

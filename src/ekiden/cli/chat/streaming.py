@@ -121,5 +121,4 @@ def _rows(
 def _joined(rows: list[list[Segment]]) -> RenderableType:
     from rich.segment import Segment, Segments
 
-    parts = [part for row in rows for part in (Segment.line(), *row)]
-    return Segments(parts[1:])
+    return Segments([part for row in rows for part in (*row, Segment.line())])

@@ -129,9 +129,9 @@ def agents_schema(*, as_json: JsonOption = False) -> None:
 
     Editors use it to complete and check the front matter.
     """
-    from ekiden.agents import agent_schema
+    from ekiden.agents import agent_file_schema
 
-    emit(agent_schema())
+    emit(agent_file_schema())
 
 
 def _print_agents(records: list[dict[str, Any]]) -> None:

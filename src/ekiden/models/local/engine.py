@@ -55,19 +55,20 @@ class Engine:
 
     def __init__(self, path: Path, settings: LocalSettings) -> None:
         self.path, self.settings = path, settings
-        self.info: GgufInfo | None = None
-        """What the file says of itself, once it was loaded."""
+        self._info: GgufInfo | None = None
+        self._info_lock = threading.Lock()
         self._jobs: queue.Queue[Job | None] = queue.Queue(settings.max_waiting)
         self._current: Job | None = None
         self._closed = threading.Event()
         self._start_lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    @property
-    def n_ctx(self) -> int:
-        """The context in use: never more than the model was trained for."""
-        trained = self.info.context_length if self.info else None
-        return min(self.settings.n_ctx, trained) if trained else self.settings.n_ctx
+    def inspect(self) -> GgufInfo:
+        """What the file says of itself, after it was checked; blocks while it is read."""
+        with self._info_lock:
+            if self._info is None:
+                self._info = check_gguf(self.path)
+            return self._info
 
     def submit(self, job: Job) -> None:
         """Let `job` wait for its turn. Raises `ModelError` when too many wait already."""
@@ -121,10 +122,10 @@ class Engine:
             del job
 
     def _load(self) -> _Server:
-        info = check_gguf(self.path)
-        self.info = info
+        trained = self.inspect().context_length
+        n_ctx = min(self.settings.n_ctx, trained or self.settings.n_ctx)
         with signals_kept(), private_address() as (address, key):
-            return _start(self.path, self.n_ctx, self.settings, address=address, key=key)
+            return _start(self.path, n_ctx, self.settings, address=address, key=key)
 
     def _run(self, server: _Server, job: Job) -> None:
         def pass_on(chunk: Chunk) -> bool:
@@ -132,7 +133,8 @@ class Engine:
                 job.on_chunk(chunk)
             return job.stopped.is_set()
 
-        server.handle_chat_completions({**job.body, "stream": True, "return_progress": True}, pass_on)
+        body = {**job.body, "stream": True, "return_progress": True}
+        server.handle_chat_completions(body, pass_on)
 
 
 def _start(path: Path, n_ctx: int, settings: LocalSettings, *, address: str, key: str) -> _Server:

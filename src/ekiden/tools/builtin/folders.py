@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import stat
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,10 +64,8 @@ class Folder:
 
     def make(self, name: str) -> None:
         """Make a folder unless there is one."""
-        try:
+        with suppress(FileExistsError):
             os.mkdir(self._at(name), dir_fd=self.handle)
-        except FileExistsError:
-            pass
 
     def replace(self, source: str, target: str) -> None:
         """Give `source` the name `target`, whose file it replaces."""
@@ -124,12 +122,11 @@ def locate(root: Path, path: str, *, by_handle: bool = HAS_HANDLES) -> Iterator[
     with ExitStack() as stack:
         stack.callback(walk.close)
         try:
-            place = walk.go()
+            yield walk.go()
         except OSError as exc:
             raise ToolError(f"{path!r} cannot be opened: {exc.strerror or exc}") from exc
         except ValueError as exc:  # a zero byte, or what no file name can have
             raise ToolError(f"{path!r} cannot be the name of a file") from exc
-        yield place
 
 
 class _Walk:
@@ -212,9 +209,8 @@ class _Walk:
 
 
 def _parts(path: str) -> list[str]:
-    separators: Iterable[str] = filter(None, (os.altsep,))
-    for other in separators:
-        path = path.replace(other, os.sep)
+    if os.altsep:
+        path = path.replace(os.altsep, os.sep)
     parts = [part for part in path.split(os.sep) if part not in ("", ".")]
     if len(parts) > _MAX_PARTS:
         raise ToolError("the path has too many parts")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,46 +44,55 @@ async def run_program(
     if os.name != "posix":
         raise ToolError("programs can be run on POSIX systems only")
     output = _Output(max_bytes)
-    read_end, write_end = os.pipe()
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *arguments,
-            cwd=folder,
-            env=dict(environment),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=write_end,
-            stderr=write_end,
-            start_new_session=True,
-        )
-    except BaseException:
-        os.close(read_end)
-        raise
-    finally:
-        os.close(write_end)
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(lambda: output, os.fdopen(read_end, "rb", 0))
-    try:
-        async with asyncio.timeout(timeout_s):
-            code: int | None = await process.wait()
-    except TimeoutError:
-        code = None
-    finally:
-        await _stop(process)
+    async with _pipe_to(output) as write_end:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *arguments,
+                cwd=folder,
+                env=dict(environment),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=write_end,
+                stderr=write_end,
+                start_new_session=True,
+            )
+        finally:
+            os.close(write_end)
+        code: int | None = None
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    code = await process.wait()
+        finally:
+            await _stop(process)
         with suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_S):
                 await output.ended.wait()
-        transport.close()
     return Ended(code=code, output=output.text())
+
+
+@asynccontextmanager
+async def _pipe_to(output: _Output) -> AsyncIterator[int]:
+    """The end of a pipe to write to, which the caller closes; `output` gets what is written."""
+    read_end, write_end = os.pipe()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: output, os.fdopen(read_end, "rb", buffering=0)
+    )
+    try:
+        yield write_end
+    finally:
+        transport.close()
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
     """End the program if it runs, and whatever else is left of its group."""
-    if process.returncode is None:
-        _signal_group(process.pid, signal.SIGTERM)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_GRACE_S):
-                await process.wait()
-    _signal_group(process.pid, signal.SIGKILL)
+    try:
+        if process.returncode is None:
+            _signal_group(process.pid, signal.SIGTERM)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_GRACE_S):
+                    await process.wait()
+    finally:
+        _signal_group(process.pid, signal.SIGKILL)
     await process.wait()
 
 
@@ -106,7 +115,7 @@ class _Output(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         room = self._head_size - len(self._head)
         self._head += data[:room]
-        self._tail += data[max(room, 0) :]
+        self._tail += data[room:]
         extra = len(self._tail) - self._tail_size
         if extra > 0:
             self._left_out += extra

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import shlex
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from ekiden.core.errors import ToolError
 from ekiden.tools.builtin.processes import Ended, run_program
-from ekiden.tools.settings import ShellToolSettings
+from ekiden.tools.settings import ShellToolSettings, config_command
 
 _MAX_COMMAND = 20_000
 _OPERATORS = frozenset("|&;<>()`\n")
@@ -69,7 +68,7 @@ class Programs:
             listed = ", ".join(allowed) or "none so far"
             raise ToolError(
                 f"{name!r} is not among the programs that may be run ({listed}); a person can "
-                f"allow it: ekiden config set tools.shell.allow '[\"{name}\"]'"
+                f"allow it: {config_command('tools.shell.allow', [*allowed, name])}"
             )
         if os.path.dirname(name):
             return os.path.join(self._root, name)
@@ -110,8 +109,8 @@ def scrubbed_environment(environment: os._Environ[str] | dict[str, str]) -> dict
 def _interpreted(command: str) -> Iterator[str]:
     """The characters that a shell would act on, outside of the quotes that keep it from that."""
     quote = ""
-    characters = iter(enumerate(command.strip()))
     text = command.strip()
+    characters = iter(enumerate(text))
     for place, char in characters:
         if quote == "'":
             quote = "" if char == "'" else quote

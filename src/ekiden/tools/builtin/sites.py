@@ -5,11 +5,13 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit
 
 from ekiden.core.errors import ToolError
+from ekiden.tools.settings import config_command
 
 _PORTS = {"http": 80, "https": 443}
 _MAX_URL = 8_000
@@ -17,7 +19,10 @@ _UNUSABLE = re.compile(r"[\x00-\x20\x7f]")
 _KEPT = "/?%:@!$&'()*+,;=~-._[]#|^{}\\\"<>`"
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Resolve: TypeAlias = Callable[..., Sequence[tuple[Any, ...]]]
+"""Gives what `socket.getaddrinfo` gives."""
+
+_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,15 +107,17 @@ class AllowList:
             allowed = ", ".join(self._entries) or "none so far"
             raise ToolError(
                 f"{target.site} is not among the hosts that may be asked ({allowed}); a person "
-                f"can add it: ekiden config set tools.http_get.allow '[\"{target.site}\"]'"
+                f"can add it: {config_command('tools.http_get.allow', [*self._entries, target.site])}"
             )
         return any(pattern.names(target) for pattern in self._patterns)
 
 
-def addresses_of(target: Target, *, may_be_private: bool) -> list[str]:
+def addresses_of(
+    target: Target, *, may_be_private: bool, resolve: Resolve = socket.getaddrinfo
+) -> list[str]:
     """The addresses to connect to, checked; asks the name service, so it may take a while."""
     try:
-        found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+        found = resolve(target.host, target.port, type=socket.SOCK_STREAM)
     except OSError as exc:
         raise ToolError(f"the host {target.host!r} is not found: {exc.strerror or exc}") from exc
     addresses = list(dict.fromkeys(str(info[4][0]) for info in found))

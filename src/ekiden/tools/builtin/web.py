@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import http.client
+import re
 import socket
 import ssl
 import time
@@ -14,7 +15,7 @@ from email.message import Message
 from urllib.parse import urljoin
 
 from ekiden.core.errors import ToolError
-from ekiden.tools.builtin.sites import AllowList, Target, addresses_of, read_url
+from ekiden.tools.builtin.sites import AllowList, Resolve, Target, addresses_of, read_url
 from ekiden.tools.settings import HttpToolSettings
 from ekiden.tools.text import without_hidden
 from ekiden.tools.threads import in_thread
@@ -28,25 +29,25 @@ _HEADERS = {
     "Accept-Encoding": "identity",
     "Connection": "close",
 }
-_TEXT = frozenset(
-    "application/json application/xml application/javascript application/x-javascript "
-    "application/ecmascript application/yaml application/x-yaml application/toml "
-    "application/x-ndjson application/x-sh application/sql application/graphql "
-    "application/rtf application/x-www-form-urlencoded image/svg+xml".split()
+_TEXT = re.compile(
+    r"text/.*|.*\+(json|xml|yaml)|application/(json|xml|(x-)?javascript|ecmascript|(x-)?yaml|toml"
+    r"|(x-)?ndjson|sql|graphql|x-sh|x-www-form-urlencoded)"
 )
-_CHARSETS = frozenset(
-    "ascii utf-8 utf-16 utf-16-le utf-16-be utf-32 cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 "
-    "cp1256 cp1257 cp1258 cp437 cp866 cp874 cp932 cp949 cp950 gb2312 gbk gb18030 big5 big5hkscs "
-    "shift_jis euc_jp iso2022_jp euc_kr koi8-r koi8-u tis-620".split()
+_CHARSET = re.compile(
+    r"ascii|utf-(8|16|32)(-[lb]e)?|iso8859-\d+|cp\d+|gb(2312|k|18030)|big5\w*|shift_jis\w*|euc_\w+"
+    r"|iso2022_\w+|koi8-[rtu]|tis-620"
 )
-"""Besides ISO 8859; some other codecs of Python are slow on purpose-made input."""
+"""Other codecs of Python are no charsets, or slow on purpose-made input."""
 
 
 class WebPages:
     """Text of the hosts that `settings` allow."""
 
-    def __init__(self, settings: HttpToolSettings) -> None:
+    def __init__(
+        self, settings: HttpToolSettings, *, resolve: Resolve = socket.getaddrinfo
+    ) -> None:
         self._settings = settings
+        self._resolve = resolve
 
     async def http_get(self, url: str) -> str:
         """Get a text from the web: a page, JSON, or anything else that is text.
@@ -55,7 +56,7 @@ class WebPages:
             url: It begins with http:// or https://.
         """
         limit = self._settings.timeout
-        fetch = _Fetch(self._settings)
+        fetch = _Fetch(self._settings, self._resolve)
         try:
             async with asyncio.timeout(limit):
                 text: str = await in_thread(fetch.text, url)
@@ -79,9 +80,9 @@ class _Answer:
 class _Fetch:
     """One request and those that it is redirected to; `text` runs in a thread of its own."""
 
-    def __init__(self, settings: HttpToolSettings) -> None:
+    def __init__(self, settings: HttpToolSettings, resolve: Resolve) -> None:
+        self._resolve = resolve
         self._allow = AllowList(settings.allow)
-        self._timeout = settings.timeout
         self._max_bytes = settings.max_bytes
         self._ends = time.monotonic() + settings.timeout
         self._socket: socket.socket | None = None
@@ -113,24 +114,26 @@ class _Fetch:
 
     def _ask(self, target: Target) -> _Answer:
         may_be_private = self._allow.check(target)
-        addresses = addresses_of(target, may_be_private=may_be_private)
+        addresses = addresses_of(target, may_be_private=may_be_private, resolve=self._resolve)
         with self._connected(target, addresses) as connection:
             connection.request("GET", target.path, headers=_HEADERS)
-            response = connection.getresponse()
-            body = bytearray()
-            while len(body) <= self._max_bytes:
-                chunk = response.read1(_CHUNK)
-                if not chunk:
-                    break
-                body += chunk
+            with connection.getresponse() as response:
+                body = self._body(response)
             return _Answer(
                 target=target,
                 status=response.status,
                 reason=response.reason,
                 headers=response.headers,
-                body=bytes(body[: self._max_bytes]),
+                body=body[: self._max_bytes],
                 is_cut=len(body) > self._max_bytes,
             )
+
+    def _body(self, response: http.client.HTTPResponse) -> bytes:
+        """One byte more than is wanted, if there is more."""
+        body = bytearray()
+        while len(body) <= self._max_bytes and (chunk := response.read1(_CHUNK)):
+            body += chunk
+        return bytes(body[: self._max_bytes + 1])
 
     def _connected(self, target: Target, addresses: list[str]) -> _Connection:
         """Connected to one of the addresses that were checked, whatever the name says by now."""
@@ -182,7 +185,7 @@ def _shown(answer: _Answer, *, asked: str) -> str:
     kind = answer.headers.get_content_type() if "Content-Type" in answer.headers else None
     if answer.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
         raise ToolError(f"{answer.target.url} answers in a packed form that was not asked for")
-    if kind is not None and not _is_text(kind):
+    if kind is not None and not _TEXT.fullmatch(kind):
         raise ToolError(f"{answer.target.url} is {kind}, not text")
     text = _decoded(answer)
     if kind is None and "\0" in text:
@@ -197,15 +200,11 @@ def _shown(answer: _Answer, *, asked: str) -> str:
     return f"{', '.join(lines)}\n\n{text}"
 
 
-def _is_text(kind: str) -> bool:
-    return kind.startswith("text/") or kind.endswith(("+json", "+xml", "+yaml")) or kind in _TEXT
-
-
 def _decoded(answer: _Answer) -> str:
     charset = "utf-8"
     named = answer.headers.get_content_charset()
     with suppress(LookupError):
         known = codecs.lookup(named or charset).name
-        if known in _CHARSETS or known.startswith("iso8859"):
+        if _CHARSET.fullmatch(known):
             charset = known
     return answer.body.decode("utf-8-sig" if charset == "utf-8" else charset, errors="replace")

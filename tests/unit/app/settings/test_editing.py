@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.app.settings.editing import KeyPath, with_value, without
-from ekiden.app.settings.jsonc import JsoncError, parse
+from ekiden.app.settings.jsonc import JsoncError, Member, Node, ObjectNode, parse
 
 
 def path(dotted: str) -> KeyPath:
@@ -100,7 +100,8 @@ def test_a_new_key_stands_at_the_end_in_the_manner_of_the_file(before: str, afte
 def test_a_new_key_deep_down_brings_its_objects() -> None:
     assert with_value(NOTED, path("tools.shell.timeout"), 5) == NOTED.replace(
         "true\n    }\n}",
-        'true\n    },\n    "tools": {\n        "shell": {\n            "timeout": 5\n        }\n    }\n}',
+        'true\n    },\n    "tools": {\n        "shell": {\n            "timeout": 5'
+        "\n        }\n    }\n}",
     )
     assert with_value('{"a": {}}', path("a.b.c"), 5) == '{"a": {"b": {"c": 5}}}'
     assert with_value('{\n "a": {}\n}', path("a.b"), 5) == '{\n "a": {\n  "b": 5\n }\n}'
@@ -240,17 +241,22 @@ def test_any_file_has_the_value_afterwards_and_all_else(
 @given(files(), paths)
 def test_any_file_lacks_the_key_afterwards_and_nothing_else(text: str, keys: list[str]) -> None:
     changed = without(text, [(key,) for key in keys])
-    wanted = json.loads(json.dumps(plain(text)))
-    inner: Any = wanted
+    node = parse(text).root
+    wanted = inner = json.loads(json.dumps(plain(text)))
     for key in keys[:-1]:
+        node = next((m.node for m in members(node) if m.key == key), None)
         inner = inner.get(key) if isinstance(inner, dict) else None
-    if isinstance(inner, dict) and keys[-1] in inner:
-        removed = inner.pop(keys[-1])
-        if not isinstance(removed, dict):
-            assert comments(changed) == comments(text)
-    else:
+    found = next((m for m in members(node) if m.key == keys[-1]), None)
+    if found is None:
         assert changed == text
+        return
+    del inner[keys[-1]]
     assert plain(changed) == wanted
+    assert comments(changed) == [*comments(text[: found.start]), *comments(text[found.end :])]
+
+
+def members(node: Node | None) -> tuple[Member, ...]:
+    return node.members if isinstance(node, ObjectNode) else ()
 
 
 @given(files(), st.sampled_from(["x", "y"]))

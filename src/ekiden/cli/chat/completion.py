@@ -1,0 +1,141 @@
+"""What could come next: agents behind ``@``, commands behind ``/``, and their arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ekiden.cli.chat.catalogue import ALIASES, COMMANDS, Command, Slot, find_command
+from ekiden.cli.errors import UsageError
+
+_MENTION = re.compile(r"\s*[@＠](?P<name>[^\s@＠]*)")
+_STRATEGY = re.compile(r"\s*[@＠]auto\s+(?P<option>-\S*)")
+_OPTION = "--strategy="
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A text that could stand where `typed` characters before the cursor stand now."""
+
+    text: str
+    typed: int
+    about: str = ""
+
+
+class Sources(Protocol):
+    """What there is to choose from; every part as (text, what it is)."""
+
+    def agents(self) -> Sequence[tuple[str, str]]:
+        """Those that a message can be given to, ``auto`` not included."""
+        ...
+
+    def settings(self) -> Sequence[tuple[str, str]]:
+        """The settings of routing."""
+        ...
+
+    def values(self, setting: str) -> Sequence[str]:
+        """What a setting can be; empty if that cannot be listed."""
+        ...
+
+    def strategies(self) -> Sequence[str]:
+        """Of routing."""
+        ...
+
+    async def sessions(self) -> Sequence[tuple[str, str]]:
+        """Newest first; never raises."""
+        ...
+
+
+async def candidates(before: str, sources: Sources) -> list[Candidate]:
+    """What could complete the text before the cursor, best first; a plain text has nothing."""
+    if match := _STRATEGY.fullmatch(before):
+        return _strategies(match["option"], sources)
+    if match := _MENTION.fullmatch(before):
+        auto = ("auto", "let the router choose")
+        found = ranked(match["name"], [auto, *sources.agents()])
+        return [
+            Candidate(text=f"{text} ", typed=len(match["name"]), about=about)
+            for text, about in found
+        ]
+    line = before.lstrip()
+    if line.startswith("/") and not line.startswith("//") and "\n" not in line:
+        return await _command(line[1:], sources)
+    return []
+
+
+def ranked(typed: str, choices: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The choices that have the typed letters in this order; those that begin with them first."""
+    wanted = typed.casefold()
+    letters = re.compile(".*".join(map(re.escape, wanted)))
+    placed = []
+    for place, choice in enumerate(choices):
+        text = choice[0].casefold()
+        if letters.search(text):
+            quality = 0 if text.startswith(wanted) else 1 if wanted in text else 2
+            placed.append((quality, place, choice))
+    return [choice for _, _, choice in sorted(placed, key=lambda each: each[:2])]
+
+
+def _strategies(option: str, sources: Sources) -> list[Candidate]:
+    if not option.startswith(_OPTION):
+        is_begun = _OPTION.startswith(option)
+        return [Candidate(text=_OPTION, typed=len(option))] if is_begun else []
+    typed = option.removeprefix(_OPTION)
+    found = ranked(typed, [(each, "") for each in sources.strategies()])
+    return [Candidate(text=f"{text} ", typed=len(typed)) for text, _ in found]
+
+
+async def _command(line: str, sources: Sources) -> list[Candidate]:
+    """`line` is what stands behind the slash."""
+    words = line.split(" ")
+    typed = words[-1]
+    found = [
+        Candidate(text=each.name.split()[len(words) - 1], typed=len(typed), about=each.help)
+        for each in _beginning_with(words)
+    ]
+    if len(words) == 1:
+        return found
+    argument = await _argument(line, typed, sources)
+    return [*found, *argument]
+
+
+def _beginning_with(words: Sequence[str]) -> list[Command]:
+    """The commands that the words could be the beginning of, each next word once."""
+    *above, typed = (word.casefold() for word in words)
+    depth = len(words)
+    fitting: dict[str, Command] = {}
+    for command in COMMANDS:
+        parts = command.name.split()
+        if len(parts) >= depth and parts[: depth - 1] == above:
+            fitting.setdefault(parts[depth - 1], command)
+    names = ranked(typed, [(name, "") for name in fitting])
+    return [fitting[name] for name, _ in names]
+
+
+async def _argument(line: str, typed: str, sources: Sources) -> list[Candidate]:
+    try:
+        command, argument = find_command(line.rstrip() if line.endswith(" ") else line)
+    except UsageError:
+        return []
+    given = argument.split() if line.endswith(" ") else argument.split()[:-1]
+    if len(given) >= len(command.slots):
+        return []
+    choices = await _choices(command.slots[len(given)], given, sources)
+    found = ranked(typed.removeprefix("@"), choices)
+    return [Candidate(text=text, typed=len(typed), about=about) for text, about in found]
+
+
+async def _choices(slot: Slot, given: Sequence[str], sources: Sources) -> Sequence[tuple[str, str]]:
+    match slot:
+        case "agent":
+            return sources.agents()
+        case "session":
+            return await sources.sessions()
+        case "setting":
+            return sources.settings()
+        case "value":
+            return [(value, "") for value in sources.values(given[-1])]
+        case "command":
+            return [(each.name, each.help) for each in COMMANDS if each.name not in ALIASES]

@@ -1,0 +1,92 @@
+"""What was typed before, in a file of the person's own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from prompt_toolkit.history import History
+
+from ekiden.core.jsonio import dumps, loads
+
+FILE_NAME = "chat_history"
+_LONGEST = 20_000
+"""Characters of an entry; longer ones are not remembered."""
+_MOST_BYTES = 50_000_000
+_SECRET = re.compile(
+    r"(?i)(?:api[_-]?key|passw(?:or)?d|secret|token|authorization|bearer)\s*[=: ]\s*\S{6,}"
+    r"|\b(?:sk|pk|ghp|gho|xox[abp])[-_][A-Za-z0-9_-]{12,}"
+)
+"""What looks like a secret that was pasted."""
+
+
+class PrivateHistory(History):
+    """A history in a file that nobody else may read, of at most `limit` entries.
+
+    Not remembered is what begins with a space, what looks like a secret and what is very long. A
+    file that cannot be read or written costs only the memory of earlier chats.
+    """
+
+    def __init__(self, path: Path, *, limit: int) -> None:
+        super().__init__()
+        self._path = path
+        self._limit = limit
+
+    def load_history_strings(self) -> Iterable[str]:
+        """Newest first."""
+        entries = self._stored()
+        if len(entries) > 2 * self._limit:
+            self._shorten(entries[-self._limit :])
+        return list(reversed(entries[-self._limit :])) if self._limit else []
+
+    def append_string(self, string: str) -> None:
+        """Remember for this chat; and for others unless it is to be forgotten."""
+        if is_memorable(string):
+            super().append_string(string)
+
+    def store_string(self, string: str) -> None:
+        if not self._limit:
+            return
+        with suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, exist_ok=True)
+            self._write(f"{dumps(string)}\n", os.O_APPEND)
+
+    def _stored(self) -> list[str]:
+        try:
+            with self._path.open("rb") as file:
+                lines = file.read(_MOST_BYTES).decode("utf-8", "replace").splitlines()
+        except OSError:
+            return []
+        return [entry for entry in map(_entry, lines) if entry is not None]
+
+    def _shorten(self, entries: list[str]) -> None:
+        """Write these instead; in one go, so that a crash leaves the old or the new file."""
+        fresh = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+        with suppress(OSError):
+            text = "".join(f"{dumps(entry)}\n" for entry in entries)
+            self._write(text, os.O_TRUNC, fresh)
+            fresh.replace(self._path)
+
+    def _write(self, text: str, flags: int, path: Path | None = None) -> None:
+        flags |= os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        descriptor = os.open(path or self._path, flags, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            if hasattr(os, "fchmod"):
+                os.fchmod(descriptor, 0o600)
+            file.write(text.encode("utf-8", "backslashreplace"))
+
+
+def is_memorable(text: str) -> bool:
+    """Whether a text may be remembered."""
+    return not (text.startswith(" ") or len(text) > _LONGEST or _SECRET.search(text))
+
+
+def _entry(line: str) -> str | None:
+    try:
+        entry = loads(line)
+    except ValueError:
+        return None
+    return entry if isinstance(entry, str) else None

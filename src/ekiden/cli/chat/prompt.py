@@ -1,0 +1,125 @@
+"""The prompt of a chat at a terminal: editing, keys, completion, history."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.styles import Style
+
+from ekiden.cli.chat.completion import Sources, candidates
+from ekiden.cli.chat.keys import bindings
+from ekiden.cli.chat.reader import StatusOf
+from ekiden.cli.output import safe
+
+if TYPE_CHECKING:
+    from prompt_toolkit.history import History
+    from prompt_toolkit.input import Input
+    from prompt_toolkit.output import Output
+
+_STYLE = Style.from_dict(
+    {
+        "bottom-toolbar": "noreverse fg:ansibrightblack",
+        "agent": "bold fg:ansigreen",
+        "mark": "fg:ansibrightblack",
+    }
+)
+_RESERVED = 6
+"""Lines kept free for the menu of completions."""
+
+
+class ChatCompleter(Completer):
+    """`candidates` as prompt-toolkit wants them; the store is asked while typing goes on."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        """Only the other one is used."""
+        return ()
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        for each in await candidates(document.text_before_cursor, self._sources):
+            yield Completion(each.text, start_position=-each.typed, display_meta=safe(each.about))
+
+
+class TerminalReader:
+    """`Reader` at a terminal.
+
+    `input` and `output` are the process's own by default; tests give others. `stop_turn` is what
+    Ctrl-C at a question does.
+    """
+
+    can_choose = True
+
+    def __init__(
+        self,
+        status: StatusOf,
+        sources: Sources,
+        *,
+        history: History | None = None,
+        stop_turn: Callable[[], None] = lambda: None,
+        input: Input | None = None,
+        output: Output | None = None,
+    ) -> None:
+        self._status = status
+        self._stop_turn = stop_turn
+        self._streams: dict[str, Any] = {"input": input, "output": output}
+        self._hint = ""
+        self._session: PromptSession[str] = PromptSession(
+            message=self._message,
+            bottom_toolbar=self._toolbar,
+            multiline=True,
+            prompt_continuation="… ",
+            completer=ChatCompleter(sources),
+            complete_while_typing=True,
+            history=history,
+            key_bindings=bindings(self._say_hint),
+            style=_STYLE,
+            enable_suspend=True,
+            reserve_space_for_menu=_RESERVED,
+            **self._streams,
+        )
+
+    async def read(self) -> str | None:
+        """`None` after Ctrl-D, or Ctrl-C twice, at an empty prompt."""
+        self._hint = ""
+        try:
+            return await self._session.prompt_async(handle_sigint=False)
+        except (EOFError, KeyboardInterrupt):
+            return None
+
+    async def ask(self, question: str) -> str | None:
+        """Ctrl-C is a no, and stops the turn, too."""
+        asking: PromptSession[str] = PromptSession(**self._streams)
+        try:
+            return await asking.prompt_async(question, handle_sigint=False)
+        except KeyboardInterrupt:
+            self._stop_turn()
+            return None
+        except EOFError:
+            return None
+
+    async def choose(self, title: str, options: Sequence[str], *, start: int = 0) -> int | None:
+        from ekiden.cli.chat.choosing import choose
+
+        return await choose(title, options, start=start, **self._streams)
+
+    def _message(self) -> StyleAndTextTuples:
+        return [("class:agent", safe(self._status().agent)), ("class:mark", " › ")]
+
+    def _toolbar(self) -> StyleAndTextTuples:
+        status = self._status()
+        parts = [status.session_id, self._hint or status.details or "/help"]
+        return [("", " " + safe("  ·  ".join(part for part in parts if part)))]
+
+    def _say_hint(self, text: str) -> None:
+        self._hint = text

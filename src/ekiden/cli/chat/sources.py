@@ -1,0 +1,79 @@
+"""What a chat's completion chooses from: the team, the settings and the store."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ekiden.cli.chat.picker import age
+from ekiden.core.errors import EkidenError
+
+if TYPE_CHECKING:
+    from ekiden.cli.chat.roster import Roster
+    from ekiden.storage.base import Store
+
+_SESSIONS = 50
+_FRESH_S = 5.0
+_PATIENCE_S = 2.0
+_ROUTING = "agents.routing."
+
+
+class ChatSources:
+    """`Sources` of one chat."""
+
+    def __init__(self, roster: Roster, store: Store) -> None:
+        self._roster = roster
+        self._store = store
+        self._sessions: Sequence[tuple[str, str]] = ()
+        self._read_at = -_FRESH_S
+
+    def agents(self) -> Sequence[tuple[str, str]]:
+        agents = sorted(self._roster.project.agents.items())
+        return [
+            (name, " ".join((agent.title or agent.description or "").split()))
+            for name, agent in agents
+            if agent.scope != "system"
+        ]
+
+    def settings(self) -> Sequence[tuple[str, str]]:
+        from ekiden.app.settings import SETTINGS
+
+        return [
+            (each.name.removeprefix("agents."), each.meaning)
+            for each in SETTINGS
+            if each.name.startswith(_ROUTING)
+        ]
+
+    def values(self, setting: str) -> Sequence[str]:
+        from ekiden.app.settings import SETTINGS
+
+        wanted = setting if setting.startswith("agents.") else f"agents.{setting}"
+        if wanted == f"{_ROUTING}default_agent":
+            return [name for name, _ in self.agents()]
+        kind = next((each.kind for each in SETTINGS if each.name == wanted), None)
+        return list(getattr(kind, "words", ())) or (
+            ["true", "false"] if type(kind).__name__ == "Flag" else []
+        )
+
+    def strategies(self) -> Sequence[str]:
+        from ekiden.routing.decision import STRATEGIES
+
+        return STRATEGIES
+
+    async def sessions(self) -> Sequence[tuple[str, str]]:
+        """Read at most every few seconds; what was read last if the store does not answer."""
+        if time.monotonic() - self._read_at < _FRESH_S:
+            return self._sessions
+        self._read_at = time.monotonic()
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                page = await self._store.list(limit=_SESSIONS)
+        except (EkidenError, TimeoutError):
+            return self._sessions
+        self._sessions = [
+            (row.id, f"{age(row)}, {row.agent}: {row.meta.get('title', '')}".rstrip(": "))
+            for row in page.sessions
+        ]
+        return self._sessions

@@ -1,0 +1,79 @@
+"""`ekiden chat`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from ekiden.cli.errors import UsageError
+from ekiden.cli.options import (
+    STORE,
+    TEAM,
+    AllowOption,
+    JsonOption,
+    KeepGoingOption,
+    MaxTurnsOption,
+    ModelOption,
+    StoreOption,
+    StrategyOption,
+    TeamOption,
+)
+
+
+async def chat(
+    *,
+    session: Annotated[
+        str | None, Parameter(name="--session", help="Go on in this session, or begin it.")
+    ] = None,
+    resume: Annotated[
+        bool,
+        Parameter(
+            name="--resume", negative="", show_default=False, help="Choose a session to go on in."
+        ),
+    ] = False,
+    newest: Annotated[
+        bool,
+        Parameter(
+            name="--continue",
+            negative="",
+            show_default=False,
+            help="Go on in the newest session.",
+        ),
+    ] = False,
+    team: TeamOption = TEAM,
+    model: ModelOption = None,
+    strategy: StrategyOption = None,
+    store: StoreOption = STORE,
+    allow: AllowOption = (),
+    max_turns: MaxTurnsOption = None,
+    keep_going: KeepGoingOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Talk with a team.
+
+    At a terminal there is a prompt; /help lists its commands and keys. Without one, every line of
+    standard input is a message or a command, and with --json every line of output an object. The
+    exit code is 0, or that of the last message that failed.
+    """
+    from ekiden.cli.chat.opening import Options, open_chat
+
+    if session == "":
+        raise UsageError("--session is empty; leave it out for a new session, or give an id")
+    if sum((session is not None, resume, newest)) > 1:
+        raise UsageError("--session, --resume and --continue exclude each other: give one")
+    return await open_chat(
+        Options(
+            session=session,
+            resume=resume,
+            newest=newest,
+            team=team,
+            model=model,
+            strategy=strategy,
+            store=store,
+            allow=allow,
+            max_turns=max_turns,
+            keep_going=keep_going,
+            as_json=as_json,
+        )
+    )

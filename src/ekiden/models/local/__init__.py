@@ -1,0 +1,30 @@
+"""Models on this machine's processor, in this process: ``local:/path/to/file.gguf``."""
+
+from ekiden.core.lazy import lazy_names
+from ekiden.models.local.settings import LocalSettings
+from ekiden.models.local.weights import (
+    Weights,
+    found_weights,
+    locate,
+    model_folders,
+    set_default_local_model,
+)
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "LocalModel": "ekiden.models.local.local_model",
+        "close_engines": "ekiden.models.local.engine",
+    },
+)
+
+__all__ = [
+    "LocalModel",
+    "LocalSettings",
+    "Weights",
+    "close_engines",
+    "found_weights",
+    "locate",
+    "model_folders",
+    "set_default_local_model",
+]

@@ -1,0 +1,273 @@
+"""A model in this process, behind the same protocol as every other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+from ekiden.core.errors import ModelBehaviorError
+from ekiden.core.items import Item, assistant_message, function_call
+from ekiden.core.jsonio import dumps
+from ekiden.core.model import (
+    ModelDelta,
+    ModelEvent,
+    ModelRequest,
+    ModelResponse,
+    ToolSpec,
+)
+from ekiden.core.usage import Usage
+from ekiden.models.local.asking import Wish, sampling, wish_of
+from ekiden.models.local.choosing import Choice, choice_body, choice_of
+from ekiden.models.local.engine import Engine, shared_engine
+from ekiden.models.local.generation import Generation
+from ekiden.models.local.grammar import call_head, call_or_answer, json_of
+from ekiden.models.local.prompt import chat_messages
+from ekiden.models.local.settings import LocalSettings
+from ekiden.models.local.weights import Weights
+
+_NO_THINKING = {"chat_template_kwargs": {"enable_thinking": False}}
+
+
+class LocalModel:
+    """`Model` over a GGUF file, computed on the CPU by llama.cpp in this process.
+
+    The file is loaded by the first request, once for a process, and requests wait for each other.
+    Tool calls and structured answers obey a grammar, so that even a small model calls only tools
+    that exist, with arguments that fit their schema. What must be one of several tools is chosen
+    first, by a single token; of a tool that wants nothing but a ``reason`` (a transfer), that is
+    all the model is asked, and the reason says how sure it is. The probabilities of all tools
+    stand in the call's ``provider_details``.
+
+    ``EKIDEN_BLOCK_MODELS`` does not block it: it is on this machine and costs nothing.
+    """
+
+    def __init__(
+        self,
+        weights: Weights,
+        settings: LocalSettings | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> None:
+        self.weights = weights
+        self.settings = settings or LocalSettings()
+        self._timeout_s = timeout_s
+
+    @property
+    def label(self) -> str:
+        """How it is called in messages."""
+        return f"local:{self.weights.name}"
+
+    async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """See `Model.respond`. Raises `UserError` for a file that is no model, `ModelError` for a
+        conversation that is longer than the context, `ModelTimeout` after the time-out.
+        """
+        wish = wish_of(request, self.label)
+        call = _Call(self, request, wish, await self._engine())
+        async with aclosing(call.events()) as events:
+            async for event in events:
+                yield event
+
+    async def prepare(self, request: ModelRequest) -> Usage:
+        """Load the model and evaluate what stays the same of `request`, ahead of its first use.
+
+        Later requests with the same instructions and tools then start at once.
+        """
+        wish = wish_of(request, self.label)
+        call = _Call(self, request, wish, await self._engine())
+        return await call.evaluate()
+
+    async def _engine(self) -> Engine:
+        path = await asyncio.to_thread(self.weights.ready)
+        return shared_engine(path, self.settings)
+
+    def __repr__(self) -> str:
+        return f"<LocalModel {self.label} at {self.weights.path}>"
+
+
+class _Call:
+    """One request on its way."""
+
+    def __init__(
+        self, model: LocalModel, request: ModelRequest, wish: Wish, engine: Engine
+    ) -> None:
+        self._model, self._request, self._wish, self._engine = model, request, wish, engine
+        self._body = sampling(request, model.settings)
+        timeout_s = model._timeout_s
+        now = asyncio.get_running_loop().time()
+        self._deadline = None if timeout_s is None else now + timeout_s
+        self._usage = Usage()
+        self._control: tuple[str, ...] = ()
+
+    async def events(self) -> AsyncGenerator[ModelEvent]:
+        self._control = (await asyncio.to_thread(self._engine.inspect)).control_tokens
+        match self._wish.mode:
+            case "call":
+                events = self._forced_call()
+            case "free":
+                events = self._free()
+            case "answer":
+                events = self._answer()
+        async with aclosing(events):
+            async for event in events:
+                yield event
+
+    async def evaluate(self) -> Usage:
+        self._control = (await asyncio.to_thread(self._engine.inspect)).control_tokens
+        if self._wish.mode == "call" and len(self._wish.tools) > 1:
+            body = choice_body(self._request, self._wish.tools, self._control)
+        else:
+            body = {**self._body, "messages": chat_messages(self._shown(), self._control)}
+        generation = self._generation({**body, "max_tokens": 1})
+        await generation.complete()
+        return generation.usage
+
+    async def _forced_call(self) -> AsyncGenerator[ModelEvent]:
+        tools = self._wish.tools
+        choice: Choice | None = None
+        if len(tools) > 1:
+            generation = self._generation(choice_body(self._request, tools, self._control))
+            await generation.complete()
+            self._usage.add(generation.usage)
+            choice = choice_of(generation, self._request, tools)
+        tool = choice.tool if choice else tools[0]
+        if (
+            choice
+            and choice.probabilities
+            and _wants_reason_only(tool)
+            and not (self._wish.write_reason)
+        ):
+            share = choice.probabilities[tool.name]
+            reason = f"the most fitting of {len(tools)} for {self._model.label} ({share:.0%})"
+            arguments = dumps({"reason": reason})
+            yield ModelDelta(kind="arguments", text=arguments)
+        else:
+            arguments = ""
+            async with aclosing(self._arguments(tool)) as pieces:
+                async for piece in pieces:
+                    arguments += piece
+                    yield ModelDelta(kind="arguments", text=piece)
+            _checked_json(arguments, self._model.label, tool)
+        yield self._response([self._call_item(tool, arguments, choice)])
+
+    async def _arguments(self, tool: ToolSpec) -> AsyncGenerator[str]:
+        messages = chat_messages(self._shown(), self._control)
+        begun = {"role": "assistant", "content": call_head(tool.name).rstrip()}
+        body = {**self._body, **_NO_THINKING, "messages": [*messages, begun]}
+        generation = self._generation({**body, "grammar": json_of(tool.parameters)})
+        async with aclosing(generation.pieces()) as pieces:
+            async for kind, piece in pieces:
+                if kind == "text":
+                    yield piece
+        self._usage.add(generation.usage)
+        self._check_finished(generation, f"the arguments of {tool.name}")
+
+    async def _free(self) -> AsyncGenerator[ModelEvent]:
+        output = self._request.output
+        body = {
+            **self._body,
+            **_NO_THINKING,
+            "messages": chat_messages(self._shown(), self._control),
+        }
+        body["grammar"] = call_or_answer(self._wish.tools, output)
+        generation = self._generation(body)
+        async with aclosing(generation.pieces()) as pieces:
+            async for kind, piece in pieces:
+                # What begins with a brace is a call, and is shown when it is whole.
+                if kind == "text" and not generation.text.lstrip().startswith("{"):
+                    yield ModelDelta(kind="text", text=piece)
+        self._usage.add(generation.usage)
+        text = generation.text
+        if not text.lstrip().startswith("{"):
+            yield self._text_response(generation)
+            return
+        self._check_finished(generation, "a call or a structured answer")
+        found = _checked_json(text, self._model.label)
+        tools = {tool.name: tool for tool in self._wish.tools}
+        if set(found) == {"tool", "arguments"} and found["tool"] in tools:
+            arguments = dumps(found["arguments"])
+            yield ModelDelta(kind="arguments", text=arguments)
+            yield self._response([self._call_item(tools[found["tool"]], arguments, None)])
+        else:
+            yield ModelDelta(kind="text", text=text)
+            yield self._text_response(generation)
+
+    async def _answer(self) -> AsyncGenerator[ModelEvent]:
+        output = self._request.output
+        body = {**self._body, "messages": chat_messages(self._shown(), self._control)}
+        if output is not None:
+            body |= {**_NO_THINKING, "grammar": json_of(output.json_schema)}
+        generation = self._generation(body)
+        async with aclosing(generation.pieces()) as pieces:
+            async for kind, piece in pieces:
+                is_text = kind == "text"
+                index = 1 if is_text and generation.reasoning else 0
+                yield ModelDelta(kind="text" if is_text else "reasoning", text=piece, index=index)
+        self._usage.add(generation.usage)
+        if output is not None:
+            self._check_finished(generation, "a structured answer")
+            _checked_json(generation.text, self._model.label)
+        yield self._text_response(generation)
+
+    def _shown(self) -> ModelRequest:
+        """The request with the tools that belong into the prompt."""
+        if self._wish.mode == "answer" and self._request.tools:
+            return replace(self._request, tools=())
+        return self._request
+
+    def _generation(self, body: dict[str, Any]) -> Generation:
+        return Generation(self._engine, body, label=self._model.label, deadline=self._deadline)
+
+    def _check_finished(self, generation: Generation, what: str) -> None:
+        if generation.finish_reason == "length":
+            raise ModelBehaviorError(
+                f"{self._model.label} reached its limit of tokens within {what}: raise max_tokens"
+            )
+
+    def _call_item(self, tool: ToolSpec, arguments: str, choice: Choice | None) -> Item:
+        item = function_call(f"call_{uuid4().hex[:24]}", tool.name, arguments)
+        if choice is not None and choice.probabilities is not None:
+            details = {"probabilities": choice.probabilities}
+            item["provider_details"] = {"provider": "local", "details": details}
+        return item
+
+    def _text_response(self, generation: Generation) -> ModelResponse:
+        if generation.finish_reason == "length" and not generation.text:
+            raise ModelBehaviorError(
+                f"{self._model.label} reached its limit of tokens before it said anything: "
+                "raise max_tokens"
+            )
+        output: list[Item] = []
+        if generation.reasoning:
+            summary = {"type": "summary_text", "text": generation.reasoning}
+            output.append({"type": "reasoning", "summary": [summary]})
+        message = assistant_message(generation.text)
+        if generation.finish_reason == "length":
+            message["status"] = "incomplete"
+        return self._response([*output, message])
+
+    def _response(self, output: list[Item]) -> ModelResponse:
+        self._usage.requests = 1
+        return ModelResponse(output=output, usage=self._usage, model=self._model.weights.name)
+
+
+def _wants_reason_only(tool: ToolSpec) -> bool:
+    """Whether the tool needs nothing but a reason in words, as a transfer does."""
+    properties = tool.parameters.get("properties") or {}
+    reason = properties.get("reason")
+    is_text = isinstance(reason, dict) and reason.get("type") == "string" and "enum" not in reason
+    return is_text and list(tool.parameters.get("required") or ()) == ["reason"]
+
+
+def _checked_json(text: str, label: str, tool: ToolSpec | None = None) -> dict[str, Any]:
+    """The object that `text` is: the library ignores a grammar that it cannot compile."""
+    try:
+        found = json.loads(text)
+    except ValueError as exc:
+        what = f"arguments of {tool.name}" if tool else "an answer"
+        raise ModelBehaviorError(f"{label} wrote {what} that are no JSON: {text[:200]!r}") from exc
+    return found if isinstance(found, dict) else {}

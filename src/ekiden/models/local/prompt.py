@@ -1,0 +1,179 @@
+"""A request as the chat messages that a small model understands best."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from ekiden.core.errors import UserError
+from ekiden.core.items import Item, is_message, refusal_of, text_of
+from ekiden.core.jsonio import dumps
+from ekiden.core.model import ModelRequest, OutputSpec, ToolSpec
+from ekiden.models.local.grammar import call_text
+
+Message: TypeAlias = dict[str, str]
+
+_READABLE = frozenset({"input_text", "output_text", "text", "refusal"})
+_BREAK = "\u200b"
+"""Put into a text that looks like a control token of the model, so that it is none."""
+
+
+def chat_messages(request: ModelRequest, control_tokens: Sequence[str] = ()) -> list[Message]:
+    """The conversation: at most one system message first, then user and assistant in turn.
+
+    Not every model's template knows tools, so calls and their results are written as text.
+    Everything that does not change within a conversation stands first, so that it is evaluated
+    once. Raises `UserError` for what a local model cannot read, such as an image.
+    """
+    system = _system(request, control_tokens)
+    messages: list[Message] = [{"role": "system", "content": system}] if system else []
+    turns = _merged(_turns(request.input, control_tokens))
+    if not turns or turns[0]["role"] == "assistant":
+        turns.insert(0, {"role": "user", "content": "(The conversation goes on.)"})
+    if turns[-1]["role"] == "assistant":
+        turns.append({"role": "user", "content": "Go on."})
+    return messages + turns
+
+
+def choice_messages(
+    request: ModelRequest, labels: Sequence[str], control_tokens: Sequence[str] = ()
+) -> list[Message]:
+    """The conversation for choosing one of the tools by its label."""
+    listed = "\n".join(
+        f"{label}. {short_name(tool.name)}: {_one_line(tool.description)}"
+        for label, tool in zip(labels, request.tools, strict=True)
+    )
+    instructions = f"{request.instructions}\n\n" if request.instructions else ""
+    system = _safe(
+        f"{instructions}Decide who takes the request of the user.\n\n{listed}", control_tokens
+    )
+    turns = _merged(_turns(request.input, control_tokens))
+    asked = turns.pop()["content"] if turns and turns[-1]["role"] == "user" else ""
+    if turns and turns[0]["role"] == "assistant":
+        turns.insert(0, {"role": "user", "content": "(The conversation goes on.)"})
+    asked = f'Request: "{asked}"\nWho takes it?'
+    return [{"role": "system", "content": system}, *turns, {"role": "user", "content": asked}]
+
+
+def short_name(tool: str) -> str:
+    """A transfer's target; of another tool its name."""
+    return tool.removeprefix("transfer_to_")
+
+
+def _system(request: ModelRequest, control_tokens: Sequence[str]) -> str:
+    parts = [request.instructions or ""]
+    if request.tools and request.settings.tool_choice != "none":
+        parts.append(_tool_section(request.tools))
+    if request.output is not None:
+        parts.append(_output_section(request.output))
+    return _safe("\n\n".join(part for part in parts if part), control_tokens)
+
+
+def _tool_section(tools: Sequence[ToolSpec]) -> str:
+    listed = "\n".join(
+        f"- {tool.name}({_signature(tool.parameters)}): {_one_line(tool.description)}"
+        for tool in tools
+    )
+    return (
+        'To use a tool, answer with nothing but {"tool": "NAME", "arguments": {…}}; its result '
+        f"comes back to you. Otherwise answer with a text.\nTools:\n{listed}"
+    )
+
+
+def _output_section(output: OutputSpec) -> str:
+    schema = json.dumps(output.json_schema, ensure_ascii=False, separators=(",", ":"))
+    return f"Answer with JSON that fits this schema: {schema}"
+
+
+def _signature(schema: dict[str, Any]) -> str:
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return ""
+    required = schema.get("required") or ()
+    return ", ".join(
+        f"{name}{'' if name in required else '?'}: {_kind(each)}"
+        for name, each in properties.items()
+    )
+
+
+def _kind(schema: Any) -> str:
+    if not isinstance(schema, dict):
+        return "any"
+    if isinstance(schema.get("enum"), list):
+        return "|".join(json.dumps(each, ensure_ascii=False) for each in schema["enum"])
+    kind = schema.get("type")
+    return kind if isinstance(kind, str) else "any"
+
+
+def _turns(items: Sequence[Item], control_tokens: Sequence[str]) -> Iterator[Message]:
+    names: dict[str, str] = {}
+    for item in items:
+        kind = item.get("type")
+        if is_message(item):
+            yield _said(item, control_tokens)
+        elif kind == "function_call":
+            names[str(item.get("call_id"))] = str(item.get("name"))
+            call = call_text(str(item.get("name")), str(item.get("arguments") or "{}"))
+            yield {"role": "assistant", "content": _safe(call, control_tokens)}
+        elif kind == "function_call_output":
+            name = names.get(str(item.get("call_id")), "the tool")
+            result = _safe(_result(item.get("output")), control_tokens)
+            yield {"role": "user", "content": f"Result of {name}: {result}"}
+        elif kind != "reasoning":
+            raise UserError(
+                f"an item of type {kind!r} cannot be sent to a model: "
+                "use messages, function_call, function_call_output and reasoning"
+            )
+
+
+def _said(item: Item, control_tokens: Sequence[str]) -> Message:
+    _check_readable(item.get("content"))
+    role = item.get("role")
+    text = _safe(text_of(item) or refusal_of(item) or "", control_tokens)
+    match role:
+        case "user" | "assistant":
+            return {"role": role, "content": text}
+        case "system" | "developer":
+            return {"role": "user", "content": f"(Note: {text})"}
+    raise UserError(f"a message has the role {role!r}: use user, assistant, system or developer")
+
+
+def _check_readable(content: Any) -> None:
+    for part in content if isinstance(content, list) else ():
+        if not (isinstance(part, dict) and part.get("type") in _READABLE):
+            kind = part.get("type") if isinstance(part, dict) else type(part).__name__
+            raise UserError(f"a local model reads text only, and a message has a part {kind!r}")
+
+
+def _result(output: Any) -> str:
+    if isinstance(output, str):
+        return output
+    try:
+        return dumps(output)
+    except (TypeError, ValueError) as exc:
+        raise UserError("a function call's output must be JSON") from exc
+
+
+def _merged(turns: Iterator[Message]) -> list[Message]:
+    """Neighbours of one side as one message: many templates refuse two in a row."""
+    merged: list[Message] = []
+    for turn in turns:
+        if merged and merged[-1]["role"] == turn["role"]:
+            merged[-1]["content"] += f"\n\n{turn['content']}"
+        else:
+            merged.append(dict(turn))
+    return merged
+
+
+def _safe(text: str, control_tokens: Sequence[str]) -> str:
+    """`text` without anything that the model would take for the end or start of a turn."""
+    text = text.encode("utf-8", errors="replace").decode("utf-8")
+    for token in control_tokens:
+        if token in text:
+            text = text.replace(token, f"{token[0]}{_BREAK}{token[1:]}")
+    return text
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,256 @@
+"""Every key of an agent file, as it becomes part of a definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from ekiden.agents import (
+    AgentDefinition,
+    AgentFile,
+    GuardrailDefinition,
+    HandoffDefinition,
+    MemoryDefinition,
+)
+from ekiden.core.profile import Capability, Confirmation, Triggers
+
+Good = Callable[..., AgentDefinition]
+
+EVERYTHING = dedent(
+    """\
+    name: debugger
+    title: Debugger
+    description: Finds out why programs fail.
+    handoff_description: Give it a traceback.
+    model: openai:gpt-5-mini
+    scope: user
+    tools:
+      allow: [read_file, "shop.tools:refund", mcp:github/issues]
+      confirmation:
+        require_confirmation: ["shop.tools:refund"]
+        prompt_template: "{tool_name} with {tool_args}?"
+        timeout: 90
+    triggers:
+      keywords: [error, 报错]
+      patterns: ['Traceback \\(most recent']
+      priority: 80
+      examples:
+        - Why does it crash?
+    capabilities:
+      - name: debugging
+        description: Reads tracebacks.
+        proficiency: 0.9
+        tags: [python]
+      - profiling
+    handoffs:
+      - to: fixer
+        when: auto
+        description: When the cause is known.
+        include_context: false
+        policy: immediate
+        trigger: {type: event, name: cause_found, limit: 3}
+        allow_return: true
+        filters: [keep_last(20), remove_all_tools]
+      - writer
+    guardrails:
+      output_schema:
+        type: object
+        properties: {cause: {type: string, minLength: 1}}
+      on_failure: repair
+      custom_validator: checks.answers:polite
+    memory:
+      enabled: true
+      type: vector
+      backend: sqlite"""
+)
+
+
+def camel(front: str) -> str:
+    """The same front matter with its keys in camelCase."""
+    for name in (
+        "handoff_description require_confirmation prompt_template include_context allow_return "
+        "output_schema on_failure custom_validator"
+    ).split():
+        first, *rest = name.split("_")
+        front = front.replace(f"{name}:", first + "".join(map(str.capitalize, rest)) + ":")
+    return front
+
+
+@pytest.mark.parametrize("front", [EVERYTHING, camel(EVERYTHING)], ids=["snake", "camel"])
+def test_every_key_finds_its_place(front: str, read: Callable[..., AgentFile]) -> None:
+    file = read(front, path="agents/debugger.md")
+    assert file.definition == AgentDefinition(
+        name="debugger",
+        instructions="Do it.",
+        path=Path("agents/debugger.md"),
+        title="Debugger",
+        description="Finds out why programs fail.",
+        handoff_description="Give it a traceback.",
+        model="openai:gpt-5-mini",
+        scope="user",
+        tools=("read_file", "shop.tools:refund", "mcp:github/issues"),
+        tool_lines={"read_file": 9, "shop.tools:refund": 9, "mcp:github/issues": 9},
+        require_confirmation=("shop.tools:refund",),
+        confirmation=Confirmation(prompt_template="{tool_name} with {tool_args}?", timeout_s=90.0),
+        triggers=Triggers(
+            keywords=("error", "报错"),
+            patterns=("Traceback \\(most recent",),
+            priority=80,
+            examples=("Why does it crash?",),
+        ),
+        capabilities=(
+            Capability(
+                name="debugging",
+                description="Reads tracebacks.",
+                proficiency=0.9,
+                tags=("python",),
+            ),
+            Capability(name="profiling"),
+        ),
+        handoffs=(
+            HandoffDefinition(
+                to="fixer",
+                when="auto",
+                description="When the cause is known.",
+                include_context=False,
+                policy="immediate",
+                trigger={"type": "event", "name": "cause_found", "limit": 3},
+                allow_return=True,
+                filters=("keep_last(20)", "remove_all_tools"),
+                line=28,
+                column=5,
+            ),
+            HandoffDefinition(to="writer", line=36, column=5),
+        ),
+        guardrails=GuardrailDefinition(
+            output_schema={
+                "type": "object",
+                "properties": {"cause": {"type": "string", "minLength": 1}},
+            },
+            on_failure="repair",
+            custom_validator="checks.answers:polite",
+        ),
+        memory=MemoryDefinition(enabled=True, type="vector", backend="sqlite"),
+        line=2,
+        column=7,
+    )
+
+
+def test_what_has_no_effect_yet_is_warned_about(read: Callable[..., AgentFile]) -> None:
+    found = [
+        (problem.code, problem.severity, problem.line, problem.message.split(" ", 2)[:2])
+        for problem in read(EVERYTHING).problems
+    ]
+    assert all(each[:2] == ("agent.not_enforced_yet", "warning") for each in found)
+    assert [each[2:] for each in found] == [
+        (28, ["`policy:", "immediate`"]),
+        (28, ["`trigger`", "of"]),
+        (28, ["`when:", "auto`"]),
+        (37, ["`guardrails`", "is"]),
+        (43, ["`memory`", "is"]),
+    ]
+
+
+def test_what_says_only_what_holds_anyway_is_not_warned_about(good: Good) -> None:
+    good(
+        "name: x\nmemory: {enabled: false}\nhandoffs: [{to: y, when: manual, policy: graceful}]"
+    )
+
+
+def test_a_name_is_enough(good: Good) -> None:
+    definition = good("name: x")
+    assert definition.scope == "project"
+    assert definition.triggers == Triggers()
+    assert definition.triggers.priority == 50
+    assert definition.tools == ()
+    assert definition.confirmation is None
+    assert definition.guardrails is None
+    assert definition.memory is None
+
+
+def test_the_scope_is_that_of_the_folder_unless_the_file_says_otherwise(good: Good) -> None:
+    assert good("name: x", scope="user").scope == "user"
+    assert good("name: x\nscope: system", scope="user").scope == "system"
+
+
+@pytest.mark.parametrize(
+    "tools",
+    [
+        "[read_file, shell]",
+        "read_file, shell",
+        "'read_file,shell,'",
+        "{allow: [read_file, shell]}",
+        "{allow: 'read_file, shell'}",
+        "\n  - read_file\n  - shell",
+    ],
+)
+def test_tools_may_be_a_list_a_text_or_a_mapping(tools: str, good: Good) -> None:
+    definition = good(f"name: x\ntools: {tools}")
+    assert definition.tools == ("read_file", "shell")
+    assert set(definition.tool_lines) == {"read_file", "shell"}
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "tools: {allow: [a], confirmation: {require_confirmation: [a], timeout: 5}}",
+        "tools: {allow: [a], require_confirmation: a, confirmation: {timeout: 5}}",
+        "tools: {allow: [a], requireConfirmation: [a]}\ntool_confirmation: {timeout: 5}",
+        "tools: [a]\ntoolConfirmation: {requireConfirmation: [a], timeout: 5}",
+    ],
+)
+def test_confirmation_may_stand_in_three_places(front: str, good: Good) -> None:
+    definition = good(f"name: x\n{front}")
+    assert definition.require_confirmation == ("a",)
+    assert definition.confirmation == Confirmation(timeout_s=5.0)
+
+
+def test_confirmation_without_a_template_and_a_timeout_takes_the_defaults(good: Good) -> None:
+    definition = good("name: x\ntools: {allow: [a], confirmation: {require_confirmation: [a]}}")
+    assert definition.require_confirmation == ("a",)
+    assert definition.confirmation is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x", "code-fixer", "Code_Fixer2", "2fast", "退款", "возврат", "हिन्दी", "ค้นหา", "a" * 100],
+)
+def test_names_are_slugs_in_any_script(name: str, good: Good) -> None:
+    assert good(f"name: {name}").name == name
+
+
+def test_a_name_is_the_same_however_its_accents_are_typed(good: Good) -> None:
+    typed = good("name: cafe\u0301\nhandoffs: [re\u0301ne\u0301]")
+    assert typed.name == "caf\u00e9"
+    assert typed.handoffs[0].to == "r\u00e9n\u00e9"
+
+
+def test_a_keyword_counts_once_however_it_is_written(good: Good) -> None:
+    keywords = good("name: x\ntriggers: {keywords: [Error, error, ' error ', crash]}")
+    assert keywords.triggers.keywords == ("Error", "crash")
+
+
+def test_a_tool_that_is_listed_twice_is_there_once(read: Callable[..., AgentFile]) -> None:
+    file = read("name: x\ntools: [a, b, a]")
+    assert file.definition is not None
+    assert file.definition.tools == ("a", "b")
+    (problem,) = file.problems
+    assert (problem.code, problem.line, problem.column) == ("agent.repeated", 3, 15)
+
+
+def test_a_pattern_that_matches_everything_is_warned_about(
+    read: Callable[..., AgentFile],
+) -> None:
+    file = read("name: x\ntriggers:\n  patterns: ['.*', 'a|', 'fine']")
+    assert file.definition is not None
+    assert [problem.code for problem in file.problems] == ["agent.broad_pattern"] * 2
+
+
+def test_json_inside_keeps_its_types(good: Callable[..., Any], read: Any) -> None:
+    front = "name: x\nguardrails: {output_schema: {a: [1, 2.5, true, null, '1', {b: ~}]}}"
+    guardrails = read(front).definition.guardrails
+    assert guardrails.output_schema == {"a": [1, 2.5, True, None, "1", {"b": None}]}

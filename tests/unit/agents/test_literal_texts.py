@@ -1,0 +1,104 @@
+"""Descriptions that are not YAML but plainly meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ekiden.agents import AgentFile
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Use this: when the build fails",
+        'Use this agent when… Examples: <example>user: "x"</example> # and more',
+        "# 1 for bugs",
+        "[NEW] finds bugs",
+        "*Always* use this",
+        "@team: the tester",
+        "%100 sure",
+        "`code` reader",
+        "!important reader",
+        "&c: and so on",
+        ">50 % faster: yes",
+        "{curly} and more",
+        "ends with a colon:",
+        "报错: 处理",
+        "a\tb: c",
+    ],
+)
+@pytest.mark.parametrize("key", ["description", "title", "handoffDescription"])
+def test_a_text_that_is_not_yaml_is_read_as_it_stands(
+    text: str, key: str, read: Callable[..., AgentFile]
+) -> None:
+    file = read(f"name: x\n{key}: {text}\nmodel: a:b")
+    assert file.definition is not None
+    definition = file.definition
+    found = [definition.description, definition.title, definition.handoff_description]
+    assert [each for each in found if each] == [text]
+    assert definition.model == "a:b"
+    (problem,) = file.problems
+    assert (problem.code, problem.severity) == ("agent.literal_text", "warning")
+    assert (problem.line, problem.column) == (3, len(key) + 3)
+
+
+def test_lines_that_are_indented_belong_to_the_text(read: Callable[..., AgentFile]) -> None:
+    file = read("name: x\ndescription: Use: this\n  or: that\n\n  - and this\n\nmodel: a:b")
+    assert file.definition is not None
+    assert file.definition.description == "Use: this or: that\n- and this"
+    assert file.definition.model == "a:b"
+
+
+def test_it_helps_where_the_rest_needs_the_complete_parser(
+    read: Callable[..., AgentFile],
+) -> None:
+    file = read("description: Use: this\nname: 'x'\ntriggers: {priority: 7}\ntitle: a: b")
+    assert file.definition is not None
+    assert file.definition.triggers.priority == 7
+    assert [problem.line for problem in file.problems] == [2, 5]
+
+
+def test_it_may_be_all_that_is_there(read: Callable[..., AgentFile]) -> None:
+    file = read("description: Use: this")
+    codes = {problem.code for problem in file.problems}
+    assert codes == {"agent.literal_text", "agent.missing_key"}
+
+
+def test_yaml_stays_what_yaml_says(good: Callable[..., Any]) -> None:
+    definition = good("name: x\ndescription: Bugs # all of them\ntitle: 'a: b'")
+    assert (definition.description, definition.title) == ("Bugs", "a: b")
+
+
+@pytest.mark.parametrize(
+    ("front", "code", "line"),
+    [
+        ("model: Use: this", "yaml_syntax", 3),
+        ("triggers:\n  examples:\n    - Use: this: now", "yaml_syntax", 5),
+        ("triggers:\n  description: a: b", "yaml_syntax", 4),
+        ('description: "a" b', "yaml_syntax", 3),
+        ("description: 'a", "yaml_syntax", 4),
+        ("description: [a, b]", "wrong_type", 3),
+        ("description: {a: b}", "wrong_type", 3),
+        ("description:", "wrong_type", 3),
+        ("description: ''", "empty_value", 3),
+    ],
+)
+def test_nothing_else_is_guessed(
+    front: str, code: str, line: int, faults: Callable[..., list[Any]]
+) -> None:
+    ((found, at, _),) = faults(front)
+    assert (found, at) == (code, line)
+
+
+def test_the_fault_of_another_key_is_told_beside_the_text(
+    read: Callable[..., AgentFile],
+) -> None:
+    file = read("name: x\ndescription: Use: this\nmodel: a: b")
+    assert file.definition is None
+    assert [(problem.code, problem.line) for problem in file.problems] == [
+        ("agent.literal_text", 3),
+        ("agent.yaml_syntax", 4),
+    ]

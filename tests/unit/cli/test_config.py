@@ -1,0 +1,187 @@
+"""`ekiden config`, in this process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ekiden.cli.main import main
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project, and an empty home."""
+    project, home = tmp_path / "project", tmp_path / "home"
+    project.mkdir()
+    home.mkdir()
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("MODEL", "STORE", "TEAM", "ROUTING_ENABLED", "ROUTING_STRATEGY"):
+        monkeypatch.delenv(f"EKIDEN_{name}", raising=False)
+    return project
+
+
+def config(*arguments: str) -> int:
+    return main(["config", *arguments])
+
+
+def written(folder: Path) -> str:
+    return (folder / ".ekiden" / "settings.json").read_text(encoding="utf-8")
+
+
+def test_a_setting_is_set_got_and_removed(folder: Path, capsys: Captured) -> None:
+    assert config("set", "routing.strategy", "rule") == 0
+    assert config("get", "agents.routing.strategy") == 0
+    assert config("unset", "routing.strategy") == 0
+    assert config("get", "routing.strategy") == 0
+    assert config("unset", "routing.strategy") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "agents.routing.strategy is rule in .ekiden/settings.json",
+        "rule",
+        "agents.routing.strategy is removed from .ekiden/settings.json",
+        "hybrid",
+        "agents.routing.strategy is not set in .ekiden/settings.json",
+    ]
+
+
+def test_the_results_are_json_when_asked_for(folder: Path, capsys: Captured) -> None:
+    path = str(folder / ".ekiden" / "settings.json")
+    config("set", "chat.history", "5", "--json")
+    config("unset", "--json", "chat")
+    config("get", "chat", "--json")
+    config("get", "model", "--json")
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        {
+            "key": "chat.history",
+            "value": 5,
+            "path": path,
+            "changed": True,
+            "origin": {"kind": "project", "where": ".ekiden/settings.json", "line": 3},
+        },
+        {"key": "chat", "path": path, "changed": True},
+        {"history": 1000, "markdown": True},
+        None,
+    ]
+
+
+def test_values_are_printed_plain_and_groups_as_objects(capsys: Captured) -> None:
+    for key in ("model", "chat.markdown", "tools.shell.allow", "chat"):
+        config("get", key)
+    assert capsys.readouterr().out.splitlines() == [
+        "null",
+        "true",
+        "[]",
+        '{"history":1000,"markdown":true}',
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["set", "chat.history", "-5"],
+        ["set", "chat.history", "--", "-5"],
+        ["set", "routing.strategy", "magic"],
+        ["set", "routing.stratgy", "rule"],
+        ["set", "agents", "{}"],
+        ["set", "chat.history"],
+        ["get", "nothing"],
+        ["get", "mcpServers.nobody"],
+        ["unset", "nothing"],
+    ],
+)
+def test_what_makes_no_sense_is_exit_2_and_changes_nothing(
+    arguments: list[str], folder: Path, capsys: Captured
+) -> None:
+    assert config(*arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith("error[")
+    assert shown.out == ""
+    assert not list(folder.iterdir())
+
+
+def test_a_wrong_value_is_refused_with_the_right_ones(capsys: Captured) -> None:
+    config("set", "routing.strategy", "magic")
+    assert capsys.readouterr().err == (
+        "error[settings.invalid]: agents.routing.strategy must be one of "
+        "rule, semantic, llm, hybrid, not 'magic'\n"
+    )
+
+
+def test_the_list_has_every_setting_and_hides_secrets(capsys: Captured) -> None:
+    config("set", "mcpServers.hub", '{"command": "hub", "env": {"TOKEN": "s3cret"}}')
+    config("set", "store", "postgresql://me:s3cret@db/x")
+    config("list")
+    config("list", "--origin")
+    out = capsys.readouterr().out
+    assert "s3cret" not in out
+    assert "agents.routing.rule.confidence_threshold  80" in out
+    assert "project .ekiden/settings.json:" in out
+    config("list", "--json")
+    listed = {each["key"]: each for each in json.loads(capsys.readouterr().out)}
+    assert listed["mcpServers.hub"]["value"] == {"command": "hub", "env": {"TOKEN": "***"}}
+    assert listed["mcpServers.hub"]["origin"]["kind"] == "project"
+    assert listed["chat.history"] == {
+        "key": "chat.history",
+        "value": 1000,
+        "origin": {"kind": "default", "where": None, "line": None},
+    }
+
+
+def test_a_value_that_does_not_count_is_remarked_upon(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config("set", "model", "a:b")
+    config("set", "--user", "model", "c:d")
+    assert "it does not count here: project .ekiden/settings.json:2" in capsys.readouterr().err
+    monkeypatch.setenv("EKIDEN_MODEL", "e:f")
+    config("set", "model", "g:h")
+    assert "environment EKIDEN_MODEL comes first" in capsys.readouterr().err
+
+
+def test_other_settings_that_are_wrong_are_remarked_upon(capsys: Captured) -> None:
+    user = Path.home() / ".ekiden"
+    user.mkdir()
+    (user / "settings.json").write_text('{"modle": 1}')
+    assert config("set", "model", "a:b") == 0
+    assert "other settings are wrong" in capsys.readouterr().err
+    assert config("set", "model", "a:c", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["origin"] is None
+
+
+def test_in_the_home_folder_both_files_are_one(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path.home())
+    config("set", "--user", "model", "a:b")
+    config("get", "model")
+    shown = capsys.readouterr()
+    assert shown.out.endswith("a:b\n")
+    assert shown.err == ""
+
+
+def test_the_paths_are_told(folder: Path, capsys: Captured) -> None:
+    config("set", "model", "a:b")
+    config("path")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split() == [
+        "project",
+        str(folder / ".ekiden" / "settings.json"),
+        "exists",
+    ]
+    assert lines[3].endswith("does not exist")
+    config("path", "--json")
+    assert json.loads(capsys.readouterr().out) == {
+        "project": {"path": str(folder / ".ekiden" / "settings.json"), "exists": True},
+        "user": {"path": str(Path.home() / ".ekiden" / "settings.json"), "exists": False},
+    }
+
+
+@pytest.mark.parametrize("command", ["list", "get", "set", "unset", "path"])
+def test_every_command_explains_itself_and_has_json(command: str, capsys: Captured) -> None:
+    assert config(command, "--help") == 0
+    assert "--json" in capsys.readouterr().out

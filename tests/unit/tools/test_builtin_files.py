@@ -1,0 +1,401 @@
+"""`read_file` and `write_file`: what they do, and that they stay in the project's folder."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ekiden.core.errors import ToolError
+from ekiden.core.profile import Confirmation
+from ekiden.tools.builtin import BUILTIN_NAMES, builtin_tools
+from ekiden.tools.builtin.files import ProjectFiles
+from ekiden.tools.settings import FileToolSettings, ToolSettings
+from tests.unit.tools.conftest import Run
+
+ROOT_USER = os.geteuid() == 0
+
+
+@pytest.fixture(params=[True, False], ids=["by handle", "by path"])
+def by_handle(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    root.mkdir()
+    (tmp_path / "outside.txt").write_text("outside")
+    (tmp_path / "project-twin").mkdir()
+    (tmp_path / "project-twin" / "a.txt").write_text("twin")
+    return root
+
+
+@pytest.fixture
+def files(root: Path, by_handle: bool) -> ProjectFiles:
+    return ProjectFiles(root, FileToolSettings(max_bytes=1000), by_handle=by_handle)
+
+
+@pytest.fixture
+def elsewhere(root: Path) -> Path:
+    folder = root.parent / "elsewhere"
+    folder.mkdir()
+    (folder / "a.txt").write_text("outside")
+    return folder
+
+
+@contextmanager
+def swapping(swap: Callable[[], None]) -> Iterator[None]:
+    """Calls `swap` again and again meanwhile."""
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.is_set():
+            swap()
+
+    swapper = threading.Thread(target=work)
+    swapper.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        swapper.join()
+
+
+def outcome(attempt: Callable[[], str]) -> str:
+    try:
+        return attempt()
+    except ToolError:
+        return "refused"
+
+
+class TestReading:
+    def test_a_file_is_given_as_it_is(self, root: Path, files: ProjectFiles) -> None:
+        (root / "docs").mkdir()
+        (root / "docs" / "日本語 🙂.md").write_text("一\n二\n", encoding="utf-8")
+        assert files.read_file("docs/日本語 🙂.md") == "一\n二\n"
+        assert files.read_file("./docs//../docs/日本語 🙂.md") == "一\n二\n"
+        assert files.read_file(str(root / "docs" / "日本語 🙂.md")) == "一\n二\n"
+
+    def test_some_lines_come_with_a_word_on_the_rest(self, root: Path, files: ProjectFiles) -> None:
+        (root / "a").write_text("one\ntwo\nthree\nfour\n")
+        cut = "two\nthree\n[lines 2 to 3 of 4; go on with start_line 4]"
+        assert files.read_file("a", 2, 2) == cut
+        assert files.read_file("a", 3) == "three\nfour\n"
+        assert files.read_file("a", 4, 9) == "four\n"
+        with pytest.raises(ToolError, match="has 4 lines, and none at 5"):
+            files.read_file("a", 5)
+        with pytest.raises(ToolError, match="must be 1 or more"):
+            files.read_file("a", 0)
+
+    def test_an_empty_file_is_empty(self, root: Path, files: ProjectFiles) -> None:
+        (root / "a").write_text("")
+        assert files.read_file("a", 1, 5) == ""
+
+    def test_a_mark_of_the_encoding_is_no_part_of_the_text(
+        self, root: Path, files: ProjectFiles
+    ) -> None:
+        (root / "a").write_bytes(b"\xef\xbb\xbfhi")
+        assert files.read_file("a") == "hi"
+
+    @pytest.mark.parametrize(
+        ("data", "problem"),
+        [
+            (b"\xff\xfe\x00", "not text in UTF-8"),
+            (b"a\0b", "zero bytes"),
+            (b"x" * 1001, "1,001 bytes, more than tools.files.max_bytes allows (1,000)"),
+            (b"# mine\n-----BEGIN OPENSSH PRIVATE KEY-----\n", "private key"),
+        ],
+    )
+    def test_what_cannot_be_shown_is_refused(
+        self, root: Path, files: ProjectFiles, data: bytes, problem: str
+    ) -> None:
+        (root / "a.txt").write_bytes(data)
+        with pytest.raises(ToolError) as refused:
+            files.read_file("a.txt")
+        assert problem in str(refused.value)
+
+    def test_a_missing_file_is_said_to_be_with_the_nearest_name(
+        self, root: Path, files: ProjectFiles
+    ) -> None:
+        (root / "README.md").touch()
+        with pytest.raises(ToolError, match="no file 'REAMDE.md'; did you mean 'README.md'?"):
+            files.read_file("REAMDE.md")
+
+    def test_a_folder_tells_what_is_in_it(self, root: Path, files: ProjectFiles) -> None:
+        with pytest.raises(ToolError, match="'.' is a folder, with nothing"):
+            files.read_file(".")
+        (root / "src").mkdir()
+        for number in range(105):
+            (root / "src" / f"{number:03}").touch()
+        (root / "src" / "000dir").mkdir()
+        with pytest.raises(ToolError) as told:
+            files.read_file("src")
+        assert "'src' is a folder, with 000, 000dir/, 001" in str(told.value)
+        assert str(told.value).endswith(" and 6 more")
+
+    @pytest.mark.skipif(ROOT_USER, reason="root may read everything")
+    def test_a_file_without_permission_is_told(self, root: Path, files: ProjectFiles) -> None:
+        (root / "a").write_text("x")
+        (root / "a").chmod(0)
+        with pytest.raises(ToolError, match="Permission denied"):
+            files.read_file("a")
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            ".env", ".env.local", ".ENV", "id_rsa", "server.pem", "tls.key", ".netrc",
+            ".pypirc", ".ssh/config", "deep/.aws/credentials", ".e\u200bnv", "credentials",
+        ],
+    )  # fmt: skip
+    def test_credentials_are_neither_read_nor_written(
+        self, root: Path, files: ProjectFiles, name: str
+    ) -> None:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("secret")
+        (root / "harmless.txt").symlink_to(root / name)
+        for path in (name, "harmless.txt"):
+            with pytest.raises(ToolError, match="kept from agents"):
+                files.read_file(path)
+            with pytest.raises(ToolError, match="kept from agents"):
+                files.write_file(path, "mine")
+        assert (root / name).read_text() == "secret"
+
+    @pytest.mark.parametrize("name", [".env.example", "id_rsa.pub", "environment.py", "keys.md"])
+    def test_what_only_looks_like_credentials_is_read(
+        self, root: Path, files: ProjectFiles, name: str
+    ) -> None:
+        (root / name).write_text("ok")
+        assert files.read_file(name) == "ok"
+
+    @pytest.mark.parametrize("name", ["ekiden.db", "ekiden.db-wal", "EKIDEN.DB"])
+    def test_a_store_is_not_read(self, root: Path, files: ProjectFiles, name: str) -> None:
+        (root / ".ekiden").mkdir()
+        (root / ".ekiden" / name).write_text("x")
+        with pytest.raises(ToolError, match="store of Ekiden"):
+            files.read_file(f".ekiden/{name}")
+
+
+class TestStayingInside:
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "../outside.txt", "a/../../outside.txt", "/etc/passwd", "../project-twin/a.txt",
+            "{root}/../outside.txt", "{root}-twin/a.txt", "a/b/../../../outside.txt",
+            "missing/../../outside.txt", "..", "/",
+        ],
+    )  # fmt: skip
+    def test_no_path_leads_out(self, root: Path, files: ProjectFiles, path: str) -> None:
+        (root / "a" / "b").mkdir(parents=True)
+        path = path.format(root=root)
+        with pytest.raises(ToolError, match="outside of the project|does not exist"):
+            files.read_file(path)
+        with pytest.raises(ToolError, match="outside of the project|does not exist"):
+            files.write_file(path, "x")
+        assert (root.parent / "outside.txt").read_text() == "outside"
+
+    @pytest.mark.parametrize("target", ["../outside.txt", "{outside}", "sub/../../outside.txt"])
+    def test_no_link_leads_out(self, root: Path, files: ProjectFiles, target: str) -> None:
+        (root / "sub").mkdir()
+        (root / "link").symlink_to(target.format(outside=root.parent / "outside.txt"))
+        (root / "folder").symlink_to(root.parent)
+        for path in ("link", "folder/outside.txt"):
+            with pytest.raises(ToolError, match="outside of the project"):
+                files.read_file(path)
+            with pytest.raises(ToolError, match="outside of the project"):
+                files.write_file(path, "x")
+        assert (root.parent / "outside.txt").read_text() == "outside"
+
+    def test_links_inside_are_followed(self, root: Path, files: ProjectFiles) -> None:
+        (root / "real").mkdir()
+        (root / "real" / "a.txt").write_text("here")
+        (root / "short").symlink_to("real")
+        (root / "absolute").symlink_to(root / "real" / "a.txt")
+        (root / "real" / "back").symlink_to("../short/a.txt")
+        assert files.read_file("short/a.txt") == "here"
+        assert files.read_file("absolute") == "here"
+        assert files.read_file("short/back") == "here"
+        assert files.write_file("absolute", "there") == "real/a.txt: overwritten, 5 bytes"
+        assert (root / "absolute").is_symlink()
+        assert (root / "real" / "a.txt").read_text() == "there"
+
+    def test_a_project_that_is_reached_through_a_link_is_the_same(
+        self, root: Path, by_handle: bool
+    ) -> None:
+        (root / "a.txt").write_text("here")
+        alias = root.parent / "alias"
+        alias.symlink_to(root)
+        files = ProjectFiles(alias, FileToolSettings(), by_handle=by_handle)
+        assert files.read_file(str(alias / "a.txt")) == "here"
+        assert files.read_file(str(root / "a.txt")) == "here"
+
+    def test_links_in_a_circle_end(self, root: Path, files: ProjectFiles) -> None:
+        (root / "a").symlink_to("b")
+        (root / "b").symlink_to("a")
+        with pytest.raises(ToolError, match="too many links"):
+            files.read_file("a")
+
+    def test_a_folder_that_is_swapped_for_a_link_all_the_time_never_leads_out(
+        self, root: Path, elsewhere: Path
+    ) -> None:
+        (root / "a").mkdir()
+        (root / "a" / "a.txt").write_text("inside")
+        (root / "link").symlink_to(elsewhere)
+
+        def swap() -> None:
+            os.rename(root / "a", root / "spare")
+            os.rename(root / "link", root / "a")
+            os.rename(root / "a", root / "link")
+            os.rename(root / "spare", root / "a")
+
+        files = ProjectFiles(root, FileToolSettings())
+        with swapping(swap):
+            seen = {outcome(lambda: files.read_file("a/a.txt")) for _ in range(300)}
+        assert seen <= {"inside", "refused"}
+
+    def test_a_link_that_is_changed_all_the_time_never_lets_anything_be_written_outside(
+        self, root: Path, elsewhere: Path
+    ) -> None:
+        (root / "real").mkdir()
+        (root / "a").symlink_to("real")
+
+        def swap() -> None:
+            for target in (elsewhere, Path("real")):
+                (root / "new").symlink_to(target)
+                os.replace(root / "new", root / "a")
+
+        files = ProjectFiles(root, FileToolSettings())
+        with swapping(swap):
+            for _ in range(100):
+                outcome(lambda: files.write_file("a/b.txt", "x"))
+                outcome(lambda: files.write_file("a/c/d.txt", "x"))
+        assert os.listdir(elsewhere) == ["a.txt"]
+        assert sorted(os.listdir(root)) == ["a", "real"]
+
+    def test_a_name_that_no_file_can_have_is_told(self, files: ProjectFiles) -> None:
+        for path in ("", "a\0b", "\ud800"):
+            with pytest.raises(ToolError, match="cannot be the name of a file"):
+                files.read_file(path)
+        with pytest.raises(ToolError, match="cannot be opened"):
+            files.read_file("x" * 5000)
+        with pytest.raises(ToolError, match="too many parts"):
+            files.read_file("a/" * 600)
+
+    def test_a_file_is_no_folder(self, root: Path, files: ProjectFiles) -> None:
+        (root / "a").write_text("x")
+        with pytest.raises(ToolError, match="'a' is not a folder"):
+            files.write_file("a/b", "x")
+
+    def test_nothing_hangs_on_pipes_devices_and_sockets(
+        self, root: Path, files: ProjectFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        os.mkfifo(root / "pipe")
+        monkeypatch.chdir(root)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind("sock")
+            for name in ("pipe", "sock"):
+                with pytest.raises(ToolError, match="not a regular file"):
+                    files.read_file(name)
+                with pytest.raises(ToolError, match="not a regular file"):
+                    files.write_file(name, "x")
+
+    def test_a_project_that_is_gone_is_told(self, root: Path, by_handle: bool) -> None:
+        files = ProjectFiles(root / "gone", FileToolSettings(), by_handle=by_handle)
+        with pytest.raises(ToolError):
+            files.read_file("a.txt")
+
+
+class TestWriting:
+    def test_it_says_whether_the_file_is_new(self, root: Path, files: ProjectFiles) -> None:
+        assert files.write_file("a/b/c.txt", "für 🙂") == "a/b/c.txt: created, 9 bytes"
+        assert files.write_file("a/b/c.txt", "") == "a/b/c.txt: overwritten, 0 bytes"
+        assert (root / "a" / "b" / "c.txt").read_bytes() == b""
+        assert os.listdir(root / "a" / "b") == ["c.txt"]
+
+    def test_the_mode_of_a_file_stays(self, root: Path, files: ProjectFiles) -> None:
+        (root / "run.sh").write_text("x")
+        (root / "run.sh").chmod(0o750)
+        files.write_file("run.sh", "y")
+        assert stat.S_IMODE((root / "run.sh").stat().st_mode) == 0o750
+
+    def test_a_write_protected_file_stays_as_it_is(self, root: Path, files: ProjectFiles) -> None:
+        (root / "a").write_text("x")
+        (root / "a").chmod(0o444)
+        with pytest.raises(ToolError, match="write-protected"):
+            files.write_file("a", "y")
+
+    @pytest.mark.skipif(ROOT_USER, reason="root may write everywhere")
+    def test_a_folder_without_permission_is_told(self, root: Path, files: ProjectFiles) -> None:
+        (root / "locked").mkdir()
+        (root / "locked").chmod(0o555)
+        with pytest.raises(ToolError, match="'locked/a' was not written: Permission denied"):
+            files.write_file("locked/a", "x")
+
+    def test_too_much_and_half_characters_are_refused(
+        self, root: Path, files: ProjectFiles
+    ) -> None:
+        with pytest.raises(ToolError, match="1,001 bytes"):
+            files.write_file("a", "x" * 1001)
+        with pytest.raises(ToolError, match="half characters"):
+            files.write_file("a", "\ud800")
+        with pytest.raises(ToolError, match="is a folder"):
+            files.write_file(".", "x")
+        assert os.listdir(root) == []
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            ".git/hooks/pre-commit", ".GIT/config", "sub/.git", ".ekiden/settings.json",
+            ".ekiden/agents/me.md", ".ekiden/ekiden.db", ".claude/agents/x.md", ".g\u200cit/config",
+            ".agents/agents/x.md",
+        ],
+    )  # fmt: skip
+    def test_what_says_what_agents_may_do_is_left_to_people(
+        self, root: Path, files: ProjectFiles, path: str
+    ) -> None:
+        with pytest.raises(ToolError, match="nothing is written in"):
+            files.write_file(path, "x")
+        assert os.listdir(root) == []
+
+    def test_a_failure_in_the_middle_leaves_the_old_file_and_nothing_else(
+        self, root: Path, files: ProjectFiles
+    ) -> None:
+        (root / "a").write_text("old")
+        name = "x" * 300
+        with pytest.raises(ToolError, match="too long"):
+            files.write_file(f"new/{name}", "x")
+        assert (root / "a").read_text() == "old"
+        assert list(root.rglob("*.tmp")) == []
+
+
+class TestAsTools:
+    async def test_they_ask_first_unless_that_is_switched_off(self, tmp_path: Path) -> None:
+        tools = builtin_tools(tmp_path, ToolSettings())
+        assert tuple(tools) == BUILTIN_NAMES
+        assert len(tools) == 4
+        assert all(tools[name].confirmation == Confirmation() for name in tools)
+        quiet = builtin_tools(tmp_path, ToolSettings(ask=False))
+        assert all(quiet[name].confirmation is None for name in quiet)
+        assert tools["shell"] is tools["shell"]
+        assert tools.get("rm") is None
+
+    async def test_a_refusal_is_told_in_words(self, tmp_path: Path, run: Run) -> None:
+        tools = builtin_tools(tmp_path, ToolSettings())
+        result = await run(tools["read_file"], path="../x", start_line=1, max_lines=None)
+        assert result.output.startswith("Error: '../x' is outside of the project's folder")
+        assert result.error is not None
+
+    async def test_bad_arguments_are_told_as_by_every_tool(self, tmp_path: Path, run: Run) -> None:
+        result = await run(builtin_tools(tmp_path, ToolSettings())["write_file"], path=3)
+        assert "do not fit" in result.output
+
+    async def test_what_is_written_is_read(self, tmp_path: Path, run: Run) -> None:
+        tools = builtin_tools(tmp_path, ToolSettings())
+        await run(tools["write_file"], path="a.txt", content="hello")
+        assert (await run(tools["read_file"], path="a.txt")).output == "hello"
