@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 _SCRIPT = Path(sys.executable).with_name("ekiden")
-_COMMAND = [str(_SCRIPT)] if _SCRIPT.exists() else [sys.executable, "-m", "ekiden.cli"]
+COMMAND = [str(_SCRIPT)] if _SCRIPT.exists() else [sys.executable, "-m", "ekiden.cli"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Ekiden:
     def __call__(self, *arguments: str | bytes, input: bytes = b"", **env: str) -> Ran:
         """Run it to its end."""
         done = subprocess.run(
-            [*_COMMAND, *arguments],
+            [*COMMAND, *arguments],
             cwd=self.folder,
             env={**self.env, **env},
             input=input,
@@ -64,7 +64,7 @@ class Ekiden:
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Begin it, with pipes to read from."""
         return subprocess.Popen(
-            [*_COMMAND, *arguments],
+            [*COMMAND, *arguments],
             cwd=self.folder,
             env=self.env,
             stdin=subprocess.DEVNULL,

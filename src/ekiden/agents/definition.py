@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from ekiden.agents.printable import printable
 from ekiden.core.profile import Capability, Confirmation, Scope, Triggers
 
 Origin: TypeAlias = Literal["ekiden", "claude", "gemini", "agents"]
@@ -101,7 +102,7 @@ class Problem:
     def to_json(self) -> dict[str, Any]:
         """As `ekiden agents validate --json` prints it."""
         return {
-            "path": str(self.path),
+            "path": printable(str(self.path)),
             "line": self.line,
             "column": self.column,
             "code": self.code,

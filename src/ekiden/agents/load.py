@@ -8,7 +8,9 @@ from pathlib import Path
 
 from ekiden.agents.definition import AgentDefinition, Problem
 from ekiden.agents.discovery import AgentFolder, agent_folders, find_files
+from ekiden.agents.printable import printable
 from ekiden.agents.reading import AgentFile, read_agent_file
+from ekiden.agents.report import shown
 from ekiden.agents.team_checks import check_team
 
 
@@ -112,6 +114,7 @@ def _same_name(folder: AgentFolder, file: AgentFile, first: AgentFile) -> Proble
         line=place.line if place else 1,
         column=place.column if place else 1,
         code="agent.duplicate_name",
-        message=f"{first.path} already has an agent called {file.name!r}; rename one of them",
+        message=f"{printable(str(first.path))} already has an agent called {shown(file.name or '')}; "
+        "rename one of them",
         severity="error" if folder.origin == "ekiden" else "warning",
     )

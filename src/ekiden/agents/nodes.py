@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -76,13 +75,3 @@ def value_of(scalar: Scalar) -> Plain:
     if kind in _BASES:
         return int(text if kind == "int" else text[2:], _BASES[kind])
     return float(text.replace(".", "", 1) if kind in ("infinite", "nan") else text)
-
-
-def children(node: Node) -> Iterator[Node]:
-    """Everything directly inside, keys too."""
-    if isinstance(node, Sequence):
-        yield from node.items
-    elif isinstance(node, Mapping):
-        for key, value in node.entries:
-            yield key
-            yield value

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-MAX_PATTERN = 1_000
-"""Characters."""
 _MAX_MEMORY = 256 * 1024
 """Bytes for one compiled pattern; a thousand agents with ten each must fit into a process."""
 
@@ -31,8 +29,6 @@ def pattern_fault(pattern: str) -> str | None:
     """
     import re2
 
-    if len(pattern) > MAX_PATTERN:
-        return f"it has more than {MAX_PATTERN:,} characters; split it into several"
     try:
         re2.compile(pattern, _options())
     except re2.error as exc:

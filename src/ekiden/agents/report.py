@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from ekiden.agents.definition import Problem
+from ekiden.agents.printable import printable
 
 MAX_PROBLEMS = 100
 """Errors, and warnings, of one file; a hostile one must not fill the screen or the memory."""
 _SHOWN = 60
+_MAX_MESSAGE = 600
 
 
 class Place(Protocol):
@@ -58,7 +60,7 @@ class Report:
                 line=place.line if place else 1,
                 column=place.column if place else 1,
                 code=f"agent.{code}",
-                message=message,
+                message=printable(message[:_MAX_MESSAGE]),
                 severity=severity,
             )
         )
@@ -66,5 +68,4 @@ class Report:
 
 def shown(text: str) -> str:
     """The text in quotes, shortened, and safe for a terminal."""
-    short = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
-    return ascii(short) if not short.isprintable() else repr(short)
+    return printable(repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…"))

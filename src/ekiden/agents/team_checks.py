@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from ekiden.agents.definition import AgentDefinition, HandoffDefinition, Problem
+from ekiden.agents.printable import printable
 from ekiden.agents.report import shown
 from ekiden.core.handoff import transfer_tool_name
 from ekiden.core.suggest import suggestion
@@ -84,7 +85,7 @@ def _same_tool_names(
         if other is None and taken.get(tool, each.name) == each.name:
             first[tool] = each
             continue
-        where = "" if other is None else f" in {other.path}"
+        where = "" if other is None else f" in {printable(str(other.path))}"
         name = taken.get(tool) if other is None else other.name
         yield _problem(
             each,

@@ -55,4 +55,4 @@ def explained(problem: str | None, context: str | None) -> str:
         if sign in said:
             return advice
     words = " ".join((problem or context or "unknown").split())[:200]
-    return f"this is not YAML: {words if words.isprintable() else ascii(words)}"
+    return f"this is not YAML: {words}"

@@ -91,21 +91,22 @@ def transfer_for(request: ModelRequest, asked: str) -> _Call | None:
     """The transfer whose description has most words of the text, and more than the agent's own.
 
     Its own are those of the first paragraph of its instructions. They do not count for a router,
-    which must choose somebody, and says so if nobody fits.
+    which must choose; but one word alone may be chance, and then it says that nobody fits.
     """
     words = _words(asked)
     must_choose = request.settings.tool_choice == "required"
     own = "" if must_choose else (request.instructions or "").partition("\n\n")[0]
     chosen, shared = None, words & _words(own)
+    least = 2 if must_choose else 1
     for tool in request.tools:
         if tool.name.startswith(_TRANSFER) and tool.name not in (_GIVE_UP, _NOBODY):
             here = words & _words(tool.description.partition(_EXAMPLES)[0])
-            if len(here) > len(shared):
+            if len(here) >= max(least, len(shared) + 1):
                 chosen, shared = tool, here
     reason = f"the request speaks of {', '.join(sorted(shared))}"
     if chosen is None and must_choose:
         chosen = next((tool for tool in request.tools if tool.name == _NOBODY), None)
-        reason = "no agent is described with a word of the request"
+        reason = "no agent is described with two words of the request"
     if chosen is None:
         return None
     return chosen.name, _filled(chosen, {"reason": reason}) or {}
@@ -226,5 +227,5 @@ def _offered(request: ModelRequest) -> tuple[list[str], list[str]]:
 
 
 def _cut(value: Any) -> str:
-    text = value if isinstance(value, str) else dumps(value)
+    text = value.strip() if isinstance(value, str) else dumps(value)
     return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}…"

@@ -43,7 +43,8 @@ def scaffold(root: Path, template: str = "support") -> Scaffold:
     template and for a folder that cannot be written to.
     """
     known = _template(template)
-    written, kept = [], []
+    written: list[Path] = []
+    kept: list[Path] = []
     for source, below in _sources(known):
         path = root / FOLDER / below
         try:

@@ -128,8 +128,8 @@ def build() -> App:
         result_action="return_value",
         suppress_keyboard_interrupt=False,
     )
-    for name, text in _COMMANDS.items():
-        app.command(f"ekiden.cli.commands.{name}:{name}", name=name, help=text)
+    for name in _COMMANDS:
+        app.command(f"ekiden.cli.commands.{name}:{name}", name=name)
     for group, (about, members) in _GROUPS.items():
         commands = App(name=group, help=about)
         for name, text in members.items():

@@ -11,6 +11,7 @@ from ekiden.core.jsonio import dumps
 
 if TYPE_CHECKING:
     from ekiden.agents.definition import Problem
+    from ekiden.app.addressing import Address
     from ekiden.app.project import Project
 
 
@@ -38,6 +39,17 @@ def open_project(
     left_out = [problem for problem in project.problems if problem.severity == "error"]
     tell_problems(left_out, as_json=as_json)
     return project
+
+
+def check_addressee(project: Project, address: Address) -> None:
+    """`UnknownAgent` if a message is for somebody whom the team does not have.
+
+    To be asked before anything is stored.
+    """
+    from ekiden.app.addressing import AUTO
+
+    if address.to is not None and address.to != AUTO:
+        project.team[address.to]
 
 
 def tell_problems(problems: Iterable[Problem], *, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,6 +14,8 @@ _LABELS = {"rule": "rule-match", "sticky": "kept"}
 _CERTAIN = frozenset({"named", "sticky", "default"})
 """Methods that do not guess, so that a percentage would say nothing."""
 _CAUSES = {"gave_up": "the agent before gave up", "switched": "the subject changed"}
+
+_FEW = 20
 
 SCORE_HEADERS = ("agent", "stage", "score", "confidence", "matched")
 
@@ -42,8 +44,12 @@ def is_news(details: Mapping[str, Any]) -> bool:
 
 
 def reason_pairs(decision: RouteDecision) -> list[tuple[str, str]]:
-    """What matched and what every stage said, as labels with texts."""
-    pairs = [("because", decision.reason)] if decision.reason else []
+    """What matched and what every stage said, as labels with texts.
+
+    A reason that the line or a stage has told already is not repeated.
+    """
+    told = decision.agent is None or any(each.reason == decision.reason for each in decision.stages)
+    pairs = [("because", decision.reason)] if decision.reason and not told else []
     if decision.matched_keywords:
         pairs.append(("keywords", ", ".join(decision.matched_keywords)))
     if decision.matched_patterns:
@@ -58,11 +64,14 @@ def _said(stage: StageResult) -> str:
     return f"{choice} ({'sure' if stage.sure else 'not sure'}): {stage.reason}"
 
 
-def score_rows(decision: RouteDecision) -> list[tuple[str, ...]]:
-    """How each agent did at each stage, best first; the columns are `SCORE_HEADERS`."""
+def score_rows(decision: RouteDecision, names: Collection[str] = ()) -> list[tuple[str, ...]]:
+    """How each agent did at each stage, best first; the columns are `SCORE_HEADERS`.
+
+    Those of `names`, unless they are many, whom no stage mentions follow with nothing.
+    """
     told: list[Score] = [score for stage in decision.stages for score in stage.candidates]
     scores: Sequence[Score] = told or decision.candidates
-    return [
+    rows = [
         (
             score.agent,
             str(score.method),
@@ -72,6 +81,8 @@ def score_rows(decision: RouteDecision) -> list[tuple[str, ...]]:
         )
         for score in scores
     ]
+    rest = sorted({*names} - {score.agent for score in scores})
+    return rows + [(name, "", "0", "0 %", "") for name in rest if len(names) <= _FEW]
 
 
 async def decide(project: Project, address: Address) -> RouteDecision:

@@ -6,15 +6,12 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ekiden.agents import load_agent_files, read_agent_file
+from ekiden.agents import AgentDefinition, Problem, load_agent_files, read_agent_file
 from ekiden.cli.errors import UsageError
 from ekiden.cli.projects import relative
 from ekiden.core.errors import AgentFilesInvalid
-
-if TYPE_CHECKING:
-    from ekiden.agents.definition import AgentDefinition, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +82,7 @@ def _project() -> tuple[set[str], Sequence[Problem]]:
     """
     from ekiden.app.project import load_project
 
-    problems: Sequence[Any]
+    problems: Sequence[Problem]
     definitions: Sequence[AgentDefinition] = ()
     try:
         project = load_project(Path.cwd(), keep_going=True)
@@ -94,7 +91,7 @@ def _project() -> tuple[set[str], Sequence[Problem]]:
             files = load_agent_files(Path.cwd())
             definitions, problems = files.definitions, files.problems
     except AgentFilesInvalid as exc:
-        problems = exc.problems
+        problems = [each for each in exc.problems if isinstance(each, Problem)]
     places = [*(each.path for each in definitions), *(each.path for each in problems)]
     return {os.path.realpath(path) for path in places}, sorted(problems)
 

@@ -38,7 +38,7 @@ EkidenError
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ekiden.core.suggest import suggestion
 
@@ -90,7 +90,7 @@ class SettingsInvalid(UserError):
 
     code = "settings.invalid"
 
-    def __init__(self, problems: Sequence[object]) -> None:
+    def __init__(self, problems: Sequence[Any]) -> None:
         shown = [str(problem) for problem in problems[:_LISTED]]
         if len(problems) > _LISTED:
             shown.append(f"… and {len(problems) - _LISTED} more")

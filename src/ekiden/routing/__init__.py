@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         Strategy,
     )
     from ekiden.routing.llm import LlmStage
-    from ekiden.routing.patterns import check_pattern
     from ekiden.routing.router import Router
     from ekiden.routing.rules import RuleStage
     from ekiden.routing.settings import (
@@ -44,7 +43,6 @@ __all__ = [
     "StageResult",
     "StickySettings",
     "Strategy",
-    "check_pattern",
 ]
 
 __getattr__ = lazy_names(
@@ -58,7 +56,6 @@ __getattr__ = lazy_names(
         "StageResult": "ekiden.routing.decision",
         "Strategy": "ekiden.routing.decision",
         "LlmStage": "ekiden.routing.llm",
-        "check_pattern": "ekiden.routing.patterns",
         "Router": "ekiden.routing.router",
         "RuleStage": "ekiden.routing.rules",
         "Fallback": "ekiden.routing.settings",

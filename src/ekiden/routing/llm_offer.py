@@ -132,11 +132,8 @@ def _put(about: dict[str, Any], key: str, value: Any, room: int) -> None:
 
 
 def _free(wanted: str, agent: str, taken: set[str]) -> str:
-    if wanted not in taken:
-        return wanted
-    digest = f"{zlib.crc32(agent.encode('utf-8', 'surrogatepass')):08x}"
-    found = f"{wanted[: _MAX_TOOL_NAME - len(digest) - 1]}_{digest}"
+    found, seed = wanted, agent
     while found in taken:
-        digest = f"{zlib.crc32(digest.encode()):08x}"
-        found = f"{wanted[: _MAX_TOOL_NAME - len(digest) - 1]}_{digest}"
+        seed = f"{zlib.crc32(seed.encode('utf-8', 'surrogatepass')):08x}"
+        found = f"{wanted[: _MAX_TOOL_NAME - len(seed) - 1]}_{seed}"
     return found

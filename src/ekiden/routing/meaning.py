@@ -41,6 +41,8 @@ class Meaning:
 
     async def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
         """What the stage says; without one, or when it fails, that it has nothing to say."""
+        if isinstance(self._made, str):
+            return _nothing(self._made)
         result: StageResult = await in_thread(self._decide, text, excluded)
         return result
 

@@ -66,15 +66,16 @@ class PatternSet:
             self._add(patterns, positions[half:])
 
 
-def check_pattern(pattern: str) -> str | None:
-    """What is wrong with `pattern`, in RE2's words; `None` if it compiles."""
+def fault_of(pattern: str) -> str | None:
+    """Why `pattern` cannot be used, with the way out; `None` if it can."""
     try:
-        re2.compile(pattern.encode(), _options())
-    except re2.error as exc:
-        said = exc.args[0] if exc.args else exc
-        return said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        re2.compile(pattern, _options())
     except UnicodeEncodeError:
         return "it has half of a character (a lone surrogate)"
+    except re2.error:
+        from ekiden.agents.patterns import pattern_fault
+
+        return pattern_fault(pattern) or "RE2 does not take it"
     return None
 
 
@@ -100,8 +101,7 @@ def _filter(patterns: Sequence[str]) -> Any:
             made.Add(pattern, options)
         except (re2.error, UnicodeEncodeError):
             raise UserError(
-                f"the pattern {pattern!r} cannot be used: {check_pattern(pattern)}; patterns are "
-                "in RE2's syntax, which has no look-around and no back-references"
+                f"the pattern {pattern!r} cannot be used: {fault_of(pattern)}"
             ) from None
     try:
         made.Compile()

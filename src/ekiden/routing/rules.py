@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 
 from ahocorasick_rs import AhoCorasick
 
@@ -13,7 +13,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
 from ekiden.routing.decision import Score, StageResult
 from ekiden.routing.folding import folded, marked, opening
-from ekiden.routing.patterns import PatternSet, check_pattern
+from ekiden.routing.patterns import PatternSet, fault_of
 
 MAX_CHARS = 20_000
 """How much of a text is looked at."""
@@ -21,13 +21,16 @@ MAX_CHARS = 20_000
 _KEYWORD = 10
 _PATTERN = 20
 
+_Owners: TypeAlias = dict[str, tuple[int, str]]
+"""The agents that have a keyword or pattern, with its place in their list and how they write it."""
+
 
 @dataclass(slots=True)
 class _Hits:
-    """What of one agent was found."""
+    """What of one agent was found, each with its place in the agent's list."""
 
-    keywords: list[str] = field(default_factory=list)
-    patterns: list[str] = field(default_factory=list)
+    keywords: list[tuple[int, str]] = field(default_factory=list)
+    patterns: list[tuple[int, str]] = field(default_factory=list)
 
 
 class RuleStage:
@@ -50,18 +53,18 @@ class RuleStage:
         chosen = [agent for agent in agents if agent.scope != "system"]
         self._threshold = threshold
         self._priorities = {agent.name: _priority(agent) for agent in chosen}
-        keywords: dict[str, dict[str, str]] = {}
-        patterns: dict[str, list[str]] = {}
+        keywords: dict[str, _Owners] = {}
+        patterns: dict[str, _Owners] = {}
         for agent in chosen:
-            for keyword in agent.triggers.keywords:
-                wanted = marked(folded(keyword))
+            for place in enumerate(agent.triggers.keywords):
+                wanted = marked(folded(place[1]))
                 if wanted:
-                    keywords.setdefault(wanted, {}).setdefault(agent.name, keyword)
-            for pattern in dict.fromkeys(agent.triggers.patterns):
-                patterns.setdefault(pattern, []).append(agent.name)
+                    keywords.setdefault(wanted, {}).setdefault(agent.name, place)
+            for place in enumerate(agent.triggers.patterns):
+                patterns.setdefault(place[1], {}).setdefault(agent.name, place)
         self._keywords = [tuple(owners.items()) for owners in keywords.values()]
-        """By position in the automaton: who has the keyword, and how they write it."""
-        self._patterns = [(pattern, tuple(owners)) for pattern, owners in patterns.items()]
+        """By position in the automaton: whose keyword it is."""
+        self._patterns = [tuple(owners.items()) for owners in patterns.values()]
         self._automaton = AhoCorasick(list(keywords), store_patterns=False) if keywords else None
         self._set = _pattern_set(patterns)
 
@@ -107,13 +110,12 @@ class RuleStage:
         hits: dict[str, _Hits] = {}
         if self._automaton is not None:
             found = self._automaton.find_matches_as_indexes(marked(folded(text)), overlapping=True)
-            for index in sorted({match[0] for match in found}):
-                for name, keyword in self._keywords[index]:
-                    hits.setdefault(name, _Hits()).keywords.append(keyword)
-        for index in sorted(self._set.matches(text)):
-            pattern, owners = self._patterns[index]
-            for name in owners:
-                hits.setdefault(name, _Hits()).patterns.append(pattern)
+            for index in {match[0] for match in found}:
+                for name, place in self._keywords[index]:
+                    hits.setdefault(name, _Hits()).keywords.append(place)
+        for index in self._set.matches(text):
+            for name, place in self._patterns[index]:
+                hits.setdefault(name, _Hits()).patterns.append(place)
         return hits
 
     def _score(self, name: str, hits: _Hits) -> Score:
@@ -123,8 +125,8 @@ class RuleStage:
             agent=name,
             score=score,
             confidence=min(100, score),
-            keywords=tuple(hits.keywords),
-            patterns=tuple(hits.patterns),
+            keywords=_in_order(hits.keywords),
+            patterns=_in_order(hits.patterns),
         )
 
     def _told(self, best: Score) -> str:
@@ -133,6 +135,10 @@ class RuleStage:
         listed = " and ".join(_listed(kind, words) for kind, words in parts if words)
         priority = self._priorities[best.agent]
         return f"{best.agent}: {listed}, {points} × {priority} % = {best.score:g}"
+
+
+def _in_order(found: list[tuple[int, str]]) -> tuple[str, ...]:
+    return tuple([written for _, written in sorted(found)])
 
 
 def _listed(kind: str, words: Sequence[str]) -> str:
@@ -151,9 +157,9 @@ def _priority(agent: Agent[Any]) -> int:
     return priority
 
 
-def _pattern_set(patterns: Mapping[str, Sequence[str]]) -> PatternSet:
+def _pattern_set(patterns: Mapping[str, _Owners]) -> PatternSet:
     try:
         return PatternSet(list(patterns))
     except UserError as exc:
-        bad = next(pattern for pattern in patterns if check_pattern(pattern) is not None)
-        raise UserError(f"agent {patterns[bad][0]!r}: {exc}") from None
+        bad = next(pattern for pattern in patterns if fault_of(pattern) is not None)
+        raise UserError(f"agent {next(iter(patterns[bad]))!r}: {exc}") from None

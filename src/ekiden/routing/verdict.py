@@ -45,7 +45,7 @@ def verdict(strategy: Strategy, stages: Sequence[StageResult]) -> Verdict:
     if rule.agent is None:
         return _nobody(stages)
     if not others:
-        return replace(by_stage(rule), reason=f"{rule.reason}; no other stage could be asked")
+        return replace(by_stage(rule), reason=f"{rule.reason}; no other stage has anything to say")
     if all(stage.agent == rule.agent for stage in others):
         return _agreed(rule, others[0])
     return _nobody(stages)

@@ -56,7 +56,8 @@ def resolve(run: RunState) -> Model:
     if wanted is None:
         raise UserError(
             f"agent {run.agent.name!r} has no model: give it one (`model='openai:gpt-5.2'`), set "
-            "one for the run (`RunConfig(model=…)`) or for everything (EKIDEN_MODEL)"
+            "one for the run (`RunConfig(model=…)`, --model), for the project (`ekiden config set "
+            "model openai:gpt-5-mini`, or local:default) or for everything (EKIDEN_MODEL)"
         )
     if isinstance(wanted, str):
         from ekiden.models import resolve_model

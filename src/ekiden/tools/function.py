@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, overload
 
 from ekiden.core.context import RunContextWrapper, ToolContext
-from ekiden.core.errors import ModelBehaviorError, ToolTimeout, UserError
+from ekiden.core.errors import ModelBehaviorError, ToolError, ToolTimeout, UserError
 from ekiden.core.profile import Confirmation
 from ekiden.core.tool import Enabled, FunctionTool, ToolErrorFunction
 from ekiden.tools.cancellation import is_being_cancelled
@@ -37,6 +37,13 @@ def default_tool_error_function(ctx: RunContextWrapper[Any], error: Exception) -
     else:
         text = f"The tool failed with {type(error).__name__}: {error}"
     return text if len(text) <= _MAX_ERROR else text[:_MAX_ERROR] + " …"
+
+
+def tool_error_in_words(ctx: RunContextWrapper[Any], error: Exception) -> str:
+    """The same for tools of our own, whose errors are written for the model: in their own words."""
+    if isinstance(error, ToolError) and not isinstance(error, ToolTimeout):
+        return f"Error: {error}"
+    return default_tool_error_function(ctx, error)
 
 
 @overload

@@ -20,7 +20,7 @@ def codes(file: AgentFile) -> list[str]:
 def test_a_claude_file_loads_as_it_is(read: Read) -> None:
     file = read(
         "name: code-reviewer\n"
-        "description: Use this agent after writing code. Examples: <example>user: \"done\"\n"
+        'description: Use this agent after writing code. Examples: <example>user: "done"\n'
         "tools: Read, Edit, Write, Grep, Bash, WebFetch, mcp__github__list_issues\n"
         "model: sonnet\n"
         "color: red\n"
@@ -68,7 +68,9 @@ def test_the_model_of_the_team_is_nothing_to_warn_about(model: str, read: Read) 
     file = read(f"name: x\ntools: [Read]\nmodel: {model}", origin="claude")
     assert file.definition is not None
     assert file.definition.model is None
-    assert [code for code in codes(file) if model] == (["model_of_the_team"] if model == "~" else [])
+    assert [code for code in codes(file) if model] == (
+        ["model_of_the_team"] if model == "~" else []
+    )
 
 
 def test_a_model_with_its_provider_is_taken(read: Read) -> None:
@@ -115,7 +117,14 @@ def test_a_name_that_is_no_slug_becomes_one(read: Read) -> None:
 
 @pytest.mark.parametrize(
     "front",
-    ["description: x", "name: ''", "name: '!!!'", "name: user", "name: [x]", "name: x\nkind: remote"],
+    [
+        "description: x",
+        "name: ''",
+        "name: '!!!'",
+        "name: user",
+        "name: [x]",
+        "name: x\nkind: remote",
+    ],
 )
 def test_what_is_no_agent_here_is_left_out_with_a_warning(front: str, read: Read) -> None:
     file = read(front, origin="gemini")

@@ -121,10 +121,10 @@ def test_every_key_finds_its_place(front: str, read: Callable[..., AgentFile]) -
                 trigger={"type": "event", "name": "cause_found", "limit": 3},
                 allow_return=True,
                 filters=("keep_last(20)", "remove_all_tools"),
-                line=28,
+                line=27,
                 column=5,
             ),
-            HandoffDefinition(to="writer", line=36, column=5),
+            HandoffDefinition(to="writer", line=35, column=5),
         ),
         guardrails=GuardrailDefinition(
             output_schema={
@@ -147,18 +147,16 @@ def test_what_has_no_effect_yet_is_warned_about(read: Callable[..., AgentFile]) 
     ]
     assert all(each[:2] == ("agent.not_enforced_yet", "warning") for each in found)
     assert [each[2:] for each in found] == [
-        (28, ["`policy:", "immediate`"]),
-        (28, ["`trigger`", "of"]),
-        (28, ["`when:", "auto`"]),
-        (37, ["`guardrails`", "is"]),
-        (43, ["`memory`", "is"]),
+        (27, ["`policy:", "immediate`"]),
+        (27, ["`trigger`", "of"]),
+        (27, ["`when:", "auto`"]),
+        (36, ["`guardrails`", "is"]),
+        (42, ["`memory`", "is"]),
     ]
 
 
 def test_what_says_only_what_holds_anyway_is_not_warned_about(good: Good) -> None:
-    good(
-        "name: x\nmemory: {enabled: false}\nhandoffs: [{to: y, when: manual, policy: graceful}]"
-    )
+    good("name: x\nmemory: {enabled: false}\nhandoffs: [{to: y, when: manual, policy: graceful}]")
 
 
 def test_a_name_is_enough(good: Good) -> None:

@@ -64,7 +64,7 @@ def test_an_unknown_key_gets_the_one_that_was_meant(front: str, words: str, read
         ("title:", "wrong_type", 1),
         ("title: [a]", "wrong_type", 8),
         ("title: '  '", "empty_value", 8),
-        ("title: \"\\ud800\"", "bad_character", 8),
+        ('title: "\\ud800"', "bad_character", 8),
         ('title: "\\e]0;x\\a"', "bad_character", 8),
         ("model: gpt", "bad_model", 8),
         ("model: ':x'", "bad_model", 8),

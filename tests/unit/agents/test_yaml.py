@@ -69,10 +69,9 @@ def test_every_refusal_says_what_to_do(
 
 
 def test_a_thousand_laughs_are_not_laughed(faults: Callable[..., list[Any]]) -> None:
-    lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
-    for each in range(1, 10):
-        lines.append(f"a{each}: &a{each} [" + ", ".join([f"*a{each - 1}"] * 9) + "]")
-    assert faults("\n".join(lines)) == [("yaml_alias", 3, 5)]
+    first = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"
+    more = [f"a{each}: &a{each} [{', '.join([f'*a{each - 1}'] * 9)}]" for each in range(1, 10)]
+    assert faults("\n".join([first, *more])) == [("yaml_alias", 3, 5)]
 
 
 def test_keys_may_be_quoted_and_values_written_in_every_style(

@@ -101,7 +101,7 @@ async def test_what_the_agent_itself_is_for_stays_with_it() -> None:
 
 async def test_whoever_must_choose_chooses_by_the_descriptions_alone() -> None:
     item, _ = await respond(
-        "a refund",
+        "a refund of the money",
         tools=[ORDERS, BILLING],
         instructions="Choose. billing: refunds",
         settings=ModelSettings(tool_choice="required"),

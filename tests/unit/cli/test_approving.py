@@ -95,7 +95,8 @@ async def test_a_question_that_is_withdrawn_lets_the_next_one_be_asked() -> None
 
     async def never(asked: str) -> str | None:
         begun.set()
-        return await asyncio.get_running_loop().create_future()
+        await asyncio.Event().wait()
+        return None
 
     asking = TerminalApprover(ask=never)
     first = asyncio.create_task(asking.approve(request()))

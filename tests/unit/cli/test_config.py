@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ekiden.app.settings import SETTINGS
 from ekiden.cli.main import main
 
 Captured = pytest.CaptureFixture[str]
@@ -20,8 +21,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home.mkdir()
     monkeypatch.chdir(project)
     monkeypatch.setenv("HOME", str(home))
-    for name in ("MODEL", "STORE", "TEAM", "ROUTING_ENABLED", "ROUTING_STRATEGY"):
-        monkeypatch.delenv(f"EKIDEN_{name}", raising=False)
+    for setting in SETTINGS:
+        if setting.env is not None:
+            monkeypatch.delenv(setting.env, raising=False)
     return project
 
 

@@ -90,10 +90,14 @@ def test_the_analysis_has_every_stage_and_every_score() -> None:
         ("stage semantic", "coder, 87 % (sure): near"),
         ("took", "1.2 ms, strategy hybrid"),
     ]
-    assert score_rows(decision) == [
+    rows = [
         ("debugger", "rule", "24", "24 %", "报错, /error|fail/"),
         ("coder", "semantic", "0.873", "87 %", ""),
     ]
+    assert score_rows(decision) == rows
+    everybody = ["writer", "coder", "debugger"]
+    assert score_rows(decision, everybody) == [*rows, ("writer", "", "0", "0 %", "")]
+    assert score_rows(decision, [f"a{number}" for number in range(1000)]) == rows
 
 
 def test_a_decision_without_stages_shows_its_candidates() -> None:
@@ -102,6 +106,19 @@ def test_a_decision_without_stages_shows_its_candidates() -> None:
         agent=None, method="none", confidence=0, reason="", strategy="rule", candidates=(score,)
     )
     assert [row[0] for row in score_rows(decision)] == ["a"]
+
+
+def test_a_reason_that_a_stage_tells_is_not_repeated() -> None:
+    stage = StageResult(method="rule", agent="a", confidence=90, sure=True, reason="a keyword")
+    decision = RouteDecision(
+        agent="a",
+        method="rule",
+        confidence=90,
+        reason="a keyword",
+        strategy="rule",
+        stages=(stage,),
+    )
+    assert [label for label, _ in reason_pairs(decision)] == ["stage rule", "took"]
 
 
 def test_a_stage_that_chose_nobody_says_why() -> None:

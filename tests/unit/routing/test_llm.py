@@ -75,6 +75,13 @@ async def test_a_tool_says_what_its_agent_does() -> None:
     assert "Finds faults in programs." in debugger.description
 
 
+async def test_both_descriptions_of_an_agent_are_told() -> None:
+    agent = Agent("a", handoff_description="Takes refunds.", description="Billing desk.")
+    [tool, _] = (await shown(agents=[agent])).tools
+    about = json.loads(tool.description.split("About it: ")[1])
+    assert about == {"does": "Takes refunds.", "also": "Billing desk."}
+
+
 async def test_a_long_description_is_cut_and_many_agents_share_the_room() -> None:
     wordy = [
         Agent(f"a{i}", description="x" * 9000, triggers=Triggers(examples=("y" * 900,) * 9))

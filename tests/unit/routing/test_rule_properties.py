@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ekiden import Agent, UserError
 from ekiden.core.profile import Triggers
-from ekiden.routing import RuleStage, check_pattern, patterns
+from ekiden.routing import RuleStage, patterns
 from ekiden.routing.folding import folded
 from ekiden.routing.patterns import PatternSet
 
@@ -170,13 +170,13 @@ def test_patterns_that_no_filter_takes_are_tried_one_by_one(
 
 @pytest.mark.parametrize(
     ("pattern", "why"),
-    [("(", "missing )"), ("(?=x)", "invalid perl operator"), ("\ud800", "lone surrogate")],
+    [
+        ("(", "does not compile"),
+        ("(?=x)", "look-around is not supported"),
+        ("\ud800", "lone surrogate"),
+        ("(a{1000}){1000}", "too much memory"),
+    ],
 )
-def test_what_is_wrong_with_a_pattern_is_said(pattern: str, why: str) -> None:
-    assert why in (check_pattern(pattern) or "")
-    with pytest.raises(UserError, match="cannot be used"):
-        PatternSet([pattern])
-
-
-def test_a_good_pattern_has_nothing_wrong() -> None:
-    assert check_pattern(r"TS\d{4}") is None
+def test_a_pattern_that_cannot_be_used_is_refused_with_the_way_out(pattern: str, why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        PatternSet(["fine", pattern])

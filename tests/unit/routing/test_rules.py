@@ -94,7 +94,9 @@ def test_a_keyword_is_not_found(keyword: str, text: str) -> None:
     assert not found(keyword, text)
 
 
-@pytest.mark.parametrize("text", ["", "\x00", "\ud800 err", "\x1ferr\x1f", "a" * 50_000])
+@pytest.mark.parametrize(
+    "text", ["", "\x00", "错" * 30_000, "\ud800 err", "\x1ferr\x1f", "a" * 50_000]
+)
 def test_odd_texts_do_no_harm(text: str) -> None:
     stage = RuleStage([agent("a", "err", patterns=("err",))])
     assert (stage.decide(text).agent == "a") is ("err" in text)

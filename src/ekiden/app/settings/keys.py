@@ -167,16 +167,19 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="local.model",
         kind=Text(what="a GGUF file", optional=True),
+        env="EKIDEN_LOCAL_MODEL",
         meaning="the model that runs in this process; null takes the one that is installed",
     ),
     Setting(
         name="local.context",
         kind=Whole(low=256, high=1_048_576),
+        env="EKIDEN_LOCAL_CTX",
         meaning="tokens that it looks at",
     ),
     Setting(
         name="local.threads",
         kind=Whole(low=1, high=1024, optional=True),
+        env="EKIDEN_LOCAL_THREADS",
         meaning="threads that it uses; null takes one per core",
     ),
     Setting(

@@ -71,11 +71,8 @@ class LoadedSettings:
                 names = [f"{SERVERS}.{name}" for name in self.settings.mcp_servers]
                 raise UnknownSetting(key, near=None, known=names or [SERVERS])
             return _plain(server)
-        found: object = self.settings
-        if place.name:
-            parts = place.name.replace(SERVERS, "mcp_servers").split(".")
-            found = reduce(getattr, parts, found)
-        return _plain(found)
+        parts = place.name.replace(SERVERS, "mcp_servers").split(".")
+        return _plain(reduce(getattr, parts, self.settings))
 
     def entries(self) -> Iterator[Entry]:
         """Every setting, and every MCP server, in the order of the documentation."""

@@ -8,7 +8,9 @@ from typing import Any
 
 from ekiden.app.settings.kinds import json_or_text, shown_type, wrong
 
-_MAX_NAME = 128
+_MAX_NAME = 100
+_ADDRESSES = ("url", "httpUrl", "serverUrl")
+"""Other tools have different words for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,11 +24,12 @@ class Server:
             return None
         if not isinstance(value, Mapping):
             raise wrong(self, value)
-        if ("command" in value) == ("url" in value):
-            raise ValueError('must have either "command" or "url"')
-        for key in ("command", "url"):
-            if key in value and not (isinstance(value[key], str) and value[key].strip()):
+        given = [key for key in ("command", *_ADDRESSES) if value.get(key) is not None]
+        for key in given:
+            if not isinstance(value[key], str) or not value[key].strip():
                 raise ValueError(f'must have text as "{key}", not {shown_type(value[key])}')
+        if ("command" in given) == any(key in given for key in _ADDRESSES):
+            raise ValueError('must have either "command" or "url"')
         _check_texts_of_server(value)
         return dict(value)
 
@@ -35,11 +38,11 @@ class Server:
 
 
 def _check_texts_of_server(server: Mapping[str, Any]) -> None:
-    arguments = server.get("args", [])
+    arguments = server.get("args") or []
     if not isinstance(arguments, list | tuple) or not all(isinstance(x, str) for x in arguments):
         raise ValueError('must have a list of texts as "args"')
     for key in ("env", "headers"):
-        pairs = server.get(key, {})
+        pairs = server.get(key) or {}
         if not isinstance(pairs, Mapping) or not all(isinstance(x, str) for x in pairs.values()):
             raise ValueError(f'must have an object of texts as "{key}"')
 

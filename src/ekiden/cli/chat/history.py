@@ -30,17 +30,23 @@ class PrivateHistory(History):
     file that cannot be read or written costs only the memory of earlier chats.
     """
 
-    def __init__(self, path: Path, *, limit: int) -> None:
+    def __init__(self, path: Path, *, limit: int = 1000) -> None:
         super().__init__()
         self._path = path
-        self._limit = limit
+        self.limit = limit
+
+    def keep(self, limit: int) -> None:
+        """Remember so many from now on; with 0 nothing, not even what was read."""
+        self.limit = limit
+        if not limit:
+            self._loaded_strings.clear()
 
     def load_history_strings(self) -> Iterable[str]:
         """Newest first."""
         entries = self._stored()
-        if len(entries) > 2 * self._limit:
-            self._shorten(entries[-self._limit :])
-        return list(reversed(entries[-self._limit :])) if self._limit else []
+        if len(entries) > 2 * self.limit:
+            self._shorten(entries[-self.limit :])
+        return list(reversed(entries[-self.limit :])) if self.limit else []
 
     def append_string(self, string: str) -> None:
         """Remember for this chat; and for others unless it is to be forgotten."""
@@ -48,7 +54,7 @@ class PrivateHistory(History):
             super().append_string(string)
 
     def store_string(self, string: str) -> None:
-        if not self._limit:
+        if not self.limit:
             return
         with suppress(OSError):
             self._path.parent.mkdir(mode=0o700, exist_ok=True)

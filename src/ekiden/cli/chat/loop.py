@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from ekiden.cli.chat.commands import run_command
@@ -84,19 +83,3 @@ class ChatLoop:
     def _failed(self, exc: EkidenError) -> None:
         self._chat.screen.error(exc.code, str(exc))
         self._exit = exit_for_error(exc)
-
-
-async def talk(chat: Chat) -> int:
-    """Run the chat to its end, a signal's included; what runs then is parked."""
-    with chat.interrupts.installed():
-        try:
-            return await ChatLoop(chat).run()
-        except asyncio.CancelledError:
-            number = chat.interrupts.ended_by
-            task = asyncio.current_task()
-            if number is None or task is None:
-                raise
-            task.uncancel()
-            return 128 + number
-        finally:
-            await chat.roster.close()

@@ -8,6 +8,7 @@ cannot be drawn is printed as it is.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -23,16 +24,35 @@ _MOST_COLOURED = 20_000
 _CODE_THEME = "ansi_dark"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A heading, a paragraph, a list, a code block …, or lines that Markdown would hide."""
+
+    text: str
+    is_markdown: bool = True
+
+
+def blocks(text: str) -> list[Block]:
+    """The blocks of a text; none of its lines is left out but for empty ones."""
+    lines = text.split("\n")
+    found: list[Block] = []
+    done = 0
+    for start, end in _places(text):
+        found.extend(_hidden(lines[done:start]))
+        found.append(Block(text="\n".join(lines[start:end]).rstrip("\n")))
+        done = end
+    return [*found, *_hidden(lines[done:])]
+
+
 def finished_part(text: str) -> int:
     """How much of a text that still grows is in blocks that cannot change any more.
 
     That is everything before the last block of the complete lines.
     """
-    complete = text.rfind("\n") + 1
-    starts = [token.map[0] for token in _parsed(text[:complete]) if token.level == 0 and token.map]
-    if len(set(starts)) < 2:
+    places = _places(text[: text.rfind("\n") + 1])
+    if len(places) < 2:
         return 0
-    return sum(len(line) + 1 for line in text.split("\n")[: starts[-1]])
+    return sum(len(line) + 1 for line in text.split("\n")[: places[-1][0]])
 
 
 def tail(text: str, lines: int) -> str:
@@ -69,6 +89,21 @@ def _prepare(tokens: Iterable[Token], *, coloured: bool) -> None:
             token.info = ""
         if token.children:
             _prepare(token.children, coloured=coloured)
+
+
+def _places(text: str) -> list[tuple[int, int]]:
+    """The first line of each block, and the line behind its last."""
+    return [
+        (token.map[0], token.map[1])
+        for token in _parsed(text)
+        if token.level == 0 and token.nesting >= 0 and token.map is not None
+    ]
+
+
+def _hidden(lines: list[str]) -> list[Block]:
+    """Definitions of links, which Markdown takes for its own use."""
+    text = "\n".join(lines).strip("\n")
+    return [Block(text=text, is_markdown=False)] if text.strip() else []
 
 
 def _parsed(text: str) -> list[Token]:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from ekiden.cli.chat.interrupts import Interrupts
+from ekiden.cli.chat.reader import Reader, Status
 from ekiden.cli.chat.terminal import quiet_keys
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
+from ekiden.cli.output import say
 
 if TYPE_CHECKING:
     from ekiden.app.project import Project
+    from ekiden.cli.chat.completion import Sources
     from ekiden.cli.chat.conversation import Chat
-    from ekiden.cli.chat.interrupts import Interrupts
-    from ekiden.cli.chat.reader import Reader, Status, StatusOf
     from ekiden.cli.chat.roster import Roster
     from ekiden.cli.chat.screen import Screen
     from ekiden.storage.base import Store
@@ -25,6 +29,17 @@ if TYPE_CHECKING:
 Manner: TypeAlias = Literal["drawn", "typed", "piped", "json"]
 """How a chat is held: at a terminal that can move its cursor, at one that cannot, through pipes,
 or with a program."""
+
+_HEAVY = (
+    "ekiden.app.settings",
+    "ekiden.agents.watch",
+    "ekiden.runtime",
+    "ekiden.app.project",
+    "ekiden.tools.function",
+    "ekiden.storage.sqlite",
+    "ekiden.cli.chat.loop",
+)
+"""Modules that are loaded while the prompt is there already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,33 +58,56 @@ class Options:
     keep_going: bool = False
     as_json: bool = False
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether a session is named, so that there is something to show before the prompt."""
+        return self.resume or self.newest or self.session is not None
+
+
+class Beginning:
+    """What the prompt tells and completes, before there is a chat and afterwards."""
+
+    def __init__(self) -> None:
+        self.chat: Chat | None = None
+        self._sources: Sources | None = None
+        self.when_done: Callable[[Chat], None] | None = None
+
+    def status(self) -> Status:
+        """For the prompt."""
+        return Status(agent="…", session_id="") if self.chat is None else self.chat.status()
+
+    def sources(self) -> Sources | None:
+        """For completion."""
+        return self._sources
+
+    def is_done(self, chat: Chat) -> None:
+        """From now on there is a chat."""
+        from ekiden.cli.chat.sources import ChatSources
+
+        self.chat = chat
+        self._sources = ChatSources(chat.roster, chat.store)
+        if self.when_done is not None:
+            self.when_done(chat)
+
 
 async def open_chat(options: Options) -> int:
-    """Hold a chat to its end and give the exit code."""
+    """Hold a chat to its end and give the exit code; a run that a signal ends is parked."""
     manner = manner_here(as_json=options.as_json)
-    with quiet_keys() if manner == "drawn" else nullcontext():
-        return await _open(options, manner)
-
-
-async def _open(options: Options, manner: Manner) -> int:
-    from ekiden.app import open_store
-    from ekiden.cli.chat.interrupts import Interrupts
-    from ekiden.cli.chat.loop import talk
-
     if options.resume and manner != "drawn":
         raise UsageError(
             "--resume shows a list to choose from, which needs a terminal: "
             "give --session ID, or --continue for the newest"
         )
-    roster = open_roster(options)
-    address = options.store or roster.project.settings.store
-    async with open_store(address) as store:
-        interrupts = Interrupts(stops_turns=manner in ("drawn", "typed"))
-        chat = _chat(options, manner, roster, store, interrupts)
-        if not await _enter(chat, options):
-            return Exit.OK
-        greet(chat, manner)
-        return await talk(chat)
+    interrupts = Interrupts(stops_turns=manner in ("drawn", "typed"))
+    with quiet_keys() if manner == "drawn" else nullcontext(), interrupts.installed():
+        try:
+            return await _hold(options, manner, interrupts)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if interrupts.ended_by is None or task is None:
+                raise
+            task.uncancel()
+            return 128 + interrupts.ended_by
 
 
 def manner_here(*, as_json: bool) -> Manner:
@@ -79,6 +117,55 @@ def manner_here(*, as_json: bool) -> Manner:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return "piped"
     return "typed" if os.environ.get("TERM", "dumb") in ("dumb", "unknown", "") else "drawn"
+
+
+async def _hold(options: Options, manner: Manner, interrupts: Interrupts) -> int:
+    beginning = Beginning()
+    reader = _reader(manner, beginning, interrupts)
+    if manner in ("drawn", "typed"):
+        say("ekiden: /help says what can be written here")
+    if not options.goes_on:
+        await reader.begin()
+    try:
+        if manner == "drawn":
+            await _load_modules()
+        return await _talk(options, manner, reader, beginning, interrupts)
+    finally:
+        await reader.abandon()
+
+
+async def _load_modules() -> None:
+    """Load what takes long, piece by piece, so that keys are heard in between."""
+    from importlib import import_module
+
+    for name in _HEAVY:
+        import_module(name)
+        await asyncio.sleep(0)
+
+
+async def _talk(
+    options: Options,
+    manner: Manner,
+    reader: Reader,
+    beginning: Beginning,
+    interrupts: Interrupts,
+) -> int:
+    from ekiden.app import open_store
+    from ekiden.cli.chat.loop import ChatLoop
+    from ekiden.cli.chat.session_commands import entered
+
+    roster = open_roster(options)
+    async with open_store(options.store or roster.project.settings.store) as store:
+        chat = _chat(options, manner, roster, store, reader, interrupts)
+        if not await _enter(chat, options):
+            return Exit.OK
+        beginning.is_done(chat)
+        if manner != "piped" and (manner == "json" or options.goes_on):
+            chat.screen.reply(await entered(chat))
+        try:
+            return await ChatLoop(chat).run()
+        finally:
+            await roster.close()
 
 
 def open_roster(options: Options) -> Roster:
@@ -108,22 +195,21 @@ def open_roster(options: Options) -> Roster:
 
 
 def _chat(
-    options: Options, manner: Manner, roster: Roster, store: Store, interrupts: Interrupts
+    options: Options,
+    manner: Manner,
+    roster: Roster,
+    store: Store,
+    reader: Reader,
+    interrupts: Interrupts,
 ) -> Chat:
     from ekiden.cli.approving import TerminalApprover
     from ekiden.cli.chat.conversation import Chat
     from ekiden.runtime import RunConfig
     from ekiden.sessions import Session
 
-    made: list[Chat] = []
-
-    def status() -> Status:
-        return made[0].status()
-
-    reader = _reader(manner, status, roster, store, interrupts)
     ask = reader.ask if manner in ("drawn", "typed") else None
     config = RunConfig(model=options.model).with_turns(options.max_turns)
-    chat = Chat(
+    return Chat(
         roster=roster,
         store=store,
         screen=_screen(manner, roster.project),
@@ -133,33 +219,34 @@ def _chat(
         session=Session(options.session, store=store),
         live=manner != "piped",
     )
-    made.append(chat)
-    return chat
 
 
-def _reader(
-    manner: Manner, status: StatusOf, roster: Roster, store: Store, interrupts: Interrupts
-) -> Reader:
+def _reader(manner: Manner, beginning: Beginning, interrupts: Interrupts) -> Reader:
+    if manner == "drawn":
+        from ekiden.cli.chat.history import FILE_NAME, PrivateHistory
+        from ekiden.cli.chat.prompt import TerminalReader
+
+        history = PrivateHistory(Path.home() / ".ekiden" / FILE_NAME)
+        drawn = TerminalReader(
+            beginning.status,
+            beginning.sources,
+            history=history,
+            stop_turn=interrupts.stop_turn,
+        )
+
+        def settle(chat: Chat) -> None:
+            history.keep(chat.roster.project.settings.chat.history)
+            drawn.refresh()
+
+        beginning.when_done = settle
+        return drawn
     from ekiden.cli.chat.piped import LineReader, TypedLines
 
     if manner == "typed":
-        typed = TypedLines(status)
+        typed = TypedLines(beginning.status)
         interrupts.when_idle = typed.interrupted
         return typed
-    if manner != "drawn":
-        return LineReader(as_json=manner == "json")
-    from ekiden.cli.chat.history import FILE_NAME, PrivateHistory
-    from ekiden.cli.chat.prompt import TerminalReader
-    from ekiden.cli.chat.sources import ChatSources
-
-    return TerminalReader(
-        status,
-        ChatSources(roster, store),
-        history=PrivateHistory(
-            Path.home() / ".ekiden" / FILE_NAME, limit=roster.project.settings.chat.history
-        ),
-        stop_turn=interrupts.stop_turn,
-    )
+    return LineReader(as_json=manner == "json")
 
 
 def _screen(manner: Manner, project: Project) -> Screen:
@@ -194,16 +281,3 @@ async def _enter(chat: Chat, options: Options) -> bool:
             return False
     await chat.enter(chat.session if session_id is None else Session(session_id, store=chat.store))
     return True
-
-
-def greet(chat: Chat, manner: Manner) -> None:
-    """Say where the person is; programs are told the session's id."""
-    from ekiden.cli.chat.session_commands import entered
-
-    project = chat.roster.project
-    count = len(project.agents)
-    what = "the demo team" if project.is_demo else f"{count} agent{'s' * (count != 1)}"
-    if manner == "json":
-        chat.screen.reply(entered(chat, f"{what}, session {chat.session.session_id}"))
-    elif manner != "piped":
-        chat.screen.reply(entered(chat, f"ekiden: {what}; /help says what can be written here"))

@@ -34,6 +34,12 @@ class LineReader:
         self._is_at_end = False
         self._arriving: asyncio.Future[bytes] | None = None
 
+    async def begin(self) -> None:
+        """Whatever is written waits in the pipe."""
+
+    async def abandon(self) -> None:
+        """Nothing was begun."""
+
     async def read(self) -> str | None:
         line = await self._line()
         return None if line is None else self._text(line)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -28,6 +29,9 @@ _STYLE = Style.from_dict(
         "mark": "fg:ansibrightblack",
     }
 )
+SourcesOf: TypeAlias = Callable[[], Sources | None]
+"""Gives what completion chooses from; `None` while that is not known yet."""
+
 _RESERVED = 6
 """Lines kept free for the menu of completions."""
 
@@ -35,7 +39,7 @@ _RESERVED = 6
 class ChatCompleter(Completer):
     """`candidates` as prompt-toolkit wants them; the store is asked while typing goes on."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: SourcesOf) -> None:
         self._sources = sources
 
     def get_completions(
@@ -47,7 +51,10 @@ class ChatCompleter(Completer):
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
-        for each in await candidates(document.text_before_cursor, self._sources):
+        sources = self._sources()
+        if sources is None:
+            return
+        for each in await candidates(document.text_before_cursor, sources):
             yield Completion(each.text, start_position=-each.typed, display_meta=safe(each.about))
 
 
@@ -63,7 +70,7 @@ class TerminalReader:
     def __init__(
         self,
         status: StatusOf,
-        sources: Sources,
+        sources: SourcesOf,
         *,
         history: History | None = None,
         stop_turn: Callable[[], None] = lambda: None,
@@ -74,6 +81,7 @@ class TerminalReader:
         self._stop_turn = stop_turn
         self._streams: dict[str, Any] = {"input": input, "output": output}
         self._hint = ""
+        self._begun: asyncio.Task[str | None] | None = None
         self._session: PromptSession[str] = PromptSession(
             message=self._message,
             bottom_toolbar=self._toolbar,
@@ -89,8 +97,43 @@ class TerminalReader:
             **self._streams,
         )
 
+    async def begin(self) -> None:
+        """Show the prompt at once; the next `read` gives what is typed there.
+
+        Between the two there is time to load what takes long. `abandon` takes the prompt back.
+        """
+        shown = asyncio.Event()
+        self._session.app.after_render += lambda _: shown.set()
+        self._begun = asyncio.create_task(self._prompt())
+        await asyncio.wait(
+            {self._begun, waiting := asyncio.create_task(shown.wait())},
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        waiting.cancel()
+
+    async def abandon(self) -> None:
+        """Wipe the prompt that `begin` showed, if nobody has read from it yet."""
+        begun, self._begun = self._begun, None
+        if begun is None:
+            return
+        app = self._session.app
+        if app.is_running:
+            app.erase_when_done = True
+            app.exit(exception=EOFError())
+        await asyncio.wait({begun})
+
+    def refresh(self) -> None:
+        """Draw the prompt again: what it tells has changed."""
+        self._session.app.invalidate()
+
     async def read(self) -> str | None:
         """`None` after Ctrl-D, or Ctrl-C twice, at an empty prompt."""
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            return await begun
+        return await self._prompt()
+
+    async def _prompt(self) -> str | None:
         self._hint = ""
         try:
             return await self._session.prompt_async(handle_sigint=False)

@@ -29,6 +29,14 @@ class Reader(Protocol):
         """Whether `choose` can show a list; if not, it is never called."""
         ...
 
+    async def begin(self) -> None:
+        """Let the person begin to type, where that is possible; `read` gives it later."""
+        ...
+
+    async def abandon(self) -> None:
+        """Take back what `begin` did, if nobody has read since."""
+        ...
+
     async def read(self) -> str | None:
         """The next input; `None` at the end. `BadInput` for one that is not text: read on."""
         ...

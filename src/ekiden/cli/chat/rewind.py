@@ -45,7 +45,7 @@ async def rewind(chat: Chat, argument: str) -> Reply | None:
         f"back to before message {place + 1} ({_said(before)}), in the new session "
         f"{chat.session.session_id}; {old} is as it was"
     )
-    return entered(chat, text, forked_from=old, forked_at=before.seq)
+    return await entered(chat, text, forked_from=old, forked_at=before.seq)
 
 
 def _place(argument: str, count: int) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ekiden.cli.chat.lines import event_line, said_by_agent
 from ekiden.cli.chat.markdown import clean
 from ekiden.cli.chat.screen import Cleared, Lines, Pairs, Reply, Shape, Table
-from ekiden.cli.chat.streaming import Streamed, print_block
+from ekiden.cli.chat.streaming import Streamed, print_text
 from ekiden.cli.output import safe
 from ekiden.cli.tables import rich_pairs, rich_table
 from ekiden.core.events import Event
@@ -114,7 +114,7 @@ class RichScreen:
 
     def _say(self, agent: str | None, text: str) -> None:
         self._name(agent)
-        print_block(self._console, clean(text).strip("\n"), markdown=self._markdown)
+        print_text(self._console, clean(text), markdown=self._markdown)
 
     def _name(self, agent: str | None) -> None:
         if agent != self._speaker and agent is not None:

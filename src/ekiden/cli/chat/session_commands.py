@@ -6,20 +6,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.chat.picker import session_options
-from ekiden.cli.chat.screen import Pairs, Reply, Table, told
+from ekiden.cli.chat.screen import Lines, Pairs, Reply, Table, told
 from ekiden.cli.errors import UsageError
+from ekiden.cli.transcript import session_heading, shorten, transcript
 from ekiden.core.jsonio import dumps
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.conversation import Chat
 
 _LISTED = 20
+_LOOK_BACK = 60
+"""Events, from the last one, that are looked at for what was said last."""
+_RECALLED = 4
 
 
 async def current(chat: Chat, argument: str) -> Reply:
     """`/session`."""
     from ekiden.cli.records import session_record
-    from ekiden.cli.transcript import session_heading
 
     if chat.row is None:
         return told(
@@ -64,7 +67,7 @@ async def new(chat: Chat, argument: str) -> Reply:
     from ekiden.sessions import Session
 
     await chat.enter(Session(store=chat.store))
-    return entered(chat, f"{chat.session.session_id} is new")
+    return await entered(chat, f"{chat.session.session_id} is new")
 
 
 async def resume(chat: Chat, argument: str) -> Reply | None:
@@ -80,7 +83,7 @@ async def resume(chat: Chat, argument: str) -> Reply | None:
             return None
     row = await chat.store.get(str(session_id))
     await chat.enter(Session(row.id, store=chat.store))
-    return entered(chat, f"{row.id}, with {row.agent}")
+    return await entered(chat, f"session {row.id}, with {row.agent}")
 
 
 async def choose_session(chat: Chat) -> str | None:
@@ -97,7 +100,6 @@ async def choose_session(chat: Chat) -> str | None:
 async def show(chat: Chat, argument: str) -> Reply:
     """`/session show [ID]`."""
     from ekiden.cli.records import show_record
-    from ekiden.cli.transcript import session_heading, transcript
 
     if not argument and chat.row is None:
         return await current(chat, "")
@@ -137,16 +139,30 @@ def _written(name: str, text: str) -> Path:
     return path
 
 
-def entered(chat: Chat, text: str, **facts: Any) -> Reply:
-    """Tells which session the chat is in from now on."""
+async def entered(chat: Chat, text: str = "", **facts: Any) -> Reply:
+    """Tells which session the chat is in from now on, and what was said last in it."""
+    if not text:
+        text = f"session {chat.session.session_id}, with {chat.active}"
     if chat.is_unfinished:
         text = f"{text}; its last turn is unfinished: /resume goes on with it"
-    return told(
-        "session",
-        text,
-        session_id=chat.session.session_id,
-        agent=chat.active,
-        events=0 if chat.row is None else chat.row.seq,
-        unfinished=chat.is_unfinished,
+    record = {
+        "session_id": chat.session.session_id,
+        "agent": chat.active,
+        "events": 0 if chat.row is None else chat.row.seq,
+        "unfinished": chat.is_unfinished,
         **facts,
+        "text": text,
+    }
+    return Reply(
+        type="session",
+        record=record,
+        shapes=(Pairs(pairs=await _said_last(chat)), Lines(text=text)),
     )
+
+
+async def _said_last(chat: Chat) -> list[tuple[str, str]]:
+    if chat.row is None:
+        return []
+    recent = await chat.session.events(after=max(chat.row.seq - _LOOK_BACK, 0))
+    lines = transcript(recent)[-_RECALLED:]
+    return [(line.who, shorten(line.what)) for line in lines]

@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ekiden.cli.chat.markdown import clean, drawn, finished_part, tail
+from ekiden.cli.chat.markdown import Block, blocks, clean, drawn, finished_part, tail
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -70,13 +70,10 @@ class Streamed:
         return max(self._console.size.height - 2, 1)
 
     def _print(self, length: int) -> None:
-        block, self._rest = self._rest[:length], self._rest[length:]
-        if not block.strip():
-            return
-        if self._printed:
-            self._console.print()
-        self._printed = True
-        print_block(self._console, block.strip("\n"), markdown=self._markdown)
+        text, self._rest = self._rest[:length], self._rest[length:]
+        self._printed = print_text(
+            self._console, text, markdown=self._markdown, goes_on=self._printed
+        )
 
     def _show(self, text: str) -> None:
         from rich.live import Live
@@ -99,9 +96,34 @@ class Streamed:
         return _joined(rows[-self._lines :])
 
 
-def print_block(console: Console, text: str, *, markdown: bool = True) -> None:
-    """Print `text`, which must be `clean`; as it is if it cannot be drawn."""
-    console.print(_joined(_rows(console, text, markdown=markdown)))
+def print_text(
+    console: Console, text: str, *, markdown: bool = True, goes_on: bool = False
+) -> bool:
+    """Print `text`, which must be `clean`, with an empty line between blocks.
+
+    `goes_on`: there are blocks above it. Gives whether there are now.
+    """
+    for block in blocks(text) if markdown else _plain(text):
+        rows = _rows(console, block.text, markdown=block.is_markdown)
+        while rows and _is_empty(rows[0]):
+            del rows[0]
+        while rows and _is_empty(rows[-1]):
+            del rows[-1]
+        if not rows:
+            continue
+        if goes_on and markdown:
+            console.print()
+        console.print(_joined(rows))
+        goes_on = True
+    return goes_on
+
+
+def _plain(text: str) -> list[Block]:
+    return [Block(text=text.strip("\n"), is_markdown=False)]
+
+
+def _is_empty(row: list[Segment]) -> bool:
+    return not "".join(part.text for part in row).strip()
 
 
 def _rows(

@@ -22,10 +22,10 @@ def init(
     ] = Path(),
     as_json: JsonOption = False,
 ) -> None:
-    """Write a working team of agents into a folder: agent files, settings, .gitignore.
+    """Write a working team of agents into a folder: files, settings, .gitignore.
 
-    It runs at once and without a key: the settings name a demo model, and say how to change it.
-    Files that are there already are kept as they are.
+    It runs at once and without a key: the settings name a demo model, and say
+    how to change it. Files that are there already are kept as they are.
     """
     from ekiden.app.scaffold import scaffold
 

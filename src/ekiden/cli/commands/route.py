@@ -31,10 +31,11 @@ async def route(
     keep_going: KeepGoingOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which agent would get a request, and why; nothing is run and nothing is stored.
+    """Show which agent would get a request, and why; nothing is run or stored.
 
-    @auto --strategy=NAME and @name at the beginning are understood as in a request. The exit code
-    is 0 also when no agent matches.
+    @auto --strategy=NAME and @name at the beginning of the text are
+    understood as in `ekiden run`. The exit code is 0 also when no agent
+    matches.
     """
     from ekiden.cli.projects import open_project
     from ekiden.cli.requests import read_request
@@ -63,7 +64,7 @@ def show_decision(project: Project, decision: RouteDecision) -> None:
     say(route_line(decision.to_json()))
     say()
     print_pairs(reason_pairs(decision))
-    rows = score_rows(decision)
+    rows = score_rows(decision, names=project.agents)
     if rows:
         say()
         print_table(SCORE_HEADERS, rows)

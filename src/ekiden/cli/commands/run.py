@@ -46,18 +46,21 @@ async def run(
 ) -> int:
     """Say something to a team.
 
-    The agent that has the session answers. A new session is routed; "@auto …" routes again, and
-    "@name …" names the agent. The team is the project's in this folder: its agent files, or what
-    the setting `team` names. Where there is neither, it is the demo team, which knows the orders
-    1042, 1043 and 1044.
+    The agent that has the session answers. A new session is routed;
+    "@auto …" routes again, "@auto --strategy=NAME …" in that way, and
+    "@name …" names the agent.
 
-    A tool that needs a yes asks on the terminal; without one it is refused, unless --allow names
-    it.
+    The team is the project's in this folder: its agent files, or what the
+    setting `team` names. Where there is neither, it is the demo team, which
+    knows the orders 1042, 1043 and 1044.
+
+    A tool that needs a yes asks on the terminal; without one it is refused,
+    unless --allow names it.
     """
     from ekiden.app import open_store
     from ekiden.app.relay import begin
     from ekiden.cli.approving import approver
-    from ekiden.cli.projects import open_project, tell_notes
+    from ekiden.cli.projects import check_addressee, open_project, tell_notes
     from ekiden.cli.requests import read_request
     from ekiden.cli.waiting import watch_in_turn
     from ekiden.cli.watching import Onlooker, resume_command, run_config
@@ -69,6 +72,7 @@ async def run(
     project = open_project(
         team=team, model=model, strategy=strategy, keep_going=keep_going, as_json=as_json
     )
+    check_addressee(project, said)
     config = run_config(max_turns=max_turns, no_wait=no_wait, model=model, approver=approver(allow))
     address = project.settings.store if store is None else store
     async with open_store(address) as opened, project:

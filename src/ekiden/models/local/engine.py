@@ -7,6 +7,7 @@ import queue
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -139,7 +140,7 @@ class Engine:
 
 def _start(path: Path, n_ctx: int, settings: LocalSettings, *, address: str, key: str) -> _Server:
     try:
-        import xllamacpp
+        xllamacpp: Any = import_module("xllamacpp")
     except ImportError as exc:
         raise UserError(
             f"local:{path.name} needs xllamacpp ({exc}): pip install 'ekiden[local]'"

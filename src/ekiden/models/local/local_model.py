@@ -105,13 +105,8 @@ class _Call:
 
     async def events(self) -> AsyncGenerator[ModelEvent]:
         self._control = (await asyncio.to_thread(self._engine.inspect)).control_tokens
-        match self._wish.mode:
-            case "call":
-                events = self._forced_call()
-            case "free":
-                events = self._free()
-            case "answer":
-                events = self._answer()
+        kinds = {"call": self._forced_call, "free": self._free, "answer": self._answer}
+        events = kinds[self._wish.mode]()
         async with aclosing(events):
             async for event in events:
                 yield event
@@ -167,7 +162,6 @@ class _Call:
         self._check_finished(generation, f"the arguments of {tool.name}")
 
     async def _free(self) -> AsyncGenerator[ModelEvent]:
-        output = self._request.output
         body = {
             **self._body,
             **_NO_THINKING,

@@ -53,7 +53,11 @@ def choice_messages(
     if turns and turns[0]["role"] == "assistant":
         turns.insert(0, {"role": "user", "content": "(The conversation goes on.)"})
     asked = f'Request: "{asked}"\nWho takes it?'
-    return [{"role": "system", "content": system}, *turns, {"role": "user", "content": asked}]
+    return [
+        {"role": "system", "content": _safe(system, control_tokens)},
+        *turns,
+        {"role": "user", "content": asked},
+    ]
 
 
 def short_name(tool: str) -> str:

@@ -65,10 +65,8 @@ def found_weights() -> list[Weights]:
         Weights(name=path.stem, path=path, size=path.stat().st_size) for path in files.values()
     ]
     found.sort(key=lambda weights: (-weights.size, weights.name))
-    for package in KNOWN_PACKAGES:
-        if package.file not in files and package.is_installed():
-            found.append(_of_package(package))
-    return found
+    missing = (package for package in KNOWN_PACKAGES if package.file not in files)
+    return found + [_of_package(package) for package in missing if package.is_installed()]
 
 
 def locate(name: str) -> Weights:

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ekiden.core.context import RunContextWrapper
-from ekiden.core.errors import ToolError, ToolTimeout
 from ekiden.core.profile import Confirmation
 from ekiden.core.tool import FunctionTool
-from ekiden.tools.function import default_tool_error_function, function_tool
+from ekiden.tools.function import function_tool, tool_error_in_words
 from ekiden.tools.settings import ToolSettings
 
 BUILTIN_NAMES = ("read_file", "write_file", "http_get", "shell")
@@ -41,7 +39,7 @@ class _BuiltinTools(Mapping[str, FunctionTool]):
         if tool is None:
             tool = self._made[name] = function_tool(
                 self._function(name),
-                failure_error_function=_told,
+                failure_error_function=tool_error_in_words,
                 confirmation=Confirmation() if self._settings.ask else False,
             )
         return tool
@@ -66,10 +64,3 @@ class _BuiltinTools(Mapping[str, FunctionTool]):
 
         files = ProjectFiles(self._root, settings.files)
         return files.read_file if name == "read_file" else files.write_file
-
-
-def _told(ctx: RunContextWrapper[Any], error: Exception) -> str:
-    """A refusal in its own words; anything else as of every tool."""
-    if isinstance(error, ToolError) and not isinstance(error, ToolTimeout):
-        return f"Error: {error}"
-    return default_tool_error_function(ctx, error)

@@ -105,9 +105,10 @@ class AllowList:
         """Whether a host that may be asked need not be public; `ToolError` if it may not be."""
         if not any(pattern.matches(target) for pattern in self._patterns):
             allowed = ", ".join(self._entries) or "none so far"
+            command = config_command("tools.http_get.allow", [*self._entries, target.site])
             raise ToolError(
                 f"{target.site} is not among the hosts that may be asked ({allowed}); a person "
-                f"can add it: {config_command('tools.http_get.allow', [*self._entries, target.site])}"
+                f"can add it: {command}"
             )
         return any(pattern.names(target) for pattern in self._patterns)
 

@@ -82,7 +82,7 @@ def test_a_group_knows_the_settings_in_it() -> None:
         "agents..routing",
         "mcpServers.",
         "mcpServers.\x1b",
-        f"mcpServers.{'x' * 129}",
+        f"mcpServers.{'x' * 101}",
         "routing.routing",
         "x" * 100_000,
     ],

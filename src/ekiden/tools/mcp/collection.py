@@ -1,0 +1,179 @@
+"""The tools of several MCP servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ekiden.core.context import ToolContext
+from ekiden.core.errors import McpUnavailable, ModelBehaviorError, ToolError, UnknownTool
+from ekiden.core.profile import Confirmation
+from ekiden.core.tool import FunctionTool
+from ekiden.tools.function import tool_error_in_words
+from ekiden.tools.mcp.connection import Connection
+from ekiden.tools.mcp.content import description_of, schema_of, text_of
+from ekiden.tools.mcp.names import read_name, tool_name
+from ekiden.tools.mcp.servers import McpServer
+from ekiden.tools.signature import bad_arguments
+
+
+class McpTools:
+    """Tools of MCP servers by the names that agent files give them.
+
+    A server is started or reached when a tool of it is first asked for, and let go at the end::
+
+        servers, problems = parse_mcp_servers(settings.mcp_servers)
+        async with McpTools(servers, root=Path("shop")) as mcp:
+            agent.tools.extend(await mcp.tools_for(["mcp:github/*", "mcp:files/read"]))
+            await Runner.run(agent, "Which issues are open?")
+
+    Use it in one event loop. With `ask` a person is asked before every call, whatever the server
+    says of its tools.
+    """
+
+    def __init__(
+        self,
+        servers: Mapping[str, McpServer],
+        *,
+        root: Path,
+        ask: bool = True,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._servers = dict(servers)
+        self._connections = {
+            name: Connection(server, root, environment)
+            for name, server in servers.items()
+            if not server.disabled
+        }
+        self._ask = ask
+        self._tools: dict[str, dict[str, FunctionTool]] = {}
+        self._failures: dict[str, McpUnavailable] = {}
+        self._opening = asyncio.Lock()
+
+    @property
+    def failures(self) -> Mapping[str, McpUnavailable]:
+        """By name, the servers that could not be connected, and why."""
+        return dict(self._failures)
+
+    async def open(self, names: Iterable[str] | None = None) -> None:
+        """Connect the servers that `names` need, or all of them, at the same time.
+
+        Those that cannot be are in `failures` afterwards; those that could not be before are
+        tried again. `UnknownTool` for a name that no server has.
+        """
+        if names is None:
+            wanted = set(self._connections)
+        else:
+            wanted = {read_name(name, self._servers).server for name in names}
+        async with self._opening:
+            await self._connect(wanted - set(self._tools))
+
+    async def tools_for(self, names: Sequence[str]) -> list[FunctionTool]:
+        """The tools that `names` mean, each once.
+
+        A name is ``mcp:server/tool``, ``mcp:server/*`` or ``mcp:server``, or as other programs
+        write it ``mcp__server__tool``. The servers that are needed are connected, all at the same
+        time; one that could not be is not tried again here. A server that is `disabled` has no
+        tools. Raises `McpUnavailable` for the first that cannot be connected, and `UnknownTool`.
+        """
+        wishes = [(name, read_name(name, self._servers)) for name in names]
+        needed = {wish.server for _, wish in wishes}
+        async with self._opening:
+            await self._connect(needed - set(self._tools) - set(self._failures))
+        found: dict[str, FunctionTool] = {}
+        for name, wish in wishes:
+            if wish.server in self._failures:
+                raise self._failures[wish.server]
+            offered = self._tools.get(wish.server, {})
+            chosen = {tool: offered[tool] for tool in offered if wish.wants(tool)}
+            if not chosen and wish.tool is not None and wish.server in self._tools:
+                raise UnknownTool(
+                    name,
+                    known=[f"mcp:{wish.server}/{tool}" for tool in offered],
+                    problem=f"the MCP server {wish.server!r} has no tool {wish.tool!r}",
+                )
+            found.update((tool.name, tool) for tool in chosen.values())
+        return list(found.values())
+
+    async def close(self) -> None:
+        """Let all servers go; their tools fail from now on."""
+        async with asyncio.TaskGroup() as group:
+            for connection in self._connections.values():
+                group.create_task(connection.close())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _connect(self, servers: Iterable[str]) -> None:
+        """Connect side by side; one that fails takes no other down."""
+        async with asyncio.TaskGroup() as group:
+            for name in servers:
+                if name in self._connections:
+                    group.create_task(self._list(name))
+
+    async def _list(self, server: str) -> None:
+        try:
+            listed = await self._connections[server].tools()
+        except McpUnavailable as exc:
+            self._failures[server] = exc
+            return
+        self._failures.pop(server, None)
+        taken = {tool.name for tools in self._tools.values() for tool in tools.values()}
+        offered: dict[str, FunctionTool] = {}
+        for each in listed:
+            if each.name not in offered:
+                name = tool_name(server, each.name, taken)
+                taken.add(name)
+                offered[each.name] = self._made(server, each, name)
+        self._tools[server] = offered
+
+    def _made(self, server: str, tool: Any, name: str) -> FunctionTool:
+        return FunctionTool(
+            name=name,
+            description=description_of(tool),
+            params_json_schema=schema_of(tool),
+            on_invoke_tool=_invoker(self._connections[server], tool.name, name),
+            strict_json_schema=False,
+            timeout_seconds=self._servers[server].timeout,
+            failure_error_function=tool_error_in_words,
+            confirmation=Confirmation() if self._ask else None,
+        )
+
+
+def _invoker(
+    connection: Connection, tool: str, name: str
+) -> Callable[[ToolContext[Any], str], Awaitable[str]]:
+    async def invoke(ctx: ToolContext[Any], arguments: str) -> str:
+        meta = {"ekiden/idempotency_key": ctx.idempotency_key} if ctx.idempotency_key else {}
+        result = await connection.call(tool, _read(name, arguments), meta)
+        text = text_of(result)
+        if result.is_error:
+            raise ToolError(text or "the tool failed and did not say why")
+        return text
+
+    return invoke
+
+
+def _read(name: str, arguments: str) -> dict[str, Any]:
+    try:
+        read = json.loads(arguments or "{}")
+    except (ValueError, RecursionError) as exc:
+        raise ModelBehaviorError(bad_arguments(name, "they are not valid JSON")) from exc
+    if read is None:
+        return {}
+    if not isinstance(read, dict):
+        raise ModelBehaviorError(bad_arguments(name, "they must be a JSON object"))
+    return read

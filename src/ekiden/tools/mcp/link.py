@@ -1,0 +1,278 @@
+"""One connection to a server, from the handshake to the goodbye; the only file with the SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ekiden.core.errors import McpUnavailable, ToolError
+from ekiden.tools.mcp.servers import McpServer
+from ekiden.tools.mcp.stderr import StderrTail
+from ekiden.tools.text import shortened, without_hidden
+from ekiden.tools.threads import in_thread
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+_log = logging.getLogger("ekiden.tools.mcp")
+
+_MAX_PAGES = 50
+_MAX_TOOLS = 1_000
+_STDERR_WAIT_S = 1.0
+_MAX_PROBLEM = 500
+
+
+class SessionOver(Exception):
+    """The server does not know this connection any more; it did nothing."""
+
+
+class Link:
+    """A connection that a task of its own keeps: what is opened in it is closed in it.
+
+    `open` it before use and `close` it in the end. It is over when it is closed, and when the
+    server is gone.
+    """
+
+    def __init__(self, server: McpServer, root: Path, environment: Mapping[str, str]) -> None:
+        self._server = server
+        self._root = root
+        self._environment = environment
+        self._over = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._stderr: StderrTail | None = None
+        self._client: Client | None = None
+        self.tools: Sequence[Any] = ()
+        """As the server lists them."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing can be asked any more."""
+        return self._over.is_set()
+
+    async def open(self) -> None:
+        """Connect and list the tools; `McpUnavailable`, with what the server had to say."""
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._keep(ready), name=f"mcp {self._server.name}")
+        try:
+            await ready
+        except asyncio.CancelledError:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+            raise
+
+    async def close(self) -> None:
+        """Say goodbye, and stop the server if it is ours."""
+        self._over.set()
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    async def call(self, tool: str, arguments: dict[str, Any], meta: dict[str, Any]) -> Any:
+        """The result of a call; `ToolError`, `McpUnavailable`, or `SessionOver`."""
+        from mcp import MCPError
+        from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
+
+        assert self._client is not None
+        try:
+            return await self._client.call_tool(tool, arguments, meta=meta)  # type: ignore[arg-type]
+        except MCPError as exc:
+            if exc.code == INVALID_REQUEST and exc.message == "Session terminated":
+                self._over.set()
+                raise SessionOver from exc
+            if exc.code == CONNECTION_CLOSED:
+                self._over.set()
+                raise McpUnavailable(
+                    self._server.name,
+                    await self._with_stderr(
+                        "it was lost during the call, and what it did is not known"
+                    ),
+                ) from exc
+            raise ToolError(_words(exc)) from exc
+        except (OSError, RuntimeError, ValueError) as exc:
+            raise ToolError(_words(exc)) from exc
+
+    async def _keep(self, ready: asyncio.Future[None]) -> None:
+        limit = self._server.timeout
+        deadline = asyncio.timeout(limit)
+        problem = f"it was not connected within {limit:g} s"
+        try:
+            async with AsyncExitStack() as stack:
+                async with deadline:
+                    self._client = await stack.enter_async_context(self._connected())
+                    self.tools = await _listed(self._client)
+                if not ready.done():
+                    ready.set_result(None)
+                await self._over.wait()
+        except McpUnavailable as exc:
+            _fail(ready, exc)
+        except Exception as exc:
+            if ready.done():
+                _log.debug("MCP server %r: %s", self._server.name, exc)
+                return
+            if not deadline.expired():
+                problem = f"{self._where()}: {_words(exc)}"
+            failure = McpUnavailable(self._server.name, await self._with_stderr(problem))
+            failure.__cause__ = exc
+            _fail(ready, failure)
+        finally:
+            self._over.set()
+            if self._stderr is not None:
+                self._stderr.close()
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Client]:
+        try:
+            from mcp import Client
+            from mcp_types import Implementation
+        except ImportError as exc:
+            raise McpUnavailable(
+                self._server.name, "the MCP library is not installed: pip install 'ekiden[mcp]'"
+            ) from exc
+        # A server that writes nonsense is no reason to print anything where nothing is set up.
+        logging.getLogger("mcp").addHandler(logging.NullHandler())
+        server = self._server.filled_in(self._environment)
+        transport = self._local(server) if server.transport == "stdio" else _remote(server)
+        info = Implementation(name="ekiden", version=_version())
+        async with Client(_watched(transport, self._over), client_info=info, cache=None) as client:
+            yield client
+
+    @asynccontextmanager
+    async def _local(self, server: McpServer) -> AsyncIterator[Any]:
+        from mcp import StdioServerParameters, stdio_client
+
+        command, folder = _program(server, self._root)
+        parameters = StdioServerParameters(
+            command=command,
+            args=list(server.args),
+            env=dict(server.env),
+            cwd=folder,
+            encoding_error_handler="replace",
+        )
+        self._stderr = StderrTail()
+        async with stdio_client(parameters, errlog=self._stderr.file) as streams:
+            self._stderr.close()
+            yield streams
+
+    def _where(self) -> str:
+        """What was started or asked, without what is secret in it."""
+        if self._server.transport == "stdio":
+            return self._server.command
+        return urlsplit(self._server.url).netloc.rpartition("@")[2]
+
+    async def _with_stderr(self, problem: str) -> str:
+        if self._stderr is None:
+            return problem
+        self._stderr.close()
+        lines: str = await in_thread(self._stderr.lines, wait_s=_STDERR_WAIT_S)
+        return f"{problem}; its last words:\n{lines}" if lines else problem
+
+
+def _program(server: McpServer, root: Path) -> tuple[str, Path]:
+    """What to start, and where."""
+    folder = root / os.path.expanduser(server.cwd or "")
+    if not folder.is_dir():
+        raise McpUnavailable(server.name, f"there is no folder {str(folder)!r}")
+    return os.path.expanduser(server.command), folder
+
+
+@asynccontextmanager
+async def _remote(server: McpServer) -> AsyncIterator[Any]:
+    headers = dict(server.headers)
+    if server.transport == "sse":
+        from mcp.client.sse import sse_client
+
+        async with sse_client(server.url, headers=headers, timeout=server.timeout) as streams:
+            yield streams
+        return
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=server.timeout) as http,
+        streamable_http_client(server.url, http_client=http) as streams,
+    ):
+        yield streams
+
+
+@asynccontextmanager
+async def _watched(transport: Any, over: asyncio.Event) -> AsyncIterator[Any]:
+    """The same transport; `over` is set when the server closes its side."""
+    async with transport as (reading, writing):
+        yield _Watched(reading, over), writing
+
+
+class _Watched:
+    """A stream of messages that tells when it ends."""
+
+    def __init__(self, stream: Any, over: asyncio.Event) -> None:
+        self._stream = stream
+        self._over = over
+
+    async def receive(self) -> Any:
+        try:
+            return await self._stream.receive()
+        except Exception:
+            self._over.set()
+            raise
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def __aiter__(self) -> _Watched:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self._stream.__anext__()
+        except Exception:
+            self._over.set()
+            raise
+
+    async def __aenter__(self) -> _Watched:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc_info: Any) -> Any:
+        return await self._stream.__aexit__(*exc_info)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+async def _listed(client: Client) -> list[Any]:
+    tools: list[Any] = []
+    cursor: str | None = None
+    for _ in range(_MAX_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        tools.extend(page.tools)
+        cursor = page.next_cursor
+        if cursor is None or len(tools) >= _MAX_TOOLS:
+            break
+    return tools[:_MAX_TOOLS]
+
+
+def _version() -> str:
+    try:
+        return metadata.version("ekiden")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _fail(ready: asyncio.Future[None], failure: McpUnavailable) -> None:
+    if not ready.done():
+        ready.set_exception(failure)
+
+
+def _words(exc: BaseException) -> str:
+    """What went wrong, out of whatever it is wrapped in."""
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    said = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
+    text = shortened(without_hidden(said).strip(), _MAX_PROBLEM)
+    return text or type(exc).__name__

@@ -1,0 +1,201 @@
+"""MCP servers as the settings name them, under ``mcpServers``."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from ekiden.core.errors import McpUnavailable
+from ekiden.core.suggest import suggestion
+
+TransportName: TypeAlias = Literal["stdio", "http", "sse"]
+
+_TRANSPORTS: Mapping[str, TransportName] = {
+    "stdio": "stdio",
+    "http": "http",
+    "streamablehttp": "http",
+    "sse": "sse",
+}
+"""Without regard to case, dashes and underscores."""
+_URL_KEYS = ("url", "httpUrl", "serverUrl")
+_KEYS = frozenset(
+    {"type", "transport", "command", "args", "env", "cwd", "headers", "disabled", "timeout"}
+) | frozenset(_URL_KEYS)
+_VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}")
+_MAX_NAME = 100
+_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServer:
+    """A server that has tools: a program to start, or an address to ask.
+
+    ``${NAME}`` and ``${NAME:-default}`` in `command`, `args`, `env`, `url` and `headers` stand for
+    variables of the environment; they are filled in when the server is connected.
+    """
+
+    name: str
+    transport: TransportName = "stdio"
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """On top of a few harmless variables: a server does not see the whole environment."""
+    cwd: str | None = None
+    """From the project's folder; that folder if it is left out."""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    disabled: bool = False
+    """Its tools are left out wherever they are named."""
+    timeout: float = _TIMEOUT_S
+    """Seconds to be connected in, and for each call."""
+
+    def filled_in(self, environment: Mapping[str, str] = os.environ) -> McpServer:
+        """The server with the values of variables; `McpUnavailable` if one is not set."""
+        missing: dict[str, None] = {}
+
+        def value(text: str) -> str:
+            def of(found: re.Match[str]) -> str:
+                known = environment.get(found["name"], found["default"])
+                if known is None:
+                    missing[found["name"]] = None
+                return known or ""
+
+            return _VARIABLE.sub(of, text)
+
+        filled = replace(
+            self,
+            command=value(self.command),
+            args=tuple(value(each) for each in self.args),
+            env={key: value(each) for key, each in self.env.items()},
+            url=value(self.url),
+            headers={key: value(each) for key, each in self.headers.items()},
+        )
+        if missing:
+            raise McpUnavailable(
+                self.name, f"the environment variable {', '.join(missing)} is not set"
+            )
+        return filled
+
+
+def parse_mcp_servers(
+    entries: Mapping[str, Any],
+) -> tuple[dict[str, McpServer], tuple[str, ...]]:
+    """The servers by name, and what is wrong with the others, one sentence each.
+
+    Entries are as other programs write them: ``{"command": …, "args": …, "env": …, "cwd": …}`` or
+    ``{"type": "http" | "sse", "url": …, "headers": …}``, with `disabled` and `timeout` (seconds).
+    Keys that only other programs know are left alone; those that look like a slip are not.
+    """
+    servers: dict[str, McpServer] = {}
+    problems: list[str] = []
+    for name, entry in entries.items():
+        found = _Entry(name, entry)
+        server = found.read()
+        problems.extend(found.problems)
+        if server is not None and not found.problems:
+            servers[name] = server
+    return servers, tuple(problems)
+
+
+class _Entry:
+    """One server under ``mcpServers``, and everything that is wrong with it."""
+
+    def __init__(self, name: str, entry: Any) -> None:
+        self._name = name
+        self._entry = entry
+        self.problems: list[str] = []
+
+    def read(self) -> McpServer | None:
+        if not self._name or len(self._name) > _MAX_NAME or not self._name.isprintable():
+            self._wrong("", f"a name has 1 to {_MAX_NAME} printable characters")
+        if not isinstance(self._entry, Mapping):
+            self._wrong("", "must be an object with `command` or `url`")
+            return None
+        for key in self._entry:
+            if key not in _KEYS and (meant := suggestion(str(key), _KEYS)):
+                self._wrong(str(key), f"is not known{meant}")
+        url = next((self._text(key) for key in _URL_KEYS if key in self._entry), "")
+        command = self._text("command")
+        if bool(url) == bool(command):
+            self._wrong("", "needs either `command`, to start it, or `url`, to ask it")
+        transport = self._transport(bool(url))
+        if url and not re.match(r"https?://|\$\{", url):
+            self._wrong("url", "must begin with http:// or https://")
+        return McpServer(
+            name=self._name,
+            transport=transport,
+            command=command,
+            args=self._list("args"),
+            env=self._mapping("env"),
+            cwd=self._text("cwd") or None,
+            url=url,
+            headers=self._mapping("headers"),
+            disabled=self._flag("disabled"),
+            timeout=self._seconds("timeout"),
+        )
+
+    def _wrong(self, key: str, problem: str) -> None:
+        place = f"mcpServers.{self._name}" + (f".{key}" if key else "")
+        self.problems.append(f"{place}: {problem}")
+
+    def _transport(self, has_url: bool) -> TransportName:
+        default: TransportName = "http" if has_url else "stdio"
+        key = "type" if "type" in self._entry else "transport"
+        given = self._text(key)
+        if not given:
+            return default
+        found = _TRANSPORTS.get(re.sub(r"[-_]", "", given).lower())
+        if found is None or (found == "stdio") == has_url:
+            wanted = "'http' or 'sse'" if has_url else "'stdio'"
+            self._wrong(key, f"is {given!r}, and must be {wanted} here")
+        return found or default
+
+    def _text(self, key: str) -> str:
+        value = self._entry.get(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str) or "\0" in value:
+            self._wrong(key, "must be text")
+            return ""
+        return value.strip()
+
+    def _list(self, key: str) -> tuple[str, ...]:
+        value = self._entry.get(key, ())
+        if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+            self._wrong(key, "must be a list of texts")
+            return ()
+        if not all(isinstance(each, str) and "\0" not in each for each in value):
+            self._wrong(key, "must be a list of texts")
+            return ()
+        return tuple(value)
+
+    def _mapping(self, key: str) -> dict[str, str]:
+        value = self._entry.get(key) or {}
+        if not isinstance(value, Mapping) or not all(
+            isinstance(each, str) and "\0" not in each for pair in value.items() for each in pair
+        ):
+            self._wrong(key, "must be an object of texts")
+            return {}
+        return dict(value)
+
+    def _flag(self, key: str) -> bool:
+        value = self._entry.get(key, False)
+        if not isinstance(value, bool):
+            self._wrong(key, "must be true or false")
+            return False
+        return value
+
+    def _seconds(self, key: str) -> float:
+        value = self._entry.get(key, _TIMEOUT_S)
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not (value > 0 and math.isfinite(value))
+        ):
+            self._wrong(key, "must be a number of seconds above 0")
+            return _TIMEOUT_S
+        return float(value)

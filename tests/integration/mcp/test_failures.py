@@ -1,0 +1,181 @@
+"""Servers that do not start, die, say nothing or talk nonsense."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from ekiden.core.errors import McpUnavailable, UnknownTool
+from ekiden.tools.mcp import McpTools
+from tests.integration.mcp.conftest import TINY, Call, mcp_tools, started
+
+
+async def failure_of(mcp: McpTools, server: str) -> str:
+    with pytest.raises(McpUnavailable) as failed:
+        await mcp.tools_for([f"mcp:{server}"])
+    assert failed.value.code == "mcp.unavailable"
+    assert failed.value.server == server
+    return str(failed.value)
+
+
+class TestStarting:
+    async def test_one_that_fails_takes_no_other_down(self, tmp_path: Path, call: Call) -> None:
+        broken = started(script=tmp_path / "broken.py")
+        (tmp_path / "broken.py").write_text("raise OSError('no license \x1b[2J')")
+        async with mcp_tools(tmp_path, good=started(), broken=broken) as mcp:
+            await mcp.open()
+            assert set(mcp.failures) == {"broken"}
+            told = await failure_of(mcp, "broken")
+            assert "no license" in told
+            assert "\x1b" not in told
+            [pid, odd] = await mcp.tools_for(["mcp:good"])
+            assert (await call(pid)).error is None
+            assert odd.description == "A title only."
+
+    async def test_one_that_failed_is_tried_again_only_by_opening(self, tmp_path: Path) -> None:
+        script = tmp_path / "later.py"
+        async with mcp_tools(tmp_path, later=started(script=script)) as mcp:
+            await failure_of(mcp, "later")
+            script.write_text(TINY.read_text())
+            await failure_of(mcp, "later")
+            await mcp.open(["mcp:later/pid"])
+            assert mcp.failures == {}
+            assert len(await mcp.tools_for(["mcp:later/pid"])) == 1
+
+    async def test_what_is_missing_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("NOT_SET", raising=False)
+        async with mcp_tools(
+            tmp_path,
+            program={"command": "no-such-program"},
+            folder=started(cwd="nowhere"),
+            variable=started(env={"KEY": "${NOT_SET}"}),
+            nobody={"url": "http://127.0.0.1:1/mcp?key=secret", "timeout": 10},
+        ) as mcp:
+            await mcp.open()
+            told = {name: str(error) for name, error in mcp.failures.items()}
+        assert "no-such-program: No such file or directory" in told["program"]
+        assert "there is no folder" in told["folder"]
+        assert "the environment variable NOT_SET is not set" in told["variable"]
+        assert "127.0.0.1:1: " in told["nobody"]
+        assert "secret" not in told["nobody"]
+
+    async def test_one_that_says_nothing_is_given_up_and_stopped(self, tmp_path: Path) -> None:
+        async with mcp_tools(tmp_path, mute=started("silent") | {"timeout": 0.5}) as mcp:
+            assert "not connected within 0.5 s" in await failure_of(mcp, "mute")
+
+    async def test_whoever_is_cancelled_while_connecting_leaves_nothing_behind(
+        self, tmp_path: Path
+    ) -> None:
+        script = tmp_path / "slow.py"
+        script.write_text(
+            "import os, sys\nopen('pid', 'w').write(str(os.getpid()))\nsys.stdin.read()"
+        )
+        async with mcp_tools(tmp_path, slow=started(script=script)) as mcp:
+            task = asyncio.create_task(mcp.tools_for(["mcp:slow"]))
+            async with asyncio.timeout(20):
+                while not (pid := _read(tmp_path / "pid")):  # noqa: ASYNC110 - another process
+                    await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert not Path(f"/proc/{pid}").exists()
+
+    async def test_noise_on_the_line_is_passed_over(self, tmp_path: Path, call: Call) -> None:
+        async with mcp_tools(tmp_path, noisy=started("noise")) as mcp:
+            [pid] = await mcp.tools_for(["mcp:noisy/pid"])
+            assert (await call(pid)).error is None
+
+    async def test_a_list_without_end_ends(self, tmp_path: Path) -> None:
+        async with mcp_tools(tmp_path, endless=started("endless-pages")) as mcp:
+            assert len(await mcp.tools_for(["mcp:endless"])) == 2
+
+
+class TestDying:
+    async def test_one_that_died_in_between_is_started_again(
+        self, tmp_path: Path, call: Call
+    ) -> None:
+        async with mcp_tools(tmp_path, mortal=started("die-after-answer")) as mcp:
+            [pid] = await mcp.tools_for(["mcp:mortal/pid"])
+            first, second = await call(pid), await call(pid)
+        assert first.error is second.error is None
+        assert first.output != second.output
+
+    async def test_a_call_in_which_it_dies_is_not_repeated(
+        self, tmp_path: Path, call: Call
+    ) -> None:
+        async with mcp_tools(tmp_path, mortal=started("die-before-answer")) as mcp:
+            [pid] = await mcp.tools_for(["mcp:mortal/pid"])
+            for _ in range(2):
+                lost = await call(pid)
+                assert "it was lost during the call, and what it did is not known" in lost.output
+                assert "I am dying" in lost.output
+
+    async def test_one_that_does_not_start_again_is_told(self, tmp_path: Path, call: Call) -> None:
+        script = tmp_path / "once.py"
+        script.write_text(TINY.read_text())
+        async with mcp_tools(tmp_path, m=started("die-after-answer", script=script)) as mcp:
+            [pid] = await mcp.tools_for(["mcp:m/pid"])
+            await call(pid)
+            script.write_text("raise OSError('out of order')")
+            lost = await call(pid)
+        assert lost.output.startswith("Error: the MCP server 'm' cannot be used")
+        assert "out of order" in lost.output
+
+    async def test_an_answer_that_makes_no_sense_is_told(self, tmp_path: Path, call: Call) -> None:
+        async with mcp_tools(tmp_path, tiny=started()) as mcp:
+            [odd] = await mcp.tools_for(["mcp:tiny/odd"])
+            told = await call(odd)
+        assert told.error is not None
+        assert told.output.startswith("Error: ")
+
+    async def test_after_the_end_a_tool_says_so_and_no_process_is_left(
+        self, tmp_path: Path, call: Call
+    ) -> None:
+        async with mcp_tools(tmp_path, tiny=started()) as mcp:
+            [pid] = await mcp.tools_for(["mcp:tiny/pid"])
+            process = (await call(pid)).output
+        assert not Path(f"/proc/{process}").exists()
+        assert "the connections are closed" in (await call(pid)).output
+
+
+class TestNaming:
+    async def test_each_tool_comes_once_however_it_is_named(self, tmp_path: Path) -> None:
+        names = ["mcp:my server/pid", "mcp:my server/*", "mcp__my_server__pid", "mcp__my_server"]
+        async with mcp_tools(tmp_path, **{"my server": started()}) as mcp:
+            tools = await mcp.tools_for(names)
+            assert [tool.description for tool in tools] == ["", "A title only."]
+            again = await mcp.tools_for(names[:1])
+        assert again[0] is tools[0]
+
+    async def test_what_is_not_there_is_named_with_what_is(self, tmp_path: Path) -> None:
+        async with mcp_tools(tmp_path, tiny=started()) as mcp:
+            with pytest.raises(UnknownTool, match="has no tool 'pdi'.*did you mean 'mcp:tiny/pid'"):
+                await mcp.tools_for(["mcp:tiny/pdi"])
+            with pytest.raises(UnknownTool, match="names no server.*did you mean 'mcp:tiny'"):
+                await mcp.tools_for(["mcp:tyni"])
+
+    async def test_a_disabled_server_has_no_tools_and_is_not_started(self, tmp_path: Path) -> None:
+        off = started(script=tmp_path / "missing.py", disabled=True)
+        async with mcp_tools(tmp_path, off=off) as mcp:
+            await mcp.open()
+            assert await mcp.tools_for(["mcp:off", "mcp:off/pid"]) == []
+            assert mcp.failures == {}
+
+    async def test_nobody_is_asked_if_that_is_switched_off(self, tmp_path: Path) -> None:
+        async with mcp_tools(tmp_path, ask=False, tiny=started()) as mcp:
+            assert all(tool.confirmation is None for tool in await mcp.tools_for(["mcp:tiny"]))
+
+    async def test_a_server_is_not_started_before_it_is_needed(self, tmp_path: Path) -> None:
+        (tmp_path / "s.py").write_text("open('started', 'w')")
+        async with mcp_tools(tmp_path, tiny=started(), s=started(script=tmp_path / "s.py")) as mcp:
+            await mcp.tools_for(["mcp:tiny"])
+        assert not (tmp_path / "started").exists()
+
+
+def _read(path: Path) -> str:
+    return path.read_text() if os.path.exists(path) else ""

@@ -1,0 +1,254 @@
+"""`ekiden agents …`, in this process."""
+
+from __future__ import annotations
+
+import json
+
+from tests.unit.cli.commands.conftest import Desk
+
+BAD = """---
+name: broken
+descripton: It has two faults.
+triggers: {priority: 700}
+---
+Text.
+"""
+CHINESE = """---
+name: 会计
+title: 会计部门
+description: 处理报销和工资
+triggers: {keywords: [报销, 工资], priority: 100}
+---
+你是会计。
+"""
+
+
+def test_the_list_has_what_people_look_for(desk: Desk) -> None:
+    listed = desk("agents", "list")
+    assert (listed.code, listed.err) == (0, "")
+    lines = listed.out.splitlines()
+    assert [line.split()[0] for line in lines] == [
+        "agent",
+        "billing",
+        "orders",
+        "reception",
+        "technical",
+    ]
+    assert "demo:offline" in lines[1]
+    assert "lookup_order" in lines[1]
+    assert lines[1].endswith(".ekiden/agents/billing.md")
+
+
+def test_wide_characters_keep_the_columns_straight(desk: Desk) -> None:
+    from rich.cells import cell_len
+
+    desk.agent("accounting", CHINESE)
+    header, *rows = desk("agents", "list").out.splitlines()
+    row = next(row for row in rows if row.startswith("会计"))
+    assert cell_len(row[: row.index("project")]) == header.index("scope")
+
+
+def test_the_list_as_json(desk: Desk) -> None:
+    records = desk("agents", "list", "--json").json
+    billing = records[0]
+    assert billing.keys() == {
+        "name",
+        "title",
+        "description",
+        "scope",
+        "model",
+        "origin",
+        "path",
+        "tools",
+        "handoffs",
+    }
+    assert (billing["name"], billing["scope"], billing["origin"]) == (
+        "billing",
+        "project",
+        "ekiden",
+    )
+    assert billing["tools"] == ["lookup_order"]
+    assert "orders" in billing["handoffs"]
+    lines = desk("agents", "list", "--json-lines").out.splitlines()
+    assert [json.loads(line) for line in lines] == records
+
+
+def test_an_agent_is_shown_with_everything(desk: Desk) -> None:
+    shown = desk("agents", "show", "orders")
+    assert shown.code == 0
+    for text in (
+        "transfer_to_billing, may come back",
+        "order-tracking",
+        "订单",
+        "priority: 80",
+        "You look after orders",
+        "orders.md",
+    ):
+        assert text in shown.out
+    record = desk("agents", "show", "@orders", "--json").json
+    edge = next(each for each in record["handoffs"] if each["to"] == "billing")
+    assert (edge["tool"], edge["allow_return"]) == ("transfer_to_billing", True)
+    assert record["triggers"]["priority"] == 80
+    assert record["kind"] == "model"
+
+
+def test_what_only_files_can_say_is_shown_too(desk: Desk) -> None:
+    desk.agent(
+        "full",
+        """---
+name: full
+tools: {allow: ["mcp__search__web", read_file]}
+guardrails: {on_failure: warn, output_schema: {type: object}}
+memory: {enabled: true, type: key_value}
+handoffs: [{to: orders, when: conditional, trigger: {condition: "1 > 0"}}]
+---
+You do everything.
+""",
+    )
+    record = desk("agents", "show", "full", "--json").json
+    assert [tool["name"] for tool in record["tools"]] == ["read_file", "mcp__search__web"]
+    assert record["tools"][0]["asks_first"] is True
+    assert record["guardrails"]["on_failure"] == "warn"
+    assert record["memory"] == {"enabled": True, "type": "key_value", "backend": None}
+    conditional = next(each for each in record["handoffs"] if each["to"] == "orders")
+    assert (conditional["when"], conditional["tool"]) == ("conditional", None)
+    shown = desk("agents", "show", "full").out
+    assert "mcp__search__web: of an MCP server" in shown
+    assert "orders (only conditional)" in shown
+
+
+def test_an_unknown_agent_is_named_with_the_one_that_was_meant(desk: Desk) -> None:
+    for command in (["agents", "show", "biling"], ["run", "@biling hello"]):
+        refused = desk(*command, "--json")
+        assert (refused.code, refused.error["code"]) == (5, "agent.unknown")
+        assert "did you mean 'billing'?" in refused.error["message"]
+    assert not (desk.folder / ".ekiden" / "ekiden.db").exists()
+
+
+def test_every_fault_of_every_file_is_listed(desk: Desk) -> None:
+    desk.agent("broken", BAD)
+    desk.agent("latin", b"---\nname: caf\xe9\n---\nText.\n")
+    listed = desk("agents", "validate")
+    assert listed.code == 2
+    assert ".ekiden/agents/broken.md:3:1: error[agent.unknown_key]" in listed.out
+    assert "description" in listed.out
+    assert ".ekiden/agents/broken.md:4:" in listed.out
+    assert ".ekiden/agents/latin.md:2:" in listed.out
+    assert listed.out.splitlines()[-1] == "6 files, 3 problems"
+    record = desk("agents", "validate", "--json").json
+    assert (record["ok"], record["files"], record["errors"]) == (False, 6, 3)
+    assert record["problems"][0].keys() == {
+        "path",
+        "line",
+        "column",
+        "code",
+        "message",
+        "severity",
+    }
+
+
+def test_a_handoff_to_nobody_is_found(desk: Desk) -> None:
+    desk.agent("extra", "---\nname: extra\nhandoffs: [{to: biling}]\n---\nText.\n")
+    listed = desk("agents", "validate")
+    assert listed.code == 2
+    assert "did you mean 'billing'?" in listed.out
+
+
+def test_some_files_only(desk: Desk) -> None:
+    bad = desk.agent("broken", BAD)
+    good = bad.with_name("billing.md")
+    assert desk("agents", "validate", str(good)).code == 0
+    assert desk("agents", "validate", str(good), str(bad)).out.endswith("2 files, 2 problems\n")
+    elsewhere = desk.folder / "drafts"
+    elsewhere.mkdir()
+    bad.rename(elsewhere / "broken.md")
+    checked = desk("agents", "validate", "drafts")
+    assert (checked.code, checked.out.splitlines()[-1]) == (2, "1 file, 2 problems")
+    missing = desk("agents", "validate", "nowhere.md", "--json")
+    assert (missing.code, missing.error["code"]) == (2, "cli.usage")
+
+
+def test_warnings_fail_only_if_that_is_asked_for(desk: Desk) -> None:
+    desk.agent("silent", "---\nname: silent\ndescription: Says nothing.\n---\n")
+    listed = desk("agents", "validate")
+    assert listed.code == 0
+    assert listed.out.endswith("5 files, 0 problems, 1 warning\n")
+    assert desk("agents", "validate", "--strict").code == 2
+
+
+def test_a_bad_file_stops_everything_unless_one_goes_on(desk: Desk) -> None:
+    desk.agent("broken", BAD)
+    for command in (["agents", "list"], ["route", "refund"], ["run", "@billing hello"]):
+        stopped = desk(*command)
+        assert stopped.code == 2
+        assert stopped.err.startswith("error[agent.invalid]: ")
+        assert "broken.md:3:1" in stopped.err
+        gone_on = desk(*command, "--keep-going")
+        assert gone_on.code == 0, gone_on.err
+        assert "broken.md:3:1" in gone_on.err
+    told = desk("agents", "list", "--json", "--keep-going")
+    assert len(told.json) == 4
+    assert json.loads(told.err.splitlines()[0])["problem"]["line"] == 3
+
+
+def test_a_project_of_bad_files_only_is_refused(desk: Desk) -> None:
+    for path in (desk.folder / ".ekiden" / "agents").iterdir():
+        path.write_text("no front matter")
+    assert desk("agents", "list", "--keep-going").code == 2
+    assert desk("agents", "validate").out.splitlines()[-1].startswith("4 files, ")
+
+
+def test_the_schema_is_json_either_way(desk: Desk) -> None:
+    schema = desk("agents", "schema")
+    assert schema.json["properties"]["name"]
+    assert desk("agents", "schema", "--json").out == schema.out
+
+
+def test_ps_counts_the_sessions_of_each_agent(desk: Desk) -> None:
+    assert {each["sessions"] for each in desk("agents", "ps", "--json").json} == {0}
+    desk("run", "@billing hello")
+    desk("run", "@billing hello")
+    desk("run", "@orders hello")
+    (desk.folder / ".ekiden" / "agents" / "orders.md").unlink()
+    for name in ("billing", "reception", "technical"):
+        path = desk.folder / ".ekiden" / "agents" / f"{name}.md"
+        text = path.read_text().split("handoffs:")[0]
+        path.write_text(f"{text}---\nText.\n")
+    found = {each["agent"]: each for each in desk("agents", "ps", "--json").json}
+    assert (found["billing"]["idle"], found["billing"]["known"]) == (2, True)
+    assert (found["orders"]["idle"], found["orders"]["known"]) == (1, False)
+    assert found["technical"]["sessions"] == 0
+    assert "orders (not in the team)" in desk("agents", "ps").out
+
+
+def test_a_team_in_python_is_listed_too(bare: Desk) -> None:
+    (bare.folder / "front_desk.py").write_text(
+        "from ekiden import Agent\n"
+        "async def answer(ctx):\n    return 'hi'\n"
+        "team = Agent('clerk', run=answer, handoffs=[Agent('boss')])\n",
+    )
+    records = bare("agents", "list", "--team", "front_desk:team", "--json").json
+    assert [(each["name"], each["origin"]) for each in records] == [
+        ("boss", "python"),
+        ("clerk", "python"),
+    ]
+    assert bare("agents", "show", "clerk", "--team", "front_desk:team").code == 0
+    assert bare("run", "@clerk hello", "--team", "front_desk:team").out == "hi\n"
+
+
+def test_files_are_validated_also_where_the_team_is_another(desk: Desk) -> None:
+    desk.settings('{"team": "ekiden.app.demo:team"}')
+    desk.agent("broken", BAD)
+    assert desk("agents", "validate").out.endswith("5 files, 2 problems\n")
+    assert [each["name"] for each in desk("agents", "list", "--json").json] == [
+        "billing",
+        "orders",
+        "triage",
+    ]
+
+
+def test_an_empty_folder_has_nothing_to_validate(bare: Desk) -> None:
+    validated = bare("agents", "validate")
+    assert (validated.code, validated.out) == (0, "0 files, 0 problems\n")
+    listed = bare("agents", "list")
+    assert "`ekiden init`" in listed.err

@@ -1,0 +1,42 @@
+"""Words that were probably meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from ekiden.core.suggest import did_you_mean, suggestion
+
+KNOWN = ["description", "handoff_description", "triggers", "triage"]
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("descripton", "description"),
+        ("handoffDescription", "handoff_description"),
+        ("Handoff-Description", "handoff_description"),
+        ("tirage", "triage"),
+        ("TRIGGERS", "triggers"),
+        ("trigger", "triggers"),
+        ("zebra", None),
+        ("", None),
+        ("x" * 10_000, None),
+    ],
+)
+def test_the_nearest_known_word_is_found(word: str, meant: str | None) -> None:
+    assert did_you_mean(word, KNOWN) == meant
+
+
+def test_other_scripts_count_too() -> None:
+    assert did_you_mean("退款员", ["退款专员", "billing"]) == "退款专员"
+
+
+def test_the_order_of_what_is_known_does_not_matter() -> None:
+    assert did_you_mean("ax", ["ay", "az", "aX"]) == "aX"
+    assert did_you_mean("abcd", ["abce", "abcf"]) == did_you_mean("abcd", ["abcf", "abce"])
+
+
+def test_a_suggestion_ends_a_message_or_is_nothing() -> None:
+    assert suggestion("tirage", KNOWN) == "; did you mean 'triage'?"
+    assert suggestion("zebra", KNOWN) == ""
+    assert suggestion("x", []) == ""
