@@ -1,6 +1,6 @@
 """A very small MCP server of the older protocol, by hand, that misbehaves as it is told.
 
-``python mcp_tiny.py [die-before-answer | die-after-answer | silent | noise | endless-pages] …``
+``python mcp_tiny.py [die-before-answer | die-after-answer | silent | noise | bad-schema | endless-pages] …``
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import Any
 WAYS = frozenset(sys.argv[1:])
 TOOLS = [
     {"name": "pid", "inputSchema": {"type": "object"}},
-    {"name": "pid", "description": "A second one of the same name.", "inputSchema": {}},
-    {"name": "odd", "title": "A title only.", "inputSchema": {"type": "array"}},
+    {"name": "pid", "description": "A second one.", "inputSchema": {"type": "object"}},
+    {"name": "odd", "title": "A title only.", "inputSchema": {"type": "object"}},
 ]
+if "bad-schema" in WAYS:
+    TOOLS[0]["inputSchema"] = {"type": "array"}
 
 
 def answer(message: dict[str, Any]) -> dict[str, Any] | None:

@@ -95,9 +95,8 @@ class Problem:
     severity: Literal["error", "warning"] = "error"
 
     def __str__(self) -> str:
-        return (
-            f"{self.path}:{self.line}:{self.column}: {self.severity}[{self.code}]: {self.message}"
-        )
+        place = f"{printable(str(self.path))}:{self.line}:{self.column}"
+        return f"{place}: {self.severity}[{self.code}]: {self.message}"
 
     def to_json(self) -> dict[str, Any]:
         """As `ekiden agents validate --json` prints it."""

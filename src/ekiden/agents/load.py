@@ -114,7 +114,7 @@ def _same_name(folder: AgentFolder, file: AgentFile, first: AgentFile) -> Proble
         line=place.line if place else 1,
         column=place.column if place else 1,
         code="agent.duplicate_name",
-        message=f"{printable(str(first.path))} already has an agent called {shown(file.name or '')}; "
-        "rename one of them",
+        message=f"{printable(str(first.path))} already has an agent called "
+        f"{shown(file.name or '')}; rename one of them",
         severity="error" if folder.origin == "ekiden" else "warning",
     )

@@ -74,8 +74,7 @@ class _Reader:
         self.count = 0
 
     def next_line(self, row: int) -> int:
-        """The first row from `row` on that is neither blank nor a comment, or the number of
-        rows."""
+        """The first row from `row` on that is neither blank nor a comment; else the last plus 1."""
         lines, indents = self.lines, self.indents
         while row < len(lines):
             line = lines[row]
@@ -97,15 +96,13 @@ class _Reader:
             return self.sequence(row, indent, depth)
         return self.mapping(row, indent, depth)
 
-    def mapping(self, row: int, indent: int, depth: int, start: int | None = None) -> Mapping:
-        """The mapping whose keys stand at `indent`.
-
-        Its first key may come after the dash of a list, at `start` of its line."""
+    def mapping(self, row: int, indent: int, depth: int, *, after_dash: bool = False) -> Mapping:
+        """The mapping whose keys stand at `indent`, the first perhaps after the dash of a list."""
         entries: list[tuple[Scalar, Node]] = []
         node = Mapping(entries, row + self.first, indent + 1)
         self.count += 1
-        while self.indent_at(row) == indent or start is not None:
-            start = None
+        while self.indent_at(row) == indent or after_dash:
+            after_dash = False
             line = self.lines[row]
             found = _KEY.match(line, indent)
             if found is None:
@@ -138,7 +135,7 @@ class _Reader:
         if _KEY.match(self.lines[row], column):
             if depth >= MAX_DEPTH:
                 raise _Unsure
-            return self.mapping(row, column, depth + 1, start=column)
+            return self.mapping(row, column, depth + 1, after_dash=True)
         return self.scalar_or_list(row, column, indent, depth)
 
     def value(self, row: int, column: int, indent: int, depth: int) -> Node:

@@ -85,6 +85,11 @@ class TestStarting:
                 await task
             assert not Path(f"/proc/{pid}").exists()
 
+    async def test_a_list_that_makes_no_sense_is_told(self, tmp_path: Path) -> None:
+        async with mcp_tools(tmp_path, bad=started("bad-schema")) as mcp:
+            told = await failure_of(mcp, "bad")
+        assert "tools.0.inputSchema.type" in told
+
     async def test_noise_on_the_line_is_passed_over(self, tmp_path: Path, call: Call) -> None:
         async with mcp_tools(tmp_path, noisy=started("noise")) as mcp:
             [pid] = await mcp.tools_for(["mcp:noisy/pid"])
@@ -101,7 +106,9 @@ class TestDying:
     ) -> None:
         async with mcp_tools(tmp_path, mortal=started("die-after-answer")) as mcp:
             [pid] = await mcp.tools_for(["mcp:mortal/pid"])
-            first, second = await call(pid), await call(pid)
+            first = await call(pid)
+            await _is_gone(first.output)
+            second = await call(pid)
         assert first.error is second.error is None
         assert first.output != second.output
 
@@ -120,7 +127,7 @@ class TestDying:
         script.write_text(TINY.read_text())
         async with mcp_tools(tmp_path, m=started("die-after-answer", script=script)) as mcp:
             [pid] = await mcp.tools_for(["mcp:m/pid"])
-            await call(pid)
+            await _is_gone((await call(pid)).output)
             script.write_text("raise OSError('out of order')")
             lost = await call(pid)
         assert lost.output.startswith("Error: the MCP server 'm' cannot be used")
@@ -175,6 +182,15 @@ class TestNaming:
         async with mcp_tools(tmp_path, tiny=started(), s=started(script=tmp_path / "s.py")) as mcp:
             await mcp.tools_for(["mcp:tiny"])
         assert not (tmp_path / "started").exists()
+
+
+async def _is_gone(pid: str) -> None:
+    """The process has ended, and everybody here had the chance to notice."""
+    async with asyncio.timeout(20):
+        while Path(f"/proc/{pid}").exists():  # noqa: ASYNC110 - another process tells nobody
+            await asyncio.sleep(0.01)
+    for _ in range(50):
+        await asyncio.sleep(0)
 
 
 def _read(path: Path) -> str:

@@ -10,7 +10,10 @@ import pytest
 from tests.integration.mcp.conftest import Call, listening, mcp_tools
 
 
-@pytest.mark.parametrize(("transport", "path"), [("http", "mcp"), ("sse", "sse")])
+@pytest.mark.parametrize(
+    ("transport", "path"),
+    [("http", "mcp"), pytest.param("sse", "sse", marks=pytest.mark.slow)],
+)
 async def test_tools_are_called_and_cancelled(
     transport: str, path: str, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -36,6 +39,7 @@ async def test_tools_are_called_and_cancelled(
             assert (await call(add, a=2, b=2)).output == "4"
 
 
+@pytest.mark.slow
 async def test_a_server_that_comes_back_is_used_again(tmp_path: Path, call: Call) -> None:
     with listening("http") as (port, process):
         entry = {"url": f"http://127.0.0.1:{port}/mcp", "timeout": 20}

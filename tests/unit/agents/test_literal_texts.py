@@ -102,3 +102,23 @@ def test_the_fault_of_another_key_is_told_beside_the_text(
         ("agent.literal_text", 3),
         ("agent.yaml_syntax", 4),
     ]
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "name: x\ndescription: Use: this\nmodel: a:b",
+        "description: Use: this\n  or: that\n\nname: x\ntitle: '# x'",
+        "title: @a\n# why\ndescription: %b\nname: x\ntools:\n- a\n- b",
+        "name: x\ndescription: *a: b\ntriggers:\n  keywords: [a]",
+        "name: x\ndescription: a: b\nmodel: c: d",
+        "name: x\ndescription: a\t#: b",
+        "name: 'x\ndescription: a: b'",
+    ],
+)
+def test_the_short_way_gives_what_the_long_way_gives(
+    front: str, read: Callable[..., AgentFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = read(front)
+    monkeypatch.setattr("ekiden.agents.literal._quick_with_literals", lambda *given: None)
+    assert read(front) == file

@@ -8,7 +8,7 @@ from math import floor
 
 import pytest
 import re2
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ekiden import Agent, UserError
@@ -106,12 +106,14 @@ triggers = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(keywords, texts)
 def test_keywords_are_found_as_the_simple_reading_finds_them(keyword: str, text: str) -> None:
     stage = RuleStage([Agent("a", triggers=Triggers(keywords=(keyword,), priority=100))])
     assert (stage.decide(text).agent == "a") is is_found(keyword, text)
 
 
+@settings(deadline=None)
 @given(keywords, texts, texts)
 def test_a_keyword_is_found_between_spaces(keyword: str, before: str, after: str) -> None:
     stage = RuleStage([Agent("a", triggers=Triggers(keywords=(keyword,), priority=100))])
@@ -119,6 +121,7 @@ def test_a_keyword_is_found_between_spaces(keyword: str, before: str, after: str
         assert stage.decide(f"{before} {keyword} {after}").agent == "a"
 
 
+@settings(deadline=None)
 @given(st.lists(triggers, max_size=4), texts)
 def test_scores_are_those_of_the_simple_reading(all_triggers: list[Triggers], text: str) -> None:
     agents = [Agent(f"agent-{i}", triggers=each) for i, each in enumerate(all_triggers)]
@@ -132,12 +135,14 @@ def test_scores_are_those_of_the_simple_reading(all_triggers: list[Triggers], te
     assert result.agent == (result.candidates[0].agent if result.candidates else None)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40), st.lists(st.text(min_size=1, max_size=6), max_size=5))
 def test_no_text_and_no_keyword_makes_it_fail(text: str, some: list[str]) -> None:
     stage = RuleStage([Agent("a", triggers=Triggers(keywords=tuple(some), priority=100))])
     assert stage.decide(text).confidence <= 100
 
 
+@settings(deadline=None)
 @given(st.lists(regexes, max_size=8), st.text(max_size=12) | texts)
 def test_patterns_together_match_as_each_alone(some: Sequence[str], text: str) -> None:
     text = text.encode("utf-8", "ignore").decode()

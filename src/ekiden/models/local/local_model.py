@@ -162,13 +162,11 @@ class _Call:
         self._check_finished(generation, f"the arguments of {tool.name}")
 
     async def _free(self) -> AsyncGenerator[ModelEvent]:
-        body = {
-            **self._body,
-            **_NO_THINKING,
-            "messages": chat_messages(self._shown(), self._control),
-        }
-        body["grammar"] = call_or_answer(self._wish.tools, output)
-        generation = self._generation(body)
+        messages = chat_messages(self._shown(), self._control)
+        grammar = call_or_answer(self._wish.tools, self._request.output)
+        generation = self._generation(
+            {**self._body, **_NO_THINKING, "messages": messages, "grammar": grammar}
+        )
         async with aclosing(generation.pieces()) as pieces:
             async for kind, piece in pieces:
                 # What begins with a brace is a call, and is shown when it is whole.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,6 @@ def tiny_weights(tiny_gguf: Path) -> Iterator[Weights]:
 
 
 @pytest.fixture
-async def tiny(tiny_weights: Weights) -> AsyncIterator[LocalModel]:
+def tiny(tiny_weights: Weights) -> LocalModel:
     """The model behind the protocol, with short answers."""
-    yield LocalModel(tiny_weights, LocalSettings(n_ctx=2048, max_tokens=300))
+    return LocalModel(tiny_weights, LocalSettings(n_ctx=2048, max_tokens=300, threads=1))
