@@ -1,6 +1,7 @@
 """A very small MCP server of the older protocol, by hand, that misbehaves as it is told.
 
-``python mcp_tiny.py [die-before-answer | die-after-answer | silent | noise | bad-schema | endless-pages] …``
+``python mcp_tiny.py [WAY] …``, a way being ``die-before-answer``, ``die-after-answer``, ``silent``,
+``noise``, ``bad-schema`` or ``endless-pages``.
 """
 
 from __future__ import annotations

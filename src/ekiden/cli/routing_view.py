@@ -71,7 +71,7 @@ def score_rows(decision: RouteDecision, names: Collection[str] = ()) -> list[tup
     """
     told: list[Score] = [score for stage in decision.stages for score in stage.candidates]
     scores: Sequence[Score] = told or decision.candidates
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             score.agent,
             str(score.method),

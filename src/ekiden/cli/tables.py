@@ -65,9 +65,14 @@ def rich_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Rendera
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*headers, box=SIMPLE_HEAD, pad_edge=False)
-    for row in rows:
-        table.add_row(*(Text(safe(cell)) for cell in row))
+    cells = [[safe(cell) for cell in row] for row in rows]
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for place, header in enumerate(headers):
+        # Names and ids stay whole, so that they can be copied; texts give way.
+        is_word = not any(" " in row[place] for row in cells)
+        table.add_column(header, no_wrap=is_word, overflow="fold")
+    for row in cells:
+        table.add_row(*map(Text, row))
     return table
 
 

@@ -221,13 +221,27 @@ def test_ten_thousand_mutations_take_neither_long_nor_much_memory(tmp_path: Path
     assert done.returncode == 0, done.stderr[-3000:]
     print(done.stdout)
     grown_mb = float(done.stdout.split()[-2])
-    assert grown_mb <= 50
+    assert 0 < grown_mb <= 50
+
+
+def peak_mb() -> float:
+    """The most memory that this process had so far.
+
+    What the operating system tells of a child begins, on Linux, with the parent's peak: so there
+    the process's own figure is read.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        (line,) = [each for each in status.read_text().splitlines() if each.startswith("VmHWM:")]
+        return int(line.split()[1]) / 1024
+    per_mb = 1024 * 1024 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / per_mb
 
 
 def measure() -> None:
     """Ten thousand mutations and all huge files; prints what they took."""
     run(20, seed=1)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_mb()
     begin = time.process_time()
     run(10_000, seed=2)
     mutations = time.process_time() - begin
@@ -236,7 +250,6 @@ def measure() -> None:
         begin = time.process_time()
         check(data, "ekiden")
         slowest = max(slowest, time.process_time() - begin)
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    per_mb = 1024 * 1024 if sys.platform == "darwin" else 1024
+    grown = peak_mb() - before
     print(f"10,000 mutations took {mutations:.1f} s, the slowest huge file {slowest:.2f} s,")
-    print(f"memory grew by {(after - before) / per_mb:.1f} MB")
+    print(f"memory grew by {grown:.1f} MB")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import apsw
 import pytest
 
-from ekiden.app.doctor import LATER, Check, examine, extras
+from ekiden.app.doctor import LATER, Check, examine, extras, local_checks
 from ekiden.app.stores import open_store
+from ekiden.models.local.packages import WeightPackage
+from tests.support.tiny_gguf import write_tiny_gguf
 
 ROOT = Path(__file__).parents[3]
 
@@ -95,3 +98,93 @@ def test_nothing_uses_what_an_extra_without_a_feature_installs(extra: str) -> No
 async def test_every_extra_of_the_package_is_looked_at() -> None:
     names = {check.name for check in await examine("memory:")}
     assert {"extra postgres", "extra server", "extra models", "extra a2a"} <= names
+
+
+def test_the_processor_and_its_memory_are_told() -> None:
+    cpu = named(local_checks(), "cpu")
+    assert cpu.status == "ok"
+    assert "core" in cpu.detail
+
+
+def test_models_are_listed_with_size_and_quantisation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EKIDEN_LOCAL_MODELS", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    write_tiny_gguf(tmp_path / "tiny.gguf")
+    (tmp_path / "broken.gguf").write_bytes(b"no model")
+    models = named(local_checks(), "local models")
+    assert models.status == "ok"
+    assert "tiny (0.2 MB, F32" in models.detail
+    assert "broken" not in models.detail
+
+
+def test_without_a_model_it_is_said_where_to_put_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EKIDEN_LOCAL_MODELS", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("ekiden.models.local.weights.KNOWN_PACKAGES", ())
+    models = named(local_checks(), "local models")
+    assert models.status == "missing"
+    assert str(tmp_path) in models.detail
+
+
+def test_a_package_in_parts_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = WeightPackage(
+        name="sliced",
+        file="sliced.gguf",
+        size=2_000_000_000,
+        module="sliced_part{part}",
+        data="part{part}.bin",
+        parts=2,
+        licence="MIT",
+        install="pip install sliced",
+    )
+    for part in (1, 2):
+        (tmp_path / f"sliced_part{part}").mkdir()
+        (tmp_path / f"sliced_part{part}" / f"part{part}.bin").write_bytes(b"x")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("EKIDEN_LOCAL_MODELS", str(tmp_path / "models"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("ekiden.models.local.weights.KNOWN_PACKAGES", (package,))
+    models = named(local_checks(), "local models")
+    assert models.detail == "sliced (2.0 GB, 2 parts, joined at its first use)"
+    assert not (tmp_path / "models").exists()
+
+
+def test_what_the_local_extra_lacks_is_told_with_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nothing(distribution: str) -> None:
+        return None
+
+    monkeypatch.setattr("ekiden.app.doctor._version", nothing)
+    checks = local_checks()
+    for name in ("embedder", "local runtime"):
+        check = named(checks, name)
+        assert (check.status, check.detail) == ("missing", "pip install 'ekiden[local]'")
+
+
+def test_a_runtime_that_does_not_load_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> None:
+        raise ImportError("wrong kind of processor")
+
+    monkeypatch.setattr("ekiden.app.doctor._version", lambda distribution: "1.0")
+    monkeypatch.setattr("ekiden.app.doctor.import_module", broken)
+    runtime = named(local_checks(), "local runtime")
+    assert runtime.status == "problem"
+    assert "wrong kind of processor" in runtime.detail
+
+
+def test_a_runtime_that_leaves_the_processor_unused_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    library = SimpleNamespace(get_system_info=lambda: "CPU : NEON = 1 |")
+    monkeypatch.setattr("ekiden.app.doctor._version", lambda distribution: "1.0")
+    monkeypatch.setattr("ekiden.app.doctor.import_module", lambda name: library)
+    monkeypatch.setattr("ekiden.app.doctor.cpu_features", lambda: ["neon", "dotprod"])
+    runtime = named(local_checks(), "local runtime")
+    assert (runtime.status, "does not use dotprod" in runtime.detail) == ("ok", True)

@@ -20,7 +20,9 @@ MAX_DEPTH = 32
 _MAX_DIGITS = 400
 """Longer numbers are neither settings nor cheap to read."""
 
-_SPACE = re.compile(r"[ \t\r\n]*")
+_TRIVIAL = frozenset(" \t\r\n/")
+_COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+_TRIVIA = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*.*?\*/)*+", re.DOTALL)
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<rest>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
 _TEXT = re.compile(r'(?:[^"\\\x00-\x1f]+|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+')
 _WORD = re.compile(r"[\w$+.-]+")
@@ -111,6 +113,10 @@ def parse(text: str) -> Document:
     return Document(text=text, root=root, duplicates=tuple(scanner.duplicates))
 
 
+def _after_comments(text: str, start: int, end: int) -> int:
+    return start + max(found.end() for found in _COMMENT.finditer(text[start:end]))
+
+
 @dataclass(slots=True)
 class _Scanner:
     text: str
@@ -142,19 +148,15 @@ class _Scanner:
     def skip(self) -> None:
         """Go over spaces and comments."""
         text = self.text
-        while True:
-            space = _SPACE.match(text, self.at)
-            self.at = space.end() if space else self.at
-            if text.startswith("//", self.at):
-                end = _LINE_END.search(text, self.at)
-                self.at = self.solid_end = end.start() if end else len(text)
-            elif text.startswith("/*", self.at):
-                close = text.find("*/", self.at + 2)
-                if close < 0:
-                    raise JsoncError("this comment has no end; write */ behind it", self.at)
-                self.at = self.solid_end = close + 2
-            else:
-                return
+        if text[self.at : self.at + 1] not in _TRIVIAL:
+            return
+        found = _TRIVIA.match(text, self.at)
+        end = found.end() if found else self.at
+        if "/" in text[self.at : end]:
+            self.solid_end = _after_comments(text, self.at, end)
+        self.at = end
+        if text.startswith("/*", end):
+            raise JsoncError("this comment has no end; write */ behind it", end)
 
     def take(self, mark: str) -> bool:
         """Go over `mark` if it is the next thing."""
@@ -243,11 +245,13 @@ class _Scanner:
                 raise JsoncError(
                     "text must end on its line and have no tab in it; write \\n and \\t", end
                 )
-        text = str(loads(self.text[start : self.at]))
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise JsoncError("this text has half of a \\u pair", start) from None
+        quoted = self.text[start : self.at]
+        text = str(loads(quoted)) if "\\" in quoted else quoted[1:-1]
+        if not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise JsoncError("this text has half of a \\u pair", start) from None
         return text
 
     def _word(self) -> object:

@@ -13,6 +13,10 @@ from ekiden.app.settings.servers import server_name_problem
 from ekiden.core.suggest import did_you_mean
 
 
+MAX_PROBLEMS = 100
+"""That are told of one file; whoever wrote more has another kind of file."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """A value in a file."""
@@ -28,6 +32,7 @@ class Content:
     values: dict[str, Found]
     """By the setting's name; each MCP server has a name of its own."""
     problems: list[SettingsProblem]
+    """The first `MAX_PROBLEMS`."""
 
 
 def read_content(text: str, *, where: str) -> Content:
@@ -53,7 +58,7 @@ class _Reader:
     problems: list[SettingsProblem] = field(default_factory=list)
 
     def read(self) -> None:
-        for member in self.document.duplicates:
+        for member in self.document.duplicates[:MAX_PROBLEMS]:
             self._complain(member.start, "settings.duplicate_key", _twice(member.key))
         if self.document.root is not None:
             self._group(ROOT, self.document.root)
@@ -66,6 +71,8 @@ class _Reader:
             return
         spelled: dict[str, str] = {}
         for member in node.members:
+            if len(self.problems) >= MAX_PROBLEMS:
+                return
             child = group.child(member.key)
             if child is None:
                 self._complain(member.start, "settings.unknown_key", _unknown(group, member.key))
@@ -89,6 +96,8 @@ class _Reader:
             self._complain(node.start, "settings.wrong_value", message)
             return
         for member in node.members:
+            if len(self.problems) >= MAX_PROBLEMS:
+                return
             fault = server_name_problem(member.key)
             if fault is not None:
                 self._complain(member.start, "settings.wrong_value", fault)

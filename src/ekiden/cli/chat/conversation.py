@@ -48,8 +48,9 @@ class Chat:
         """Who gets the next message; ``auto`` when the router chooses."""
         team = self.roster.team
         name = team.entry.name if self.row is None else self.row.agent
-        is_router = name in team and team[name].router is not None
-        return "auto" if is_router else name
+        if name not in team:
+            return name if team.router is None else "auto"
+        return name if team[name].router is None else "auto"
 
     @property
     def is_unfinished(self) -> bool:

@@ -17,8 +17,8 @@ _LONGEST = 20_000
 """Characters of an entry; longer ones are not remembered."""
 _MOST_BYTES = 50_000_000
 _SECRET = re.compile(
-    r"(?i)(?:api[_-]?key|passw(?:or)?d|secret|token|authorization|bearer)\s*[=: ]\s*\S{6,}"
-    r"|\b(?:sk|pk|ghp|gho|xox[abp])[-_][A-Za-z0-9_-]{12,}"
+    r"(?i)(?:api[_-]?key|passw(?:or)?d|secret|token|authorization)\w*[\"']?\s*[=:]\s*\S{6,}"
+    r"|\bbearer\s+\S{12,}|\b(?:sk|pk|ghp|gho|xox[abp])[-_][A-Za-z0-9_-]{12,}"
 )
 """What looks like a secret that was pasted."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 from typing import TYPE_CHECKING
 
 from ekiden.cli.chat.commands import run_command
@@ -45,6 +47,10 @@ class ChatLoop:
         except EkidenError as exc:
             self._failed(exc)
             return
+        except BrokenPipeError:
+            raise
+        except Exception as exc:
+            code = self._surprised(exc)
         if code != Exit.OK:
             self._exit = code
 
@@ -83,3 +89,11 @@ class ChatLoop:
     def _failed(self, exc: EkidenError) -> None:
         self._chat.screen.error(exc.code, str(exc))
         self._exit = exit_for_error(exc)
+
+    def _surprised(self, exc: Exception) -> int:
+        """A mistake of ours in one command is no reason to lose the chat."""
+        if os.environ.get("EKIDEN_DEBUG") == "1":
+            traceback.print_exc()
+        message = f"{type(exc).__name__}: {exc} (EKIDEN_DEBUG=1 shows where)"
+        self._chat.screen.error("cli.internal", message)
+        return Exit.INTERNAL

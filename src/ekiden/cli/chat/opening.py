@@ -163,9 +163,11 @@ async def _talk(
         if manner != "piped" and (manner == "json" or options.goes_on):
             chat.screen.reply(await entered(chat))
         try:
-            return await ChatLoop(chat).run()
+            code = await ChatLoop(chat).run()
         finally:
             await roster.close()
+    # Whoever sat there has seen what went wrong.
+    return Exit.OK if manner in ("drawn", "typed") else code
 
 
 def open_roster(options: Options) -> Roster:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,9 @@ from ekiden.cli.chat.picker import session_options
 from ekiden.cli.chat.screen import Lines, Pairs, Reply, Table, told
 from ekiden.cli.errors import UsageError
 from ekiden.cli.transcript import session_heading, shorten, transcript
+from ekiden.core.items import is_message, text_of
 from ekiden.core.jsonio import dumps
+from ekiden.sessions import said
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.conversation import Chat
@@ -18,6 +21,8 @@ _LISTED = 20
 _LOOK_BACK = 60
 """Events, from the last one, that are looked at for what was said last."""
 _RECALLED = 4
+"""Messages that are shown again."""
+_LONGEST = 300
 
 
 async def current(chat: Chat, argument: str) -> Reply:
@@ -47,7 +52,8 @@ async def listed(chat: Chat, argument: str) -> Reply:
     page = await chat.store.list(limit=_LISTED)
     rows = [
         (
-            row.id + (" *" if row.id == chat.session.session_id else ""),
+            "*" if row.id == chat.session.session_id else "",
+            row.id,
             row.agent,
             row.outcome or row.status,
             clock_time(row.updated_at_us / 1e6),
@@ -56,7 +62,9 @@ async def listed(chat: Chat, argument: str) -> Reply:
         for row in page.sessions
     ]
     table = Table(
-        headers=("session", "agent", "state", "changed", "title"), rows=rows, empty="no sessions"
+        headers=("", "session", "agent", "state", "changed", "title"),
+        rows=rows,
+        empty="no sessions",
     )
     record = {"sessions": [session_record(row) for row in page.sessions]}
     return Reply(type="sessions", record=record, shapes=(table,))
@@ -129,13 +137,13 @@ async def export(chat: Chat, argument: str) -> Reply:
 
 
 def _written(name: str, text: str) -> Path:
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
-    except (OSError, RuntimeError) as exc:
-        reason = exc.strerror if isinstance(exc, OSError) else exc
-        raise UsageError(f"cannot write {path}: {reason}; name another file") from exc
+    except (OSError, ValueError) as exc:
+        reason = getattr(exc, "strerror", None) or exc
+        raise UsageError(f"cannot write {name!r}: {reason}; name another file") from exc
     return path
 
 
@@ -161,8 +169,16 @@ async def entered(chat: Chat, text: str = "", **facts: Any) -> Reply:
 
 
 async def _said_last(chat: Chat) -> list[tuple[str, str]]:
+    """What the person and the agents said last, without calls and handoffs."""
     if chat.row is None:
         return []
     recent = await chat.session.events(after=max(chat.row.seq - _LOOK_BACK, 0))
-    lines = transcript(recent)[-_RECALLED:]
-    return [(line.who, shorten(line.what)) for line in lines]
+    lines = [
+        ("you", shorten(text_of(item), _LONGEST))
+        if item.get("role") == "user"
+        else (event.agent or "agent", shorten(text_of(item), _LONGEST))
+        for event in said(recent)
+        for item in event.items
+        if is_message(item) and text_of(item)
+    ]
+    return lines[-_RECALLED:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import traceback
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -59,11 +60,11 @@ class Turn:
         except EkidenError as exc:
             self._failed(exc.code, str(exc))
             return exit_for_error(exc)
-        except (BrokenPipeError, asyncio.CancelledError):
+        except BrokenPipeError:
             raise
         except Exception as exc:
             if os.environ.get("EKIDEN_DEBUG") == "1":
-                raise
+                traceback.print_exc()
             self._failed(
                 "cli.internal", f"{type(exc).__name__}: {exc} (EKIDEN_DEBUG=1 shows where)"
             )

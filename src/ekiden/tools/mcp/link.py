@@ -111,7 +111,7 @@ class Link:
                 await self._over.wait()
         except McpUnavailable as exc:
             _fail(ready, exc)
-        except Exception as exc:
+        except (Exception, BaseExceptionGroup) as exc:
             if ready.done():
                 _log.debug("MCP server %r: %s", self._server.name, exc)
                 return
@@ -122,6 +122,7 @@ class Link:
             _fail(ready, failure)
         finally:
             self._over.set()
+            ready.cancel()
             if self._stderr is not None:
                 self._stderr.close()
 

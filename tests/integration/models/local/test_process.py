@@ -1,0 +1,171 @@
+"""What a local model does to the process it lives in: nothing but its work."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ekiden.core.errors import UserError
+from ekiden.models.local.gguf import check_gguf
+from tests.support.tiny_gguf import header, metadata, shapes, write_tiny_gguf
+
+ASK = """
+import asyncio, sys
+from pathlib import Path
+from ekiden.core.items import user_message
+from ekiden.core.model import ModelRequest, ModelSettings
+from ekiden.models.local import LocalModel, LocalSettings, Weights
+
+def model(path):
+    weights = Weights(name="tiny", path=Path(path), size=0)
+    return LocalModel(weights, LocalSettings(n_ctx=512, threads=1))
+
+def asking(tokens):
+    settings = ModelSettings(max_tokens=tokens, extra={"ignore_eos": True})
+    return ModelRequest(instructions=None, input=[user_message("hello")], settings=settings)
+
+async def ask(path, tokens=4):
+    async for _ in model(path).respond(asking(tokens)):
+        pass
+"""
+
+
+def run(code: str, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """The code in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", ASK + code, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def test_nothing_is_printed_and_the_process_ends_by_itself(tiny_gguf: Path) -> None:
+    done = run("asyncio.run(ask(sys.argv[1]))", str(tiny_gguf))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_ctrl_c_and_sigterm_mean_what_they_meant(tiny_gguf: Path) -> None:
+    code = """
+import os, signal
+asyncio.run(ask(sys.argv[1]))
+seen = []
+signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
+asyncio.run(ask(sys.argv[1]))
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000): pass
+except KeyboardInterrupt:
+    seen.append("interrupted")
+os.kill(os.getpid(), signal.SIGTERM)
+print(len(seen), seen[0])
+"""
+    done = run(code, str(tiny_gguf))
+    assert (done.stdout, done.stderr) == ("2 interrupted\n", "")
+
+
+def test_no_port_is_open_and_no_file_is_left(tiny_gguf: Path, tmp_path: Path) -> None:
+    code = """
+import os, tempfile
+tempfile.tempdir = sys.argv[2]
+before = set(open("/proc/net/tcp").read().splitlines()) if os.path.exists("/proc/net/tcp") else set()
+asyncio.run(ask(sys.argv[1]))
+inodes = set()
+for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+    try:
+        inodes.add(os.readlink(f"/proc/self/fd/{name}"))
+    except OSError:
+        pass
+listening = [
+    line for line in open("/proc/net/tcp").read().splitlines()[1:]
+    if line.split()[3] == "0A" and f"socket:[{line.split()[9]}]" in inodes
+] if os.path.exists("/proc/net/tcp") else []
+print(listening, os.listdir(sys.argv[2]))
+"""
+    done = run(code, str(tiny_gguf), str(tmp_path))
+    assert (done.stdout, done.stderr) == ("[] []\n", "")
+
+
+def test_a_process_that_ends_in_the_middle_of_an_answer_ends_at_once(tiny_gguf: Path) -> None:
+    code = """
+async def begin():
+    events = model(sys.argv[1]).respond(asking(400))
+    await anext(events)
+    print("begun", flush=True)
+    sys.exit(3)
+
+asyncio.run(begin())
+"""
+    done = run(code, str(tiny_gguf), timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "begun\n", "")
+
+
+def test_a_loop_after_another_can_use_the_same_model(tiny_gguf: Path) -> None:
+    code = """
+for _ in range(3):
+    asyncio.run(ask(sys.argv[1]))
+print("fine")
+"""
+    done = run(code, str(tiny_gguf))
+    assert (done.stdout, done.stderr) == ("fine\n", "")
+
+
+def test_a_file_that_the_library_cannot_use_is_an_error_and_no_crash(tmp_path: Path) -> None:
+    unknown = write_tiny_gguf(
+        tmp_path / "unknown.gguf",
+        general__architecture="nosuchkind",
+        nosuchkind__block_count=1,
+        nosuchkind__embedding_length=32,
+        nosuchkind__context_length=64,
+    )
+    code = """
+from ekiden.core.errors import UserError
+for path in sys.argv[1:]:
+    try:
+        asyncio.run(ask(path))
+    except UserError as exc:
+        print(exc)
+"""
+    done = run(code, str(unknown), str(tmp_path / "gone.gguf"))
+    assert done.returncode == 0
+    first, second = done.stdout.splitlines()
+    assert "unknown.gguf cannot be loaded" in first
+    assert "gone.gguf" in second
+    assert done.stderr == ""
+
+
+@pytest.mark.slow
+def test_mutated_headers_that_pass_the_check_do_not_end_the_process(tmp_path: Path) -> None:
+    whole = write_tiny_gguf(tmp_path / "whole.gguf").read_bytes()
+    head = len(header(metadata(), shapes()))
+    draw = random.Random(11)
+    code = """
+from ekiden.core.errors import EkidenError
+try:
+    asyncio.run(ask(sys.argv[1]))
+except EkidenError:
+    pass
+"""
+    ended: list[tuple[int, str]] = []
+    tried = 0
+    while tried < 40:
+        raw = bytearray(whole)
+        places = [draw.randrange(24, head) for _ in range(2)]
+        for place in places:
+            raw[place] = draw.randrange(256)
+        path = tmp_path / "mutated.gguf"
+        path.write_bytes(raw)
+        try:
+            check_gguf(path)
+        except UserError:
+            continue
+        tried += 1
+        done = run(code, str(path))
+        if done.returncode != 0:
+            ended.append((done.returncode, f"{places} {done.stderr[-300:]}"))
+    assert not ended

@@ -1,0 +1,83 @@
+"""What was typed is a message or a command."""
+
+from __future__ import annotations
+
+import pytest
+
+from ekiden.cli.chat.catalogue import ALIASES, COMMANDS, find_command
+from ekiden.cli.chat.commands import HANDLERS
+from ekiden.cli.chat.inputs import Called, Said, read_input
+from ekiden.cli.errors import UsageError
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n\n", "\t"])
+def test_nothing_is_nothing(text: str) -> None:
+    assert read_input(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hello", "hello"),
+        ("a\nb\n", "a\nb"),
+        ("  indented", "  indented"),
+        ("//etc/hosts is broken", "/etc/hosts is broken"),
+        ("  //x", "/x"),
+        ("@auto why", "@auto why"),
+    ],
+)
+def test_text_is_a_message(text: str, said: str) -> None:
+    assert read_input(text) == Said(text=said)
+
+
+@pytest.mark.parametrize(("text", "line"), [("/help", "help"), ("  /a b  ", "a b"), ("/", "")])
+def test_a_slash_begins_a_command(text: str, line: str) -> None:
+    assert read_input(text) == Called(line=line)
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "argument"),
+    [
+        ("agents", "agents", ""),
+        ("AGENTS", "agents", ""),
+        ("agents show billing", "agents show", "billing"),
+        ("agents Route why does it crash", "agents route", "why does it crash"),
+        ("agents  show  x", "agents show", "x"),
+        ("session resume", "session resume", ""),
+        ("rewind 3", "rewind", "3"),
+        ("exit", "quit", ""),
+        ("q", "quit", ""),
+        ("?", "help", ""),
+        ("help agents show", "help", "agents show"),
+        ("new", "session new", ""),
+    ],
+)
+def test_the_longest_name_that_fits_is_the_command(line: str, name: str, argument: str) -> None:
+    command, rest = find_command(line)
+    assert (command.name, rest) == (name, argument)
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("agnets", "did you mean /agents?"),
+        ("sesion list", "did you mean /session?"),
+        ("qiut", "did you mean /quit?"),
+        ("usr/bin/env is missing", "Two slashes send a text"),
+        ("", "/help lists what there is"),
+        ("agents shwo billing", "did you mean /agents show?"),
+        ("session 中文", "there are: list, new, resume, show, export"),
+        ("clear everything", "takes nothing behind it"),
+        ("x" * 5000, "/help lists what there is"),
+    ],
+)
+def test_what_there_is_not_is_refused_with_the_way_out(line: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=hint.replace("?", r"\?")) as refused:
+        find_command(line)
+    assert len(str(refused.value)) < 200
+
+
+def test_every_command_has_a_handler_and_a_help() -> None:
+    assert set(HANDLERS) == {command.name for command in COMMANDS}
+    assert set(ALIASES.values()) <= set(HANDLERS)
+    assert all(command.help.endswith(".") for command in COMMANDS)

@@ -1,0 +1,173 @@
+"""What is said line by line."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from ekiden.cli.chat.piped import LineReader, TypedLines
+from ekiden.cli.chat.reader import Status
+from ekiden.cli.errors import BadInput
+
+
+class Pipe:
+    """Two ends."""
+
+    def __init__(self) -> None:
+        self.reading, self._writing = os.pipe()
+
+    def write(self, data: bytes) -> None:
+        os.write(self._writing, data)
+
+    def end(self) -> None:
+        if self._writing >= 0:
+            os.close(self._writing)
+            self._writing = -1
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    made = Pipe()
+    yield made
+    made.end()
+    os.close(made.reading)
+
+
+async def _all(reader: LineReader) -> list[str]:
+    read: list[str] = []
+    while True:
+        try:
+            text = await reader.read()
+        except BadInput as exc:
+            read.append(f"! {exc}")
+            continue
+        if text is None:
+            return read
+        read.append(text)
+
+
+async def test_each_line_is_an_input(pipe: Pipe) -> None:
+    pipe.write("one\r\n\n二 🏃\nlast without an end".encode())
+    pipe.end()
+    assert await _all(LineReader(pipe.reading)) == ["one", "", "二 🏃", "last without an end"]
+
+
+async def test_an_empty_pipe_is_the_end(pipe: Pipe) -> None:
+    pipe.end()
+    assert await _all(LineReader(pipe.reading)) == []
+
+
+async def test_a_line_that_is_not_utf8_is_left_out(pipe: Pipe) -> None:
+    pipe.write(b"good\n\xff\xfe bad\nagain\n")
+    pipe.end()
+    good, bad, again = await _all(LineReader(pipe.reading))
+    assert (good, again) == ("good", "again")
+    assert "not UTF-8" in bad
+
+
+async def test_a_line_that_is_far_too_long_is_left_out(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ekiden.cli.chat.piped._LONGEST", 1000)
+    monkeypatch.setattr("ekiden.cli.chat.piped._CHUNK", 100)
+    pipe.write(b"x" * 5000 + b"\nshort\n" + b"y" * 1050 + b"\n")
+    pipe.end()
+    first, short, last = await _all(LineReader(pipe.reading))
+    assert short == "short"
+    assert "at most" in first
+    assert "at most" in last
+
+
+async def test_a_line_is_given_before_the_pipe_ends(pipe: Pipe) -> None:
+    pipe.write(b"one\n")
+    assert await LineReader(pipe.reading).read() == "one"
+
+
+async def test_nobody_waits_for_a_silent_pipe(pipe: Pipe) -> None:
+    reader = LineReader(pipe.reading)
+    reading = asyncio.create_task(reader.read())
+    await asyncio.sleep(0)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    pipe.write(b"late\n")
+    assert await reader.ask("may I?") is None
+    assert await reader.choose("which?", ["a"]) is None
+    assert not reader.can_choose
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ('"a\\nb"', "a\nb"),
+        ('{"text": "hello", "other": 1}', "hello"),
+        ("plain text", "plain text"),
+        ("/agents", "/agents"),
+        ('"/quit"', "/quit"),
+    ],
+)
+async def test_json_lines_are_texts_or_objects(pipe: Pipe, line: str, text: str) -> None:
+    pipe.write(f"{line}\n".encode())
+    assert await LineReader(pipe.reading, as_json=True).read() == text
+
+
+@pytest.mark.parametrize("line", ["{hello", '"open', "{}", '{"text": 1}', "[" * 5 + '{"', "{" * 50_000])
+async def test_what_is_no_message_is_refused(pipe: Pipe, line: str) -> None:
+    pipe.write(f"{line}\n".encode())
+    reader = LineReader(pipe.reading, as_json=True)
+    if line.startswith("["):
+        assert await reader.read() == line
+    else:
+        with pytest.raises(BadInput):
+            await reader.read()
+
+
+async def test_without_json_a_brace_is_just_a_brace(pipe: Pipe) -> None:
+    pipe.write(b"{hello\n")
+    assert await LineReader(pipe.reading).read() == "{hello"
+
+
+def _typed(pipe: Pipe) -> TypedLines:
+    return TypedLines(lambda: Status(agent="clerk", session_id="s"), pipe.reading)
+
+
+async def test_a_simple_terminal_gets_a_simple_prompt(
+    pipe: Pipe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe.write(b"hello\n")
+    reader = _typed(pipe)
+    assert await reader.read() == "hello"
+    pipe.end()
+    assert await reader.read() is None
+    assert capsys.readouterr().out == "clerk> clerk> \n"
+
+
+async def test_at_a_simple_terminal_ctrl_c_twice_leaves(
+    pipe: Pipe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reader = _typed(pipe)
+    reading = asyncio.create_task(reader.read())
+    await asyncio.sleep(0)
+    reader.interrupted()
+    assert "Ctrl-C again leaves" in capsys.readouterr().out
+    reader.interrupted()
+    assert await reading is None
+    reader.interrupted()
+
+
+async def test_something_typed_between_two_ctrl_c_counts(pipe: Pipe) -> None:
+    reader = _typed(pipe)
+    reading = asyncio.create_task(reader.read())
+    await asyncio.sleep(0)
+    reader.interrupted()
+    pipe.write(b"hello\n")
+    assert await reading == "hello"
+    reading = asyncio.create_task(reader.read())
+    await asyncio.sleep(0)
+    reader.interrupted()
+    assert not reading.done()
+    pipe.write(b"again\n")
+    assert await reading == "again"

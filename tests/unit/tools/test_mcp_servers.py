@@ -1,0 +1,130 @@
+"""`mcpServers` as people and other programs write it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ekiden.core.errors import McpUnavailable
+from ekiden.tools.mcp import McpServer, parse_mcp_servers
+
+
+def parsed(entry: Any) -> McpServer:
+    servers, problems = parse_mcp_servers({"s": entry})
+    assert problems == ()
+    return servers["s"]
+
+
+def problems_of(entry: Any) -> str:
+    servers, problems = parse_mcp_servers({"s": entry})
+    assert servers == {}
+    return "\n".join(problems)
+
+
+def test_a_program_is_read_with_everything() -> None:
+    assert parsed(
+        {
+            "type": "stdio",
+            "command": "npx",
+            "args": ["-y", "server"],
+            "env": {"KEY": "${KEY}"},
+            "cwd": "tools",
+            "disabled": True,
+            "timeout": 5,
+        }
+    ) == McpServer(
+        name="s",
+        transport="stdio",
+        command="npx",
+        args=("-y", "server"),
+        env={"KEY": "${KEY}"},
+        cwd="tools",
+        disabled=True,
+        timeout=5,
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "transport"),
+    [
+        ({"url": "https://x.example/mcp"}, "http"),
+        ({"type": "http", "url": "https://x.example/mcp"}, "http"),
+        ({"type": "streamable-http", "url": "https://x.example/mcp"}, "http"),
+        ({"transport": "streamableHttp", "url": "https://x.example/mcp"}, "http"),
+        ({"type": "SSE", "url": "https://x.example/sse"}, "sse"),
+        ({"httpUrl": "https://x.example/mcp"}, "http"),
+        ({"serverUrl": "${URL}/mcp"}, "http"),
+    ],
+)
+def test_an_address_is_read_in_every_spelling(entry: dict[str, str], transport: str) -> None:
+    assert parsed(entry).transport == transport
+
+
+def test_keys_that_only_other_programs_know_are_left_alone() -> None:
+    entry = {"command": "x", "autoApprove": ["*"], "trust": True, "alwaysAllow": []}
+    assert parsed(entry) == McpServer(name="s", command="x")
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        (None, "mcpServers.s: must be an object with `command` or `url`"),
+        ([], "must be an object"),
+        ({}, "needs either `command`, to start it, or `url`, to ask it"),
+        ({"command": "x", "url": "https://x"}, "needs either"),
+        ({"command": 3}, "mcpServers.s.command: must be text"),
+        ({"command": "a\0b"}, "must be text"),
+        ({"command": "x", "args": "y"}, "mcpServers.s.args: must be a list of texts"),
+        ({"command": "x", "args": [1]}, "must be a list of texts"),
+        ({"command": "x", "env": {"A": 1}}, "mcpServers.s.env: must be an object of texts"),
+        ({"command": "x", "env": ["A"]}, "must be an object of texts"),
+        ({"command": "x", "disabled": "no"}, "mcpServers.s.disabled: must be true or false"),
+        ({"command": "x", "timeout": 0}, "must be a number of seconds above 0"),
+        ({"command": "x", "timeout": True}, "must be a number of seconds above 0"),
+        ({"command": "x", "timeout": float("inf")}, "must be a number of seconds above 0"),
+        ({"command": "x", "type": "http"}, "is 'http', and must be 'stdio' here"),
+        ({"url": "https://x", "type": "stdio"}, "must be 'http' or 'sse' here"),
+        ({"url": "https://x", "type": "carrier-pigeon"}, "must be 'http' or 'sse' here"),
+        ({"url": "ftp://x"}, "must begin with http:// or https://"),
+        ({"comand": "x"}, "mcpServers.s.comand: is not known; did you mean 'command'?"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(entry: Any, problem: str) -> None:
+    assert problem in problems_of(entry)
+
+
+def test_all_problems_are_said_and_good_servers_stay() -> None:
+    servers, problems = parse_mcp_servers(
+        {"good": {"command": "x"}, "bad": {"args": 1, "env": 2}, "": {"command": "x"}}
+    )
+    assert list(servers) == ["good"]
+    assert len(problems) == 4
+
+
+def test_variables_are_filled_in_everywhere() -> None:
+    server = McpServer(
+        name="s",
+        command="${BIN}/x",
+        args=("--key=${KEY}", "$KEY", "${OTHER:-none}", "${EMPTY:-}"),
+        env={"A": "${KEY}${KEY}"},
+        url="https://${HOST:-localhost}/",
+        headers={"Authorization": "Bearer ${KEY}"},
+    )
+    filled = server.filled_in({"BIN": "/opt", "KEY": "k"})
+    assert filled.command == "/opt/x"
+    assert filled.args == ("--key=k", "$KEY", "none", "")
+    assert filled.env == {"A": "kk"}
+    assert filled.url == "https://localhost/"
+    assert filled.headers == {"Authorization": "Bearer k"}
+
+
+def test_variables_that_are_not_set_are_all_named() -> None:
+    server = McpServer(name="s", command="x", env={"A": "${ONE}", "B": "${TWO}${ONE}"})
+    with pytest.raises(McpUnavailable, match="the environment variable ONE, TWO is not set"):
+        server.filled_in({})
+
+
+def test_what_may_be_secret_is_not_shown() -> None:
+    server = McpServer(name="s", env={"KEY": "hush"}, headers={"X": "hush"})
+    assert "hush" not in repr(server)
