@@ -73,7 +73,7 @@ class Project:
     async def __aexit__(self, *exc_info: object) -> None:
         if self._mcp is not None:
             mcp, self._mcp = self._mcp, None
-            await mcp.__aexit__(*exc_info)
+            await mcp.close()
 
     async def _connect(self) -> None:
         from ekiden.tools.mcp import McpTools, parse_mcp_servers

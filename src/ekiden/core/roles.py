@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from ekiden.core.events import Event
+from ekiden.core.usage import Usage
 
 
 class Clock(Protocol):
@@ -43,6 +44,8 @@ class Assignment:
     details: Mapping[str, Any] = field(default_factory=dict)
     """The whole decision as JSON: what the `route` event tells."""
     reply: str | None = None
+    usage: Usage | None = None
+    """What models were asked for it; part of the run's."""
 
 
 class Assigner(Protocol):

@@ -137,7 +137,9 @@ class Router:
         reply = None
         if decision.agent is None and self.settings.fallback != "none":
             reply = self.question(decision, exclude=excluded)
-        return Assignment(agent=decision.agent, details=decision.to_json(), reply=reply)
+        return Assignment(
+            agent=decision.agent, details=decision.to_json(), reply=reply, usage=decision.usage
+        )
 
     async def keep(self, text: str, *, agent: str) -> Assignment:
         """Whether `agent` keeps its conversation for the message `text`.

@@ -39,12 +39,7 @@ async def addressee(
     the router.
     """
     router = around.root.router if isinstance(around.root, Team) else None
-    if around.to == AUTO:
-        if router is None:
-            raise UserError(
-                "nobody routes in this team: give it a router, as in Team(router.agent, …), "
-                "or name an agent"
-            )
+    if around.to == AUTO and router is not None:
         return Addressee(agent=router, asked=_asked("asked", around.route_options))
     if around.to is not None:
         return _named(around.find(around.to))
@@ -75,6 +70,8 @@ async def assign(run: RunState) -> None:
         options=asked.get("options"),
     )
     fault_point("route.assign.after_call")
+    if chosen.usage is not None:
+        cursor.usage.add(chosen.usage)
     target = None if chosen.agent is None else run.find_agent(chosen.agent)
     if target is not None and target.router is not None:
         raise UserError(f"router {router.name!r} chose {target.name!r}, which is a router itself")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.errors import UserError
 from ekiden.core.hooks import RunHooks
 from ekiden.core.team import Team
 from ekiden.runtime.config import RunConfig
@@ -39,6 +40,17 @@ class Circumstances:
         if isinstance(self.root, Agent):
             self.root = Team(self.root)
         return self.root
+
+    def check_addressee(self) -> None:
+        """`UnknownAgent` or `UserError` if nobody is there whom `to` names."""
+        if self.to == AUTO:
+            if self.team.router is None:
+                raise UserError(
+                    "nobody routes in this team: give it a router, as in Team(router.agent, …), "
+                    "or name an agent"
+                )
+        elif self.to is not None:
+            self.find(self.to)
 
     @property
     def entry(self) -> Agent[Any]:

@@ -37,6 +37,7 @@ async def begun(
 ) -> AsyncIterator[RunState]:
     """A run for a new message, its message stored; the session is free again afterwards."""
     items = read_input(input)
+    around.check_addressee()
     entry = around.entry
     if session is None:
         store: Store = MemoryStore(around.config.clock)
@@ -54,6 +55,7 @@ async def begun(
 async def submit(around: Circumstances, input: str | Iterable[Any], session: Session) -> None:
     """Store a message and leave the work to whoever claims the session: a worker."""
     items = read_input(input)
+    around.check_addressee()
     await session.store.open()
     draft = session.draft(around.entry.name)
     claim, row = await _claim(session.store, draft.id, around.config, create=draft)

@@ -35,7 +35,9 @@ async def run_tools(run: RunState, planned: list[PlannedCall], *, more_to_come: 
     lets through cancels the others.
     """
     if len(planned) == 1 and not more_to_come:
-        results = [await _run_one(run, planned[0], await _asked(run, planned[0]))]
+        [only] = planned
+        decision = None if only.tool.confirmation is None else await _asked(run, only)
+        results = [await _run_one(run, only, decision)]
     else:
         results = await _side_by_side(run, planned, len(planned) + more_to_come)
     for each, (result, duration_us) in zip(planned, results, strict=True):
@@ -57,7 +59,7 @@ async def _side_by_side(
     async def one(each: PlannedCall) -> tuple[ToolResult, int]:
         nonlocal left
         draft = Draft(run.context.variables)
-        decision = await _asked(run, each)
+        decision = None if each.tool.confirmation is None else await _asked(run, each)
         async with slots:
             result, duration_us = await _run_one(run, each, decision, draft)
         left -= 1
@@ -80,8 +82,8 @@ async def _side_by_side(
 
 
 async def _asked(run: RunState, each: PlannedCall) -> Decision | None:
-    """What a person says to the call; `None` if nobody has to be asked."""
-    if each.tool.confirmation is None or each.key in run.memo:
+    """What a person says to the call; `None` if it was made already."""
+    if each.key in run.memo:
         return None
     return await ask_first(run, each.tool, each.call, each.key)
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ekiden.core.context import ToolContext
 from ekiden.core.errors import McpUnavailable, UnknownTool
+from ekiden.tools import invoke
 from ekiden.tools.mcp import McpTools
 from tests.integration.mcp.conftest import TINY, Call, mcp_tools, started
 
@@ -139,6 +142,22 @@ class TestDying:
             told = await call(odd)
         assert told.error is not None
         assert told.output.startswith("Error: ")
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [("{", "not valid JSON"), ("[1]", "must be a JSON object"), ("null", None), ("", None)],
+    )
+    async def test_arguments_that_are_no_object_do_not_reach_the_server(
+        self, tmp_path: Path, arguments: str, told: str | None
+    ) -> None:
+        async with mcp_tools(tmp_path, tiny=started()) as mcp:
+            [pid] = await mcp.tools_for(["mcp:tiny/pid"])
+            ctx: ToolContext[Any] = ToolContext(
+                tool_name=pid.name, tool_call_id="c", tool_arguments=arguments
+            )
+            result = await invoke(pid, ctx)
+        assert (result.error is None) is (told is None)
+        assert told is None or told in result.output
 
     async def test_after_the_end_a_tool_says_so_and_no_process_is_left(
         self, tmp_path: Path, call: Call

@@ -12,6 +12,7 @@ from ekiden.core.errors import NoRoute, UnknownAgent, UserError
 from ekiden.core.events import Event
 from ekiden.core.roles import Assignment, RouteCause
 from ekiden.core.team import Team
+from ekiden.core.usage import Usage
 from ekiden.engine import Worker, submit
 from ekiden.runtime import Runner
 from ekiden.sessions import Session
@@ -191,7 +192,7 @@ async def test_an_unknown_name_is_refused_with_the_nearest_and_nothing_is_stored
     session = Session("s", store=store)
     with ScriptedModel() as model, pytest.raises(UnknownAgent, match="did you mean 'router-agent'"):
         await Runner.run(team_of(Desk(), model), "hi", session=session, to="router_agnt")
-    assert await store.events("s") == []
+    assert (await store.list()).sessions == []
 
 
 async def test_a_session_whose_agent_left_a_routed_team_goes_to_the_router() -> None:
@@ -233,3 +234,14 @@ async def test_a_stream_shows_the_route_before_the_agent_starts() -> None:
         shown = [event async for event in stream.events()]
     types = [event.type for event in shown if isinstance(event, Event)]
     assert types.index("route") < types.index("agent_start")
+
+
+async def test_what_the_router_asked_of_models_is_part_of_the_runs_usage() -> None:
+    class Paid(Desk):
+        async def assign(self, text: str, **options: Any) -> Assignment:
+            spent = Usage(requests=1, input_tokens=7, total_tokens=7)
+            return Assignment(agent="a", details={"agent": "a"}, usage=spent)
+
+    with ScriptedModel([say("a here")]) as model:
+        result = await Runner.run(team_of(Paid(), model), "hi")
+    assert result.usage.input_tokens == 7

@@ -17,6 +17,7 @@ from ekiden.core.jsonio import loads
 
 MAX_DEPTH = 32
 """Of objects and lists in each other."""
+MAX_VALUES = 10_000
 _MAX_DIGITS = 400
 """Longer numbers are neither settings nor cheap to read."""
 
@@ -123,6 +124,8 @@ class _Scanner:
     at: int = 0
     solid_end: int = 0
     """Behind the last thing that is no space."""
+    values: int = 0
+    """How many were begun."""
     duplicates: list[Member] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -169,6 +172,9 @@ class _Scanner:
 
     def value(self, depth: int) -> Node:
         start = self.at
+        self.values += 1
+        if self.values > MAX_VALUES:
+            raise JsoncError(f"there are more than {MAX_VALUES:,} values up to here", start)
         if self.text.startswith(("{", "["), start):
             if depth >= MAX_DEPTH:
                 raise JsoncError(f"more than {MAX_DEPTH} objects or lists are in each other", start)

@@ -12,7 +12,6 @@ from ekiden.app.settings.problems import ProblemCode, SettingsProblem
 from ekiden.app.settings.servers import server_name_problem
 from ekiden.core.suggest import did_you_mean
 
-
 MAX_PROBLEMS = 100
 """That are told of one file; whoever wrote more has another kind of file."""
 

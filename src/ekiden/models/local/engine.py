@@ -34,12 +34,15 @@ class _Server(Protocol):
         self, body: Chunk, callback: Callable[[Chunk], bool], /
     ) -> object: ...
 
+    def handle_completions(self, body: Chunk, callback: Callable[[Chunk], bool], /) -> object: ...
+
 
 @dataclass(slots=True)
 class Job:
     """One request to the model. Its functions are called in the engine's thread."""
 
     body: Chunk
+    """A conversation under ``messages``, or a text to go on with under ``prompt``."""
     on_chunk: Callable[[Chunk], None]
     on_end: Callable[[BaseException | None], None]
     """Called once, with what went wrong if something did."""
@@ -135,7 +138,10 @@ class Engine:
             return job.stopped.is_set()
 
         body = {**job.body, "stream": True, "return_progress": True}
-        server.handle_chat_completions(body, pass_on)
+        if "prompt" in body:
+            server.handle_completions(body, pass_on)
+        else:
+            server.handle_chat_completions(body, pass_on)
 
 
 def _start(path: Path, n_ctx: int, settings: LocalSettings, *, address: str, key: str) -> _Server:

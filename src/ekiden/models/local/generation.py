@@ -88,7 +88,7 @@ class Generation:
             if thought := delta.get("reasoning_content"):
                 self.reasoning += thought
                 pieces.append(("reasoning", thought))
-            if piece := delta.get("content"):
+            if piece := delta.get("content") or choice.get("text"):
                 if not self.text:
                     self.first_alternatives = _alternatives(choice.get("logprobs"))
                 self.text += piece

@@ -22,7 +22,7 @@ from ekiden.core.model import (
 )
 from ekiden.core.usage import Usage
 from ekiden.models.local.asking import Wish, sampling, wish_of
-from ekiden.models.local.choosing import Choice, choice_body, choice_of
+from ekiden.models.local.choosing import Choice, choice_body, choice_of, wants_reason_only
 from ekiden.models.local.engine import Engine, shared_engine
 from ekiden.models.local.generation import Generation
 from ekiden.models.local.grammar import call_head, call_or_answer, json_of
@@ -39,9 +39,9 @@ class LocalModel:
     The file is loaded by the first request, once for a process, and requests wait for each other.
     Tool calls and structured answers obey a grammar, so that even a small model calls only tools
     that exist, with arguments that fit their schema. What must be one of several tools is chosen
-    first, by a single token; of a tool that wants nothing but a ``reason`` (a transfer), that is
+    first, by its name alone; of a tool that wants nothing but a ``reason`` (a transfer), that is
     all the model is asked, and the reason says how sure it is. The probabilities of all tools
-    stand in the call's ``provider_details``.
+    stand in the call's ``provider_details``, under ``details`` and ``probabilities``.
 
     ``EKIDEN_BLOCK_MODELS`` does not block it: it is on this machine and costs nothing.
     """
@@ -130,15 +130,9 @@ class _Call:
             self._usage.add(generation.usage)
             choice = choice_of(generation, self._request, tools)
         tool = choice.tool if choice else tools[0]
-        if (
-            choice
-            and choice.probabilities
-            and _wants_reason_only(tool)
-            and not (self._wish.write_reason)
-        ):
-            share = choice.probabilities[tool.name]
-            reason = f"the most fitting of {len(tools)} for {self._model.label} ({share:.0%})"
-            arguments = dumps({"reason": reason})
+        is_free = self._request.settings.tool_choice == "required"
+        if is_free and wants_reason_only(tool) and not self._wish.write_reason:
+            arguments = dumps({"reason": self._reason(tool, choice)})
             yield ModelDelta(kind="arguments", text=arguments)
         else:
             arguments = ""
@@ -205,6 +199,12 @@ class _Call:
             _checked_json(generation.text, self._model.label)
         yield self._text_response(generation)
 
+    def _reason(self, tool: ToolSpec, choice: Choice | None) -> str:
+        if choice is None:
+            return "the only one that may be chosen"
+        count, share = len(choice.probabilities), choice.probabilities[tool.name]
+        return f"the most fitting of {count} for {self._model.label} ({share:.0%})"
+
     def _shown(self) -> ModelRequest:
         """The request with the tools that belong into the prompt."""
         if self._wish.mode == "answer" and self._request.tools:
@@ -222,7 +222,7 @@ class _Call:
 
     def _call_item(self, tool: ToolSpec, arguments: str, choice: Choice | None) -> Item:
         item = function_call(f"call_{uuid4().hex[:24]}", tool.name, arguments)
-        if choice is not None and choice.probabilities is not None:
+        if choice is not None:
             details = {"probabilities": choice.probabilities}
             item["provider_details"] = {"provider": "local", "details": details}
         return item
@@ -245,14 +245,6 @@ class _Call:
     def _response(self, output: list[Item]) -> ModelResponse:
         self._usage.requests = 1
         return ModelResponse(output=output, usage=self._usage, model=self._model.weights.name)
-
-
-def _wants_reason_only(tool: ToolSpec) -> bool:
-    """Whether the tool needs nothing but a reason in words, as a transfer does."""
-    properties = tool.parameters.get("properties") or {}
-    reason = properties.get("reason")
-    is_text = isinstance(reason, dict) and reason.get("type") == "string" and "enum" not in reason
-    return is_text and list(tool.parameters.get("required") or ()) == ["reason"]
 
 
 def _checked_json(text: str, label: str, tool: ToolSpec | None = None) -> dict[str, Any]:

@@ -36,33 +36,18 @@ def chat_messages(request: ModelRequest, control_tokens: Sequence[str] = ()) -> 
     return messages + turns
 
 
-def choice_messages(
-    request: ModelRequest, labels: Sequence[str], control_tokens: Sequence[str] = ()
-) -> list[Message]:
-    """The conversation for choosing one of the tools by its label."""
-    listed = "\n".join(
-        f"{label}. {short_name(tool.name)}: {_one_line(tool.description)}"
-        for label, tool in zip(labels, request.tools, strict=True)
-    )
-    instructions = f"{request.instructions}\n\n" if request.instructions else ""
-    system = _safe(
-        f"{instructions}Decide who takes the request of the user.\n\n{listed}", control_tokens
-    )
-    turns = _merged(_turns(request.input, control_tokens))
-    asked = turns.pop()["content"] if turns and turns[-1]["role"] == "user" else ""
-    if turns and turns[0]["role"] == "assistant":
-        turns.insert(0, {"role": "user", "content": "(The conversation goes on.)"})
-    asked = f'Request: "{asked}"\nWho takes it?'
-    return [
-        {"role": "system", "content": _safe(system, control_tokens)},
-        *turns,
-        {"role": "user", "content": asked},
-    ]
+def safe(text: str, control_tokens: Sequence[str]) -> str:
+    """`text` without anything that the model would take for the end or start of a turn."""
+    text = text.encode("utf-8", errors="replace").decode("utf-8")
+    for token in control_tokens:
+        if token in text:
+            text = text.replace(token, f"{token[0]}{_BREAK}{token[1:]}")
+    return text
 
 
-def short_name(tool: str) -> str:
-    """A transfer's target; of another tool its name."""
-    return tool.removeprefix("transfer_to_")
+def one_line(text: str) -> str:
+    """`text` with every run of white space as one space."""
+    return " ".join(text.split())
 
 
 def _system(request: ModelRequest, control_tokens: Sequence[str]) -> str:
@@ -71,12 +56,12 @@ def _system(request: ModelRequest, control_tokens: Sequence[str]) -> str:
         parts.append(_tool_section(request.tools))
     if request.output is not None:
         parts.append(_output_section(request.output))
-    return _safe("\n\n".join(part for part in parts if part), control_tokens)
+    return safe("\n\n".join(part for part in parts if part), control_tokens)
 
 
 def _tool_section(tools: Sequence[ToolSpec]) -> str:
     listed = "\n".join(
-        f"- {tool.name}({_signature(tool.parameters)}): {_one_line(tool.description)}"
+        f"- {tool.name}({_signature(tool.parameters)}): {one_line(tool.description)}"
         for tool in tools
     )
     return (
@@ -119,10 +104,10 @@ def _turns(items: Sequence[Item], control_tokens: Sequence[str]) -> Iterator[Mes
         elif kind == "function_call":
             names[str(item.get("call_id"))] = str(item.get("name"))
             call = call_text(str(item.get("name")), str(item.get("arguments") or "{}"))
-            yield {"role": "assistant", "content": _safe(call, control_tokens)}
+            yield {"role": "assistant", "content": safe(call, control_tokens)}
         elif kind == "function_call_output":
             name = names.get(str(item.get("call_id")), "the tool")
-            result = _safe(_result(item.get("output")), control_tokens)
+            result = safe(_result(item.get("output")), control_tokens)
             yield {"role": "user", "content": f"Result of {name}: {result}"}
         elif kind != "reasoning":
             raise UserError(
@@ -134,7 +119,7 @@ def _turns(items: Sequence[Item], control_tokens: Sequence[str]) -> Iterator[Mes
 def _said(item: Item, control_tokens: Sequence[str]) -> Message:
     _check_readable(item.get("content"))
     role = item.get("role")
-    text = _safe(text_of(item) or refusal_of(item) or "", control_tokens)
+    text = safe(text_of(item) or refusal_of(item) or "", control_tokens)
     match role:
         case "user" | "assistant":
             return {"role": role, "content": text}
@@ -168,16 +153,3 @@ def _merged(turns: Iterator[Message]) -> list[Message]:
         else:
             merged.append(dict(turn))
     return merged
-
-
-def _safe(text: str, control_tokens: Sequence[str]) -> str:
-    """`text` without anything that the model would take for the end or start of a turn."""
-    text = text.encode("utf-8", errors="replace").decode("utf-8")
-    for token in control_tokens:
-        if token in text:
-            text = text.replace(token, f"{token[0]}{_BREAK}{token[1:]}")
-    return text
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

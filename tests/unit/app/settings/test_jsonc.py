@@ -110,6 +110,7 @@ def test_comments_and_last_commas_are_taken(text: str, value: Any) -> None:
         ('"\\u12g4"', 1, "backslash"),
         ("\x00", 0, "a value is expected"),
         ("[" * 33, 32, "more than 32"),
+        (f"[{'1,' * 20_000}]", 19_999, "more than 10,000 values"),
         ('{"a":' * 200_000, 160, "more than 32"),
     ],
 )
