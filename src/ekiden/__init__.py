@@ -12,31 +12,45 @@ from typing import TYPE_CHECKING, Any
 from ekiden.core.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from ekiden.agents import Problem as Problem
+    from ekiden.app import Project as Project
+    from ekiden.app import Settings as Settings
+    from ekiden.app import load_project as load_project
+    from ekiden.app import load_settings as load_settings
     from ekiden.app import load_team as load_team
     from ekiden.app import open_store as open_store
     from ekiden.core.agent import Agent as Agent
     from ekiden.core.context import AgentHookContext as AgentHookContext
     from ekiden.core.context import RunContextWrapper as RunContextWrapper
     from ekiden.core.context import ToolContext as ToolContext
+    from ekiden.core.errors import AgentFilesInvalid as AgentFilesInvalid
     from ekiden.core.errors import EkidenError as EkidenError
     from ekiden.core.errors import EngineTooOld as EngineTooOld
     from ekiden.core.errors import LeaseLost as LeaseLost
     from ekiden.core.errors import MaxTurnsExceeded as MaxTurnsExceeded
+    from ekiden.core.errors import McpUnavailable as McpUnavailable
     from ekiden.core.errors import ModelBehaviorError as ModelBehaviorError
     from ekiden.core.errors import ModelError as ModelError
     from ekiden.core.errors import ModelRefused as ModelRefused
     from ekiden.core.errors import ModelTimeout as ModelTimeout
+    from ekiden.core.errors import NoRoute as NoRoute
     from ekiden.core.errors import OutOfBudgetError as OutOfBudgetError
+    from ekiden.core.errors import RoutingError as RoutingError
     from ekiden.core.errors import SessionBusy as SessionBusy
     from ekiden.core.errors import SessionError as SessionError
     from ekiden.core.errors import SessionExists as SessionExists
     from ekiden.core.errors import SessionNotFound as SessionNotFound
+    from ekiden.core.errors import SettingsInvalid as SettingsInvalid
+    from ekiden.core.errors import SettingsNotWritten as SettingsNotWritten
     from ekiden.core.errors import StoreError as StoreError
     from ekiden.core.errors import StoreTooNew as StoreTooNew
     from ekiden.core.errors import StoreUnavailable as StoreUnavailable
     from ekiden.core.errors import ToolError as ToolError
     from ekiden.core.errors import ToolTimeout as ToolTimeout
+    from ekiden.core.errors import ToolUnusable as ToolUnusable
     from ekiden.core.errors import UnknownAgent as UnknownAgent
+    from ekiden.core.errors import UnknownSetting as UnknownSetting
+    from ekiden.core.errors import UnknownTool as UnknownTool
     from ekiden.core.errors import UserError as UserError
     from ekiden.core.events import Event as Event
     from ekiden.core.handoff import Handoff as Handoff
@@ -55,12 +69,21 @@ if TYPE_CHECKING:
     from ekiden.core.outcomes import OutOfBudget as OutOfBudget
     from ekiden.core.outcomes import Refused as Refused
     from ekiden.core.outcomes import Waiting as Waiting
+    from ekiden.core.profile import Capability as Capability
+    from ekiden.core.profile import Confirmation as Confirmation
+    from ekiden.core.profile import Triggers as Triggers
+    from ekiden.core.roles import Approval as Approval
+    from ekiden.core.roles import Approver as Approver
+    from ekiden.core.roles import ConfirmationRequest as ConfirmationRequest
     from ekiden.core.team import Team as Team
     from ekiden.core.tool import FunctionTool as FunctionTool
     from ekiden.core.usage import Usage as Usage
     from ekiden.engine import Worker as Worker
     from ekiden.engine import submit as submit
     from ekiden.handoff import handoff as handoff
+    from ekiden.routing import RouteDecision as RouteDecision
+    from ekiden.routing import Router as Router
+    from ekiden.routing import RoutingSettings as RoutingSettings
     from ekiden.runtime import CodeContext as CodeContext
     from ekiden.runtime import Limits as Limits
     from ekiden.runtime import RunConfig as RunConfig
@@ -71,15 +94,27 @@ if TYPE_CHECKING:
     from ekiden.storage.memory import MemoryStore as MemoryStore
     from ekiden.storage.postgres import PostgresStore as PostgresStore
     from ekiden.storage.sqlite import SqliteStore as SqliteStore
+    from ekiden.tools import ToolSettings as ToolSettings
+    from ekiden.tools import builtin_tools as builtin_tools
     from ekiden.tools import function_tool as function_tool
+    from ekiden.tools import register_tool as register_tool
+    from ekiden.tools.mcp import McpServer as McpServer
+    from ekiden.tools.mcp import McpTools as McpTools
+    from ekiden.tools.mcp import parse_mcp_servers as parse_mcp_servers
 
 __version__ = "0.1.0"
 
 _MODULE_OF = {
     "Agent": "ekiden.core.agent",
+    "AgentFilesInvalid": "ekiden.core.errors",
     "AgentHookContext": "ekiden.core.context",
     "AgentHooks": "ekiden.core.hooks",
+    "Approval": "ekiden.core.roles",
+    "Approver": "ekiden.core.roles",
+    "Capability": "ekiden.core.profile",
     "CodeContext": "ekiden.runtime",
+    "Confirmation": "ekiden.core.profile",
+    "ConfirmationRequest": "ekiden.core.roles",
     "Done": "ekiden.core.outcomes",
     "EkidenError": "ekiden.core.errors",
     "EngineTooOld": "ekiden.core.errors",
@@ -92,6 +127,9 @@ _MODULE_OF = {
     "LeaseLost": "ekiden.core.errors",
     "Limits": "ekiden.runtime",
     "MaxTurnsExceeded": "ekiden.core.errors",
+    "McpServer": "ekiden.tools.mcp",
+    "McpTools": "ekiden.tools.mcp",
+    "McpUnavailable": "ekiden.core.errors",
     "MemoryStore": "ekiden.storage.memory",
     "Model": "ekiden.core.model",
     "ModelBehaviorError": "ekiden.core.errors",
@@ -102,11 +140,18 @@ _MODULE_OF = {
     "ModelResponse": "ekiden.core.model",
     "ModelSettings": "ekiden.core.model",
     "ModelTimeout": "ekiden.core.errors",
+    "NoRoute": "ekiden.core.errors",
     "OutOfBudget": "ekiden.core.outcomes",
     "OutOfBudgetError": "ekiden.core.errors",
     "Outcome": "ekiden.core.outcomes",
     "PostgresStore": "ekiden.storage.postgres",
+    "Problem": "ekiden.agents",
+    "Project": "ekiden.app",
     "Refused": "ekiden.core.outcomes",
+    "RouteDecision": "ekiden.routing",
+    "Router": "ekiden.routing",
+    "RoutingError": "ekiden.core.errors",
+    "RoutingSettings": "ekiden.routing",
     "RunConfig": "ekiden.runtime",
     "RunContextWrapper": "ekiden.core.context",
     "RunHooks": "ekiden.core.hooks",
@@ -117,24 +162,37 @@ _MODULE_OF = {
     "SessionError": "ekiden.core.errors",
     "SessionExists": "ekiden.core.errors",
     "SessionNotFound": "ekiden.core.errors",
+    "Settings": "ekiden.app",
+    "SettingsInvalid": "ekiden.core.errors",
     "SqliteStore": "ekiden.storage.sqlite",
     "Store": "ekiden.storage.base",
+    "SettingsNotWritten": "ekiden.core.errors",
+    "UnknownSetting": "ekiden.core.errors",
     "StoreError": "ekiden.core.errors",
     "StoreTooNew": "ekiden.core.errors",
     "StoreUnavailable": "ekiden.core.errors",
     "Team": "ekiden.core.team",
     "ToolContext": "ekiden.core.context",
     "ToolError": "ekiden.core.errors",
+    "ToolSettings": "ekiden.tools",
     "ToolTimeout": "ekiden.core.errors",
+    "ToolUnusable": "ekiden.core.errors",
+    "Triggers": "ekiden.core.profile",
     "UnknownAgent": "ekiden.core.errors",
+    "UnknownTool": "ekiden.core.errors",
     "Usage": "ekiden.core.usage",
     "UserError": "ekiden.core.errors",
     "Waiting": "ekiden.core.outcomes",
     "Worker": "ekiden.engine",
+    "builtin_tools": "ekiden.tools",
     "function_tool": "ekiden.tools",
     "handoff": "ekiden.handoff",
+    "load_project": "ekiden.app",
+    "load_settings": "ekiden.app",
     "load_team": "ekiden.app",
     "open_store": "ekiden.app",
+    "parse_mcp_servers": "ekiden.tools.mcp",
+    "register_tool": "ekiden.tools",
     "submit": "ekiden.engine",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -14,7 +15,7 @@ from ekiden.app.demo_model import register_demo
 from ekiden.app.settings import LoadedSettings, Settings, load_settings
 from ekiden.app.teams import load_team
 from ekiden.core.agent import Agent
-from ekiden.core.errors import AgentFilesInvalid, EkidenError
+from ekiden.core.errors import AgentFilesInvalid, EkidenError, UnknownTool
 from ekiden.core.team import Team
 from ekiden.handoff import declared_handoff
 from ekiden.routing import Router
@@ -80,9 +81,11 @@ class Project:
 
         servers, problems = parse_mcp_servers(self.settings.mcp_servers)
         self.notes.extend(str(problem) for problem in problems)
-        self._mcp = await McpTools(
-            servers, root=self.root, ask=self.settings.tools.ask
-        ).__aenter__()
+        self._mcp = McpTools(servers, root=self.root, ask=self.settings.tools.ask)
+        wanted = {name for names in self._served.values() for name in names}
+        # Side by side; what is wrong with a name is told below, agent by agent.
+        with suppress(UnknownTool):
+            await self._mcp.open(wanted)
         for each in self.definitions:
             for name in self._served.get(each.name, ()):
                 try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -33,6 +34,10 @@ def pipe() -> Iterator[Pipe]:
     made = Pipe()
     yield made
     made.end()
+    # Whoever still reads must be through before the number means another pipe.
+    for thread in threading.enumerate():
+        if thread.name == "ekiden-chat-input":
+            thread.join()
     os.close(made.reading)
 
 
