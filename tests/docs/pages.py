@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -13,6 +13,7 @@ DOCS = ROOT / "docs"
 
 _FENCE = re.compile(r"^(?P<marks>`{3,})(?P<language>[^\s`]*)")
 _NOT_RUN = re.compile(r"<!-- not run: (?P<reason>.+?) -->")
+_FILE = re.compile(r"<!-- file: (?P<path>[\w./-]+) -->")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} +(?P<text>.+?) *$", re.MULTILINE)
 _CODE = re.compile(r"^(`{3,}).*?^\1`*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -28,6 +29,8 @@ class Block:
     """Where its text begins in the page, from 1."""
     not_run: str | None = None
     """Why it is not run, as the comment before it says."""
+    file: str | None = None
+    """The file whose content it is, as the comment before it says."""
     output: str | None = None
     """Of the `text` block that directly follows."""
 
@@ -92,12 +95,14 @@ def read_blocks(text: str) -> Iterator[Block]:
             continue
         first = at + 1
         at = next(i for i in range(first, len(lines)) if lines[i].startswith(found["marks"]))
-        comment = _NOT_RUN.fullmatch(_line_before(lines, first - 1))
+        comment = _line_before(lines, first - 1)
+        not_run, file = _NOT_RUN.fullmatch(comment), _FILE.fullmatch(comment)
         yield Block(
             language=found["language"],
             text="\n".join(lines[first:at]) + "\n",
             line=first + 1,
-            not_run=comment["reason"] if comment else None,
+            not_run=not_run["reason"] if not_run else None,
+            file=file["path"] if file else None,
         )
         at += 1
 
@@ -107,7 +112,7 @@ def joined(blocks: Iterator[Block]) -> Iterator[Block]:
     before: Block | None = None
     for block in blocks:
         if block.language == "text" and before is not None and _follows(before, block):
-            yield _with_output(before, block.text)
+            yield replace(before, output=block.text)
             before = None
             continue
         if before is not None:
@@ -121,16 +126,6 @@ def _follows(block: Block, next_block: Block) -> bool:
     """Whether nothing but an empty line is between the two."""
     end_of_fence = block.line + block.text.count("\n")
     return block.language == "python" and next_block.line - end_of_fence <= 3
-
-
-def _with_output(block: Block, output: str) -> Block:
-    return Block(
-        language=block.language,
-        text=block.text,
-        line=block.line,
-        not_run=block.not_run,
-        output=output,
-    )
 
 
 def _line_before(lines: list[str], at: int) -> str:

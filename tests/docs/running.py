@@ -19,6 +19,8 @@ from types import ModuleType
 
 from tests.docs.matching import difference, matches
 from tests.docs.pages import ROOT, Block, Page
+from tests.docs.screens import play
+from tests.support.terminal import TMUX
 
 COMMANDS = ("ekiden", "python")
 """What a console block may call."""
@@ -28,6 +30,8 @@ _ASSIGNMENT = re.compile(r"[A-Z_]+=")
 _PATIENCE_S = 60
 _KILLED = "Killed\n"
 """What a shell that somebody sits at says when a process was killed."""
+_OF_TERMINALS = frozenset({"TERM", "TERMCAP", "COLUMNS", "LINES", "TMUX", "NO_COLOR"})
+"""What tmux itself says to the programs in it."""
 _OFFLINE = Path(__file__).parent / "offline"
 
 
@@ -39,17 +43,22 @@ def run_page(page: Page, folder: Path) -> None:
     """Run the page's blocks, the current folder being `folder`; `PageError` if one is wrong.
 
     All `python` blocks share one namespace and one event loop, which runs only where a block
-    awaits. One that begins with the comment ``# name.py`` is that file. Each command of a `console`
-    block is a process of its own.
+    awaits. One that begins with the comment ``# name.py`` is that file, and so is a block of any
+    language below the comment ``<!-- file: path -->``. Each command of a `console` block is a
+    process of its own. A `screen` block is played in a terminal, if there is tmux.
     """
     with _module(page) as module, asyncio.Runner() as runner:
         for block in page.blocks:
             if block.not_run is not None:
                 continue
-            if block.language == "python":
+            if block.file is not None:
+                _write(block, folder / block.file)
+            elif block.language == "python":
                 _run_python(page, block, module, runner, folder)
             elif block.language == "console":
                 _run_console(page, block, folder)
+            elif block.language == "screen" and TMUX is not None:
+                _run_screen(page, block, folder)
 
 
 def file_of(block: Block) -> str | None:
@@ -110,6 +119,18 @@ def _run_python(
     except Exception as exc:
         raise PageError(f"{page.name}:{block.line}: {type(exc).__name__}: {exc}") from exc
     _compare(page, block, block.output, printed.getvalue())
+
+
+def _write(block: Block, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(block.text, encoding="utf-8")
+
+
+def _run_screen(page: Page, block: Block, folder: Path) -> None:
+    env = {name: value for name, value in _environment().items() if name not in _OF_TERMINALS}
+    different = play(block.text, folder=folder, env=env)
+    if different is not None:
+        raise PageError(f"{page.name}:{block.line}\n{different}")
 
 
 def _run_console(page: Page, block: Block, folder: Path) -> None:

@@ -25,9 +25,13 @@ def test_the_exit_codes_on_the_page_are_those_of_the_code() -> None:
 def commands() -> list[str]:
     """Every command, as it is typed."""
     app = build()
-    names = [name for name in app if not name.startswith("-")]
-    below = [name for name in app["session"] if not name.startswith("-")]
-    return [name for name in names if name != "session"] + [f"session {name}" for name in below]
+    found: list[str] = []
+    for name in (name for name in app if not name.startswith("-")):
+        below = [each for each in app[name] if not each.startswith("-")]
+        found.extend(f"{name} {each}" for each in below)
+        if not below:
+            found.append(name)
+    return found
 
 
 @pytest.mark.parametrize("command", commands())

@@ -189,9 +189,12 @@ def open_roster(options: Options) -> Roster:
 
     def load(*, keep_going: bool = True) -> Project:
         read: LoadedAgents | None = None if files is None else files.loaded
-        return load_project(
+        project = load_project(
             root, overrides=overrides, team=options.team, keep_going=keep_going, files=read
         )
+        if files is not None and not options.keep_going:
+            files.check(project)
+        return project
 
     return Roster(load(keep_going=options.keep_going), load=load, watcher=files)
 

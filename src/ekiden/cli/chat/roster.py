@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from ekiden.core.errors import AgentFilesInvalid, EkidenError
+from ekiden.core.errors import EkidenError
 
 if TYPE_CHECKING:
     from ekiden.app.project import Project
@@ -75,8 +75,6 @@ class Roster:
             project = self._load()
         except EkidenError as exc:
             return exc
-        if lost := _lost(self.project, project):
-            return lost
         await self.close()
         self.project = project
         return None
@@ -101,11 +99,3 @@ class Roster:
         if news.gone:
             told.append(f"gone: {', '.join(news.gone)}")
         return told
-
-
-def _lost(before: Project, after: Project) -> AgentFilesInvalid | None:
-    """Why an agent cannot be made any more although its file is there."""
-    defined = {each.name for each in after.definitions}
-    if all(name in after.agents for name in before.agents if name in defined):
-        return None
-    return AgentFilesInvalid([each for each in after.problems if each.severity == "error"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ekiden.cli.chat.conversation import Chat
 from ekiden.cli.chat.roster import News
 from ekiden.cli.errors import BadInput
 from ekiden.cli.exits import Exit
@@ -54,8 +55,7 @@ async def test_auto_lets_the_router_choose() -> None:
     chat = chat_of(*_two())
     await talk(chat, "@auto --strategy=rule a refund please")
     assert screen_of(chat).outputs == ["billing here"]
-    routes = [event for event in screen_of(chat).shown if getattr(event, "type", "") == "route"]
-    assert [event.details["agent"] for event in routes] == ["billing"]
+    assert [details["agent"] for details in _details(chat, "route")] == ["billing"]
 
 
 async def test_a_team_with_a_router_begins_with_it() -> None:
@@ -253,13 +253,15 @@ async def test_files_that_changed_are_told_before_the_next_message() -> None:
 
 async def test_a_handoff_moves_the_prompt_to_the_new_agent() -> None:
     clerk = Agent("clerk", model=ScriptedModel(["sold"]))
-    door = Agent("door", model=ScriptedModel([transfer("clerk", reason="tickets")]), handoffs=[clerk])
+    door = Agent(
+        "door", model=ScriptedModel([transfer("clerk", reason="tickets")]), handoffs=[clerk]
+    )
     chat = chat_of(door)
     await talk(chat, "a ticket")
     assert chat.status().agent == "clerk"
-    handoffs = [
-        event
-        for event in screen_of(chat).shown
-        if isinstance(event, Event) and event.type == "handoff"
-    ]
-    assert [event.details["reason"] for event in handoffs] == ["tickets"]
+    assert [details["reason"] for details in _details(chat, "handoff")] == ["tickets"]
+
+
+def _details(chat: Chat, type: str) -> list[dict[str, Any]]:
+    shown = screen_of(chat).shown
+    return [each.details or {} for each in shown if isinstance(each, Event) and each.type == type]

@@ -119,15 +119,11 @@ async def test_json_lines_are_texts_or_objects(pipe: Pipe, line: str, text: str)
     assert await LineReader(pipe.reading, as_json=True).read() == text
 
 
-@pytest.mark.parametrize("line", ["{hello", '"open', "{}", '{"text": 1}', "[" * 5 + '{"', "{" * 50_000])
+@pytest.mark.parametrize("line", ["{hello", '"open', "{}", '{"text": 1}', "{" * 50_000])
 async def test_what_is_no_message_is_refused(pipe: Pipe, line: str) -> None:
     pipe.write(f"{line}\n".encode())
-    reader = LineReader(pipe.reading, as_json=True)
-    if line.startswith("["):
-        assert await reader.read() == line
-    else:
-        with pytest.raises(BadInput):
-            await reader.read()
+    with pytest.raises(BadInput):
+        await LineReader(pipe.reading, as_json=True).read()
 
 
 async def test_without_json_a_brace_is_just_a_brace(pipe: Pipe) -> None:

@@ -21,6 +21,7 @@ from ekiden.core.items import assistant_message, user_message
 from ekiden.core.model import ModelDelta
 from ekiden.runtime import Runner, RunResult
 from ekiden.testing import ScriptedModel
+from tests.faults.waiting import until
 
 REPLY = Reply(
     type="things",
@@ -93,7 +94,12 @@ def test_an_event_has_the_line_that_people_read(event: Event, line: str | None) 
 
 
 def test_times_are_short() -> None:
-    assert [duration(n) for n in (0, 1500, 999_000, 1_500_000)] == ["0 ms", "2 ms", "999 ms", "1.5 s"]
+    assert [duration(n) for n in (0, 1500, 999_000, 1_500_000)] == [
+        "0 ms",
+        "2 ms",
+        "999 ms",
+        "1.5 s",
+    ]
 
 
 def test_only_what_agents_say_to_people_is_said() -> None:
@@ -274,7 +280,9 @@ def test_two_messages_of_one_answer_are_two_paragraphs() -> None:
     drawn = Drawn()
     drawn.screen.show(_delta("one", index=0))
     drawn.screen.show(_delta("two", index=1))
-    drawn.screen.show(_event("llm_call", items=(assistant_message("one"), assistant_message("two"))))
+    drawn.screen.show(
+        _event("llm_call", items=(assistant_message("one"), assistant_message("two")))
+    )
     assert drawn.lines == ["one", "", "two"]
 
 
@@ -314,13 +322,9 @@ def test_notes_errors_and_replies_are_text_and_nothing_else() -> None:
 
 
 async def test_the_event_loop_keeps_the_time_where_nobody_else_does() -> None:
-    import asyncio
-
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, color_system=None, _environ={})
     screen = RichScreen(console)
     screen.show(_delta("now"))
-    async with asyncio.timeout(30):
-        while "now" not in file.getvalue():
-            await asyncio.sleep(0)
+    await until(lambda: "now" in file.getvalue(), "the answer is drawn")
     screen.break_off()

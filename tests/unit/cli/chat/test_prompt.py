@@ -1,0 +1,198 @@
+"""Keys at the prompt, pressed through a pipe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import to_plain_text
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from ekiden.cli.chat.choosing import choose
+from ekiden.cli.chat.completion import Sources
+from ekiden.cli.chat.keys import LEAVE_HINT
+from ekiden.cli.chat.picker import Choice
+from ekiden.cli.chat.prompt import ChatCompleter, TerminalReader
+from ekiden.cli.chat.reader import Status
+from tests.faults.waiting import until
+from tests.unit.cli.chat.test_completion import Given
+
+ALT_ENTER = "\x1b\r"
+CTRL_C, CTRL_D, CTRL_J, CTRL_R, ENTER, TAB, UP = "\x03", "\x04", "\n", "\x12", "\r", "\t", "\x1b[A"
+PASTE, PASTE_END = "\x1b[200~", "\x1b[201~"
+DOWN, PAGE_DOWN, END, HOME, ESCAPE = "\x1b[B", "\x1b[6~", "\x1b[F", "\x1b[H", "\x1b"
+
+
+@pytest.fixture
+def keys() -> Iterator[PipeInput]:
+    with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
+        yield pipe
+
+
+def _reader(
+    keys: PipeInput,
+    *,
+    earlier: Sequence[str] = (),
+    sources: Callable[[], Sources | None] = Given,
+    stop_turn: Callable[[], None] = lambda: None,
+) -> TerminalReader:
+    return TerminalReader(
+        lambda: Status(agent="cl\x1berk", session_id="s", details="/resume"),
+        sources,
+        history=InMemoryHistory(list(earlier)),
+        stop_turn=stop_turn,
+        input=keys,
+        output=DummyOutput(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("pressed", "text"),
+    [
+        (f"hello{ENTER}", "hello"),
+        (f"a{ALT_ENTER}b{CTRL_J}c{ENTER}", "a\nb\nc"),
+        (f"{PASTE}one\r\ntwo\rthree{PASTE_END}{ENTER}", "one\ntwo\nthree"),
+        (f"中文 🏃{ENTER}", "中文 🏃"),
+        (f"wrong{CTRL_C}right{ENTER}", "right"),
+        (f"{CTRL_C}stays{ENTER}", "stays"),
+        (ENTER, ""),
+        (CTRL_D, None),
+        (f"{CTRL_C}{CTRL_C}", None),
+        (f"{CTRL_C}x{CTRL_C}{CTRL_C}y{ENTER}", "y"),
+        (f"{UP}{ENTER}", "later"),
+        (f"{UP}{UP}{ENTER}", "earlier"),
+        (f"{CTRL_R}earl{ENTER}{ENTER}", "earlier"),
+    ],
+)
+async def test_keys_do_what_they_should(keys: PipeInput, pressed: str, text: str | None) -> None:
+    reader = _reader(keys, earlier=["earlier", "later"])
+    keys.send_text(pressed)
+    assert await asyncio.wait_for(reader.read(), 30) == text
+
+
+async def test_a_completion_is_taken_with_enter_and_sent_with_another(keys: PipeInput) -> None:
+    reader = _reader(keys)
+    keys.send_text("@bill")
+    reading = asyncio.create_task(reader.read())
+    buffer = reader._session.default_buffer
+    await until(lambda: buffer.complete_state is not None, "something is offered")
+    keys.send_text(f"{TAB}{ENTER}")
+    await until(lambda: buffer.complete_state is None, "it is taken")
+    assert not reading.done()
+    keys.send_text(f"pay{ENTER}")
+    assert await asyncio.wait_for(reading, 30) == "@billing pay"
+
+
+async def test_the_prompt_tells_the_agent_and_the_session(keys: PipeInput) -> None:
+    reader = _reader(keys)
+    assert to_plain_text(reader._message()) == "cl\\x1berk › "
+    assert to_plain_text(reader._toolbar()) == " s  ·  /resume"
+    keys.send_text(CTRL_C)
+    reading = asyncio.create_task(reader.read())
+    await until(lambda: LEAVE_HINT in to_plain_text(reader._toolbar()), "the hint is there")
+    keys.send_text(CTRL_D)
+    assert await reading is None
+
+
+async def test_what_is_typed_while_the_rest_is_loaded_is_read_later(keys: PipeInput) -> None:
+    reader = _reader(keys, sources=lambda: None)
+    await reader.begin()
+    keys.send_text(f"early{ENTER}late{ENTER}")
+    reader.refresh()
+    assert await reader.read() == "early"
+    await reader.abandon()
+    assert await reader.read() == "late"
+
+
+async def test_a_prompt_that_nobody_reads_is_taken_back(keys: PipeInput) -> None:
+    reader = _reader(keys)
+    await reader.begin()
+    await asyncio.wait_for(reader.abandon(), 30)
+    keys.send_text(f"hello{ENTER}")
+    assert await asyncio.wait_for(reader.read(), 30) == "hello"
+
+
+async def test_a_prompt_that_was_left_already_can_be_taken_back(keys: PipeInput) -> None:
+    reader = _reader(keys)
+    keys.send_text(CTRL_D)
+    await reader.begin()
+    await asyncio.wait_for(reader.abandon(), 30)
+
+
+async def test_completion_needs_something_to_choose_from() -> None:
+    document = Document("@bil")
+    for sources, expected in ((lambda: None, []), (Given, ["billing "])):
+        completer = ChatCompleter(sources)
+        assert list(completer.get_completions(document, CompleteEvent())) == []
+        found = completer.get_completions_async(document, CompleteEvent())
+        assert [each.text async for each in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("pressed", "answer", "stops"),
+    [(f"yes{ENTER}", "yes", 0), (CTRL_D, None, 0), (CTRL_C, None, 1)],
+)
+async def test_a_question_is_answered_or_ctrl_c_stops_the_turn(
+    keys: PipeInput, pressed: str, answer: str | None, stops: int
+) -> None:
+    stopped: list[int] = []
+    reader = _reader(keys, stop_turn=lambda: stopped.append(1))
+    keys.send_text(pressed)
+    assert await asyncio.wait_for(reader.ask("may I?"), 30) == answer
+    assert len(stopped) == stops
+
+
+async def test_a_question_that_nobody_waits_for_any_more_is_taken_back(keys: PipeInput) -> None:
+    reader = _reader(keys)
+    asking = asyncio.create_task(reader.ask("may I?"))
+    await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    keys.send_text(f"hello{ENTER}")
+    assert await asyncio.wait_for(reader.read(), 30) == "hello"
+
+
+@pytest.mark.parametrize(
+    ("pressed", "place"),
+    [
+        (ENTER, 1),
+        (f"{DOWN}{ENTER}", 2),
+        (f"{UP}{UP}{UP}{ENTER}", 0),
+        (f"{END}{ENTER}", 29),
+        (f"{END}{DOWN}{ENTER}", 29),
+        (f"{HOME}{ENTER}", 0),
+        (f"{PAGE_DOWN}{ENTER}", 13),
+        (f"jk{ENTER}", 1),
+        ("q", None),
+        (CTRL_C, None),
+        (ESCAPE, None),
+    ],
+)
+async def test_arrows_and_enter_choose(keys: PipeInput, pressed: str, place: int | None) -> None:
+    reader = _reader(keys)
+    keys.send_text(pressed)
+    options = [f"option {number}\nwith lines \x1b[31m" for number in range(30)]
+    chosen = await asyncio.wait_for(reader.choose("which?", options, start=1), 30)
+    assert chosen == place
+
+
+async def test_choosing_works_without_a_reader(keys: PipeInput) -> None:
+    keys.send_text(ENTER)
+    assert await choose("which?", ["only"], input=keys, output=DummyOutput()) == 0
+
+
+def test_the_lines_around_the_marked_one_are_shown() -> None:
+    choice = Choice([str(number) for number in range(10)], start=5, height=4)
+    assert choice.shown() == [(False, "3"), (False, "4"), (True, "5"), (False, "6")]
+    choice.move(100)
+    assert choice.shown()[-1] == (True, "9")
+    choice.move(-100)
+    assert choice.shown()[0] == (True, "0")
+    assert Choice(["a"], start=7, height=0).shown() == [(True, "a")]
