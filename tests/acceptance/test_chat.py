@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.conftest import Ekiden, Ran
+from tests.acceptance.conftest import COMMAND, Ekiden, Ran
 
 ORDER = "Where is my order 1042?"
 ANSWER = "Order 1042 is shipped with Yamato, expected 2026-11-18.\n"
@@ -211,7 +211,7 @@ def test_agent_files_route_and_a_bad_one_is_named(ekiden: Ekiden) -> None:
 def _begin(ekiden: Ekiden, *options: str) -> subprocess.Popen[str]:
     ekiden.write("slow.py", SLOW_TEAM)
     process = subprocess.Popen(
-        [*_command(), "chat", "--team", "slow:team", "--session", "s1", *options],
+        [*COMMAND, "chat", "--team", "slow:team", "--session", "s1", *options],
         cwd=ekiden.folder,
         env=ekiden.env,
         stdin=subprocess.PIPE,
@@ -224,12 +224,6 @@ def _begin(ekiden: Ekiden, *options: str) -> subprocess.Popen[str]:
     process.stdin.write("hello\n")
     process.stdin.flush()
     return process
-
-
-def _command() -> list[str]:
-    from tests.acceptance.conftest import _COMMAND
-
-    return _COMMAND
 
 
 @pytest.mark.parametrize(

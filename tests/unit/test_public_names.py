@@ -15,16 +15,23 @@ import pytest
 import ekiden
 
 ROOT = Path(__file__).parents[2]
-HEAVY = ("pydantic", "rich", "apsw", "asyncpg", "openai", "pydantic_ai", "cyclopts")
+HEAVY = (
+    "ahocorasick_rs", "apsw", "asyncpg", "cyclopts", "mcp", "numpy", "openai", "prompt_toolkit",
+    "pydantic", "pydantic_ai", "re2", "rich", "ruamel", "xllamacpp",
+)  # fmt: skip
 NAMES = """
-    Agent AgentHookContext AgentHooks CodeContext Done EkidenError EngineTooOld Event Failed
-    FunctionTool HandedOff Handoff HandoffInputData LeaseLost Limits MaxTurnsExceeded MemoryStore
-    Model ModelBehaviorError ModelDelta ModelError ModelRefused ModelRequest ModelResponse
-    ModelSettings ModelTimeout OutOfBudget OutOfBudgetError Outcome PostgresStore Refused RunConfig
-    RunContextWrapper RunHooks RunResult Runner Session SessionBusy SessionError SessionExists
-    SessionNotFound SqliteStore Store StoreError StoreTooNew StoreUnavailable Team ToolContext
-    ToolError ToolTimeout UnknownAgent Usage UserError Waiting Worker __version__ function_tool
-    handoff load_team open_store submit
+    Agent AgentFilesInvalid AgentHookContext AgentHooks Approval Approver Capability CodeContext
+    Confirmation ConfirmationRequest Done EkidenError EngineTooOld Event Failed FunctionTool
+    HandedOff Handoff HandoffInputData LeaseLost Limits MaxTurnsExceeded McpServer McpTools
+    McpUnavailable MemoryStore Model ModelBehaviorError ModelDelta ModelError ModelRefused
+    ModelRequest ModelResponse ModelSettings ModelTimeout NoRoute OutOfBudget OutOfBudgetError
+    Outcome PostgresStore Problem Project Refused RouteDecision Router RoutingError
+    RoutingSettings RunConfig RunContextWrapper RunHooks RunResult Runner Session SessionBusy
+    SessionError SessionExists SessionNotFound Settings SettingsInvalid SettingsNotWritten
+    SqliteStore Store StoreError StoreTooNew StoreUnavailable Team ToolContext ToolError
+    ToolSettings ToolTimeout ToolUnusable Triggers UnknownAgent UnknownSetting UnknownTool Usage
+    UserError Waiting Worker __version__ builtin_tools function_tool handoff load_project
+    load_settings load_team open_store parse_mcp_servers register_tool submit
 """.split()
 
 

@@ -1,0 +1,392 @@
+"""`ekiden chat` as a person sees it: in a real terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from tests.acceptance.conftest import COMMAND
+from tests.support.terminal import TMUX, Terminal, open_terminal
+
+pytestmark = pytest.mark.skipif(TMUX is None, reason="there is no tmux here")
+
+Open: TypeAlias = Callable[..., AbstractContextManager[Terminal]]
+
+ORDER = "Where is my order 1042?"
+SHIPPED = "Order 1042 is shipped with Yamato, expected 2026-11-18."
+REFUND = "Order 1042 came to ¥4,200; a refund takes three days."
+
+WRITER = '''
+import asyncio
+from pathlib import Path
+from ekiden import Agent, Team
+from ekiden.core.items import assistant_message
+from ekiden.core.model import ModelDelta, ModelResponse
+
+TEXT = """# 标题
+
+Text with **bold**, <b>html</b>, [red]markup[/red] and \\x1b[31mcontrol\\x1b[0m.
+A second line: 中文字符 and 🏃.
+
+```python
+def f(x):
+    return x + 1
+```
+
+1. first
+2. second
+
+The end."""
+
+class Writer:
+    async def respond(self, request):
+        for at in range(0, len(TEXT), 5):
+            yield ModelDelta(kind="text", text=TEXT[at:at + 5])
+            await asyncio.sleep(0)
+        if not Path("open").exists():
+            await asyncio.Event().wait()
+        yield ModelResponse(output=[assistant_message(TEXT)])
+
+team = Team(Agent("writer", model=Writer()))
+'''
+
+ASKING = """
+from ekiden import Agent, Team, function_tool
+from ekiden.core.profile import Confirmation
+from ekiden.testing import ScriptedModel, call
+
+@function_tool
+def erase(what: str) -> str:
+    "Erase something."
+    return f"{what} is erased"
+
+erase.confirmation = Confirmation(prompt_template="Erase {tool_args}?", timeout_s=600)
+
+def answer(request):
+    last = request.input[-1]
+    if last.get("type") == "function_call_output":
+        return f"it says: {last['output']}"
+    return call("erase", what="every\\x1b[31mthing")
+
+team = Team(Agent("clerk", model=ScriptedModel(respond=answer), tools=[erase]))
+"""
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Iterator[Open]:
+    """Opens a chat in the folder `project`, whose person lives in `home`."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "project").mkdir()
+    env = {
+        "HOME": str(tmp_path / "home"),
+        "TERM": "screen-256color",
+        "LC_ALL": "C.UTF-8",
+        "NO_COLOR": "1",
+        "PYTHONPATH": "",
+    }
+
+    def opened(
+        *options: str, width: int = 90, height: int = 30, **more: str
+    ) -> AbstractContextManager[Terminal]:
+        return open_terminal(
+            [*COMMAND, "chat", *options],
+            folder=tmp_path / "project",
+            env={**env, **more},
+            width=width,
+            height=height,
+        )
+
+    yield opened
+
+
+def _child(terminal: Terminal) -> int:
+    """The chat's process, below the shell."""
+    found = subprocess.run(
+        ["ps", "--ppid", str(terminal.pid()), "-o", "pid="],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(found.stdout.split()[0])
+
+
+def test_a_conversation_with_routes_handoffs_and_tools(chat: Open) -> None:
+    with chat() as terminal:
+        terminal.wait_for("triage ›", "/help")
+        terminal.say(ORDER)
+        screen = terminal.wait_for(SHIPPED, "orders ›")
+        lines = screen.split("\n")
+        assert lines[:3] == [
+            "ekiden: /help says what can be written here",
+            f"triage › {ORDER}",
+            '⇢ triage → orders: "a question about an order"',
+        ]
+        assert lines[3].startswith("· lookup_order  ")
+        assert lines[4:6] == ["orders", SHIPPED]
+        terminal.say("@billing refund 1042")
+        assert "named → billing" in terminal.wait_for(REFUND, "billing ›")
+        terminal.say("@auto --strategy=rule a refund of 1042, what does it cost to pay the bill?")
+        terminal.wait_until(lambda screen: screen.count(REFUND) == 2)
+        terminal.press("C-d")
+        terminal.wait_for("EXIT=0")
+
+
+def test_agents_and_commands_are_completed(chat: Open) -> None:
+    with chat() as terminal:
+        terminal.wait_for("triage ›")
+        terminal.type("@b")
+        terminal.wait_for("Bills, refunds and payments.")
+        terminal.press("Tab")
+        terminal.type("1042")
+        terminal.wait_for("triage › @billing 1042")
+        terminal.press("C-c")
+        terminal.wait_until(lambda screen: "@billing" not in screen)
+        terminal.type("/sess")
+        terminal.wait_for("Show the session.")
+        terminal.press("Tab")
+        terminal.type(" ex")
+        terminal.wait_for("Write the session with all its events")
+        terminal.press("C-c")
+        terminal.press("C-c")
+        terminal.wait_for("Ctrl-C again leaves")
+        terminal.press("C-c")
+        terminal.wait_for("EXIT=0")
+
+
+def test_several_lines_are_one_message(chat: Open) -> None:
+    with chat() as terminal:
+        terminal.wait_for("triage ›")
+        terminal.type("one")
+        terminal.press("M-Enter")
+        terminal.type("two")
+        terminal.press("C-j")
+        terminal.say("order 1042")
+        terminal.wait_for("… two", "… order 1042", SHIPPED, "orders ›")
+        terminal.paste("pasted\n\nlines about 1043")
+        terminal.wait_for("… lines about 1043")
+        terminal.press("Enter")
+        terminal.wait_for("Order 1043 is packing")
+        terminal.say("/rewind")
+        screen = terminal.wait_for("Go back to before which message?")
+        assert "› 2  pasted lines about 1043" in screen
+        terminal.press("Escape")
+        terminal.press("C-d")
+        terminal.wait_for("EXIT=0")
+
+
+def test_what_was_typed_is_found_again_in_the_next_chat(chat: Open, tmp_path: Path) -> None:
+    with chat() as terminal:
+        terminal.wait_for("triage ›")
+        terminal.say(ORDER)
+        terminal.wait_for(SHIPPED, "orders ›")
+        terminal.say(" not this")
+        terminal.wait_for("What is the number of your order?")
+        terminal.press("C-d")
+        terminal.wait_for("EXIT=0")
+    history = tmp_path / "home" / ".ekiden" / "chat_history"
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    with chat() as terminal:
+        terminal.wait_for("triage ›")
+        terminal.press("Up")
+        terminal.wait_for(f"triage › {ORDER}")
+        terminal.press("C-c")
+        terminal.press("C-r")
+        terminal.type("1042")
+        terminal.wait_for("1042", ORDER)
+        terminal.press("Enter")
+        terminal.press("Enter")
+        terminal.wait_for(SHIPPED)
+
+
+def test_ctrl_c_stops_the_turn_and_resume_goes_on(chat: Open, tmp_path: Path) -> None:
+    (tmp_path / "project" / "writing.py").write_text(WRITER)
+    with chat("--team", "writing:team", height=40) as terminal:
+        terminal.wait_for("writer ›")
+        terminal.say("write")
+        terminal.wait_for("The end.")
+        terminal.press("C-c")
+        terminal.wait_for("stopped; /resume goes on with it", "(this answer was not kept)")
+        terminal.wait_for("writer ›", "/resume goes on with the stopped turn")
+        (tmp_path / "project" / "open").touch()
+        terminal.say("/resume")
+        screen = terminal.wait_until(lambda screen: screen.rstrip().endswith("/help"))
+        assert screen.count("The end.") == 2
+
+
+def test_an_answer_is_drawn_and_never_obeyed(chat: Open, tmp_path: Path) -> None:
+    (tmp_path / "project" / "writing.py").write_text(WRITER)
+    (tmp_path / "project" / "open").touch()
+    with chat("--team", "writing:team", height=40) as terminal:
+        terminal.wait_for("writer ›")
+        terminal.say("write")
+        screen = terminal.wait_until(
+            lambda screen: "The end." in screen and screen.count("writer ›") == 2
+        )
+        shown = screen[screen.index("标题") : screen.index("The end.")]
+        assert shown.split("\n", 1)[1] == (
+            "\n"
+            "Text with bold, <b>html</b>, [red]markup[/red] and \\x1b[31mcontrol\\x1b[0m.\n"
+            "A second line: 中文字符 and 🏃.\n"
+            "\n"
+            " def f(x):\n"
+            "     return x + 1\n"
+            "\n"
+            " 1 first\n"
+            " 2 second\n"
+            "\n"
+        )
+
+
+def test_a_narrow_window_that_becomes_wide(chat: Open, tmp_path: Path) -> None:
+    (tmp_path / "project" / "writing.py").write_text(WRITER)
+    (tmp_path / "project" / "open").touch()
+    with chat("--team", "writing:team", width=30, height=40) as terminal:
+        terminal.wait_for("writer ›")
+        terminal.say("write")
+        terminal.wait_until(lambda screen: "The end." in screen and screen.count("writer ›") == 2)
+        terminal.resize(100, 45)
+        terminal.say("write")
+        long_line = "Text with bold, <b>html</b>, [red]markup[/red] and \\x1b[31mcontrol\\x1b[0m."
+        terminal.wait_for(long_line)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("y", "everything is erased"),
+        ("n", "The tool was not run"),
+        ("", "The tool was not run"),
+    ],
+)
+def test_a_tool_asks_first(chat: Open, tmp_path: Path, answer: str, told: str) -> None:
+    (tmp_path / "project" / "asking.py").write_text(ASKING)
+    with chat("--team", "asking:team") as terminal:
+        terminal.wait_for("clerk ›")
+        terminal.say("erase it")
+        screen = terminal.wait_for("[y]es, [n]o, [a]lways")
+        assert "clerk wants to run erase:" in screen
+        terminal.say(answer)
+        terminal.wait_for("it says:", told.split()[-1], "clerk ›")
+
+
+def test_ctrl_c_at_a_question_stops_the_turn(chat: Open, tmp_path: Path) -> None:
+    (tmp_path / "project" / "asking.py").write_text(ASKING)
+    with chat("--team", "asking:team") as terminal:
+        terminal.wait_for("clerk ›")
+        terminal.say("erase it")
+        terminal.wait_for("[y]es, [n]o, [a]lways")
+        terminal.press("C-c")
+        terminal.wait_for("stopped; /resume goes on with it", "clerk ›")
+
+
+def test_a_tool_that_is_allowed_does_not_ask(chat: Open, tmp_path: Path) -> None:
+    (tmp_path / "project" / "asking.py").write_text(ASKING)
+    with chat("--team", "asking:team", "--allow", "er*") as terminal:
+        terminal.wait_for("clerk ›")
+        terminal.say("erase it")
+        assert "[y]es" not in terminal.wait_for("it says:", "is erased")
+
+
+def test_a_session_is_picked_and_gone_on_with(chat: Open) -> None:
+    with chat() as terminal:
+        terminal.wait_for("triage ›")
+        terminal.say(ORDER)
+        terminal.wait_for(SHIPPED, "orders ›")
+        terminal.say("/session new")
+        terminal.wait_for("triage ›\n" if False else "with triage")
+        terminal.say("@billing refund 1042")
+        terminal.wait_for(REFUND, "billing ›")
+        terminal.press("C-d")
+        terminal.wait_for("EXIT=0")
+    with chat("--resume") as terminal:
+        screen = terminal.wait_for("Which session?", "orders", "billing")
+        assert screen.index("refund 1042") < screen.index(ORDER)
+        terminal.press("Down")
+        terminal.press("Enter")
+        terminal.wait_for("you", ORDER, SHIPPED, "orders ›")
+        terminal.say("and 1043?")
+        terminal.wait_for("Order 1043 is packing")
+    with chat("--resume") as terminal:
+        terminal.wait_for("Which session?")
+        terminal.press("Escape")
+        terminal.wait_for("EXIT=0")
+
+
+def test_going_back_to_an_earlier_message(chat: Open) -> None:
+    with chat() as terminal:
+        terminal.wait_for("triage ›")
+        terminal.say(ORDER)
+        terminal.wait_for(SHIPPED, "orders ›")
+        terminal.say("@billing refund 1042")
+        terminal.wait_for(REFUND, "billing ›")
+        terminal.say("/rewind")
+        terminal.wait_for("› 2  refund 1042")
+        terminal.press("Enter")
+        terminal.wait_for("back to before message 2 (refund 1042)", "is as it was", "orders ›")
+
+
+def test_agents_that_change_are_reloaded_between_messages(chat: Open, tmp_path: Path) -> None:
+    agents = tmp_path / "project" / ".ekiden" / "agents"
+    agents.mkdir(parents=True)
+    file = agents / "debugger.md"
+    good = "---\nname: debugger\ndescription: {about}\nmodel: demo:offline\n---\nFind bugs.\n"
+    file.write_text(good.format(about="Finds bugs."))
+    with chat() as terminal:
+        terminal.wait_for("auto ›")
+        file.write_text(good.format(about="Finds all bugs."))
+        terminal.say("@debugger hello")
+        terminal.wait_for("reloaded: debugger", "debugger ›")
+        file.write_text("---\nname: debugger\nnonsense: 1\n---\n")
+        terminal.say("hello again")
+        screen = terminal.wait_for("debugger.md:3", "nonsense")
+        terminal.say("/agents")
+        assert "Finds all bugs." in terminal.wait_for("Finds all bugs.")
+        assert "EXIT" not in screen
+
+
+def test_agent_files_with_faults_are_listed_before_there_is_a_chat(
+    chat: Open, tmp_path: Path
+) -> None:
+    agents = tmp_path / "project" / ".ekiden" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "bad.md").write_text("---\nname: bad\nnonsense: 1\n---\n")
+    with chat() as terminal:
+        screen = terminal.wait_for("EXIT=2", "error[agent.invalid]", "bad.md:3")
+        assert "›" not in screen
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_at_the_prompt_leaves_the_terminal_as_it_was(
+    chat: Open, number: int, code: int
+) -> None:
+    with chat() as terminal:
+        terminal.wait_for("triage ›")
+        terminal.say(ORDER)
+        terminal.wait_for(SHIPPED, "orders ›")
+        os.kill(_child(terminal), number)
+        terminal.wait_for(f"EXIT={code}")
+        terminal.say("is echoed")
+        terminal.wait_until(lambda screen: screen.count("is echoed") == 2)
+
+
+def test_a_terminal_that_can_only_print(chat: Open, tmp_path: Path) -> None:
+    (tmp_path / "project" / "writing.py").write_text(WRITER)
+    with chat("--team", "writing:team", height=50, TERM="dumb") as terminal:
+        terminal.wait_for("writer>")
+        terminal.say("write")
+        screen = terminal.wait_for("The end.")
+        assert "**bold**" in screen
+        terminal.press("C-c")
+        terminal.wait_for("stopped; /resume goes on with it")
+        terminal.press("C-c")
+        terminal.wait_for("Ctrl-C again leaves")
+        terminal.press("C-c")
+        terminal.wait_for("EXIT=0")
