@@ -17,6 +17,7 @@ REFUND = "Order 1042 came to ¥4,200; a refund takes three days.\n"
 
 SLOW_TEAM = """
 import asyncio, sys
+from pathlib import Path
 from ekiden import Agent
 
 async def answer(ctx):

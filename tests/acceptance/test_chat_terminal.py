@@ -6,7 +6,7 @@ import os
 import signal
 import stat
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeAlias
@@ -81,7 +81,7 @@ team = Team(Agent("clerk", model=ScriptedModel(respond=answer), tools=[erase]))
 
 
 @pytest.fixture
-def chat(tmp_path: Path) -> Iterator[Open]:
+def chat(tmp_path: Path) -> Open:
     """Opens a chat in the folder `project`, whose person lives in `home`."""
     (tmp_path / "home").mkdir()
     (tmp_path / "project").mkdir()
@@ -104,7 +104,7 @@ def chat(tmp_path: Path) -> Iterator[Open]:
             height=height,
         )
 
-    yield opened
+    return opened
 
 
 def _child(terminal: Terminal) -> int:
@@ -301,7 +301,7 @@ def test_a_session_is_picked_and_gone_on_with(chat: Open) -> None:
         terminal.say(ORDER)
         terminal.wait_for(SHIPPED, "orders ›")
         terminal.say("/session new")
-        terminal.wait_for("triage ›\n" if False else "with triage")
+        terminal.wait_for("is new")
         terminal.say("@billing refund 1042")
         terminal.wait_for(REFUND, "billing ›")
         terminal.press("C-d")
@@ -358,7 +358,7 @@ def test_agent_files_with_faults_are_listed_before_there_is_a_chat(
     agents = tmp_path / "project" / ".ekiden" / "agents"
     agents.mkdir(parents=True)
     (agents / "bad.md").write_text("---\nname: bad\nnonsense: 1\n---\n")
-    with chat() as terminal:
+    with chat(width=200) as terminal:
         screen = terminal.wait_for("EXIT=2", "error[agent.invalid]", "bad.md:3")
         assert "›" not in screen
 

@@ -22,7 +22,7 @@ from tests.docs.pages import ROOT, Block, Page
 from tests.docs.screens import play
 from tests.support.terminal import TMUX
 
-COMMANDS = ("ekiden", "python")
+COMMANDS = ("ekiden", "python", "echo")
 """What a console block may call."""
 
 _FILE = re.compile(r"# (?P<name>[a-z_]+\.py)\n")

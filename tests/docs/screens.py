@@ -1,13 +1,12 @@
 """Playing a screen that a page shows: what was typed in it is typed again, in a real terminal.
 
-The first line of such a block is the command, after ``$``. Every later line that begins with a
-prompt, such as ``orders ›``, and has something behind it was typed.
+The first line of such a block is a command of the shell, after ``$``. Every later line that begins with a
+prompt, such as ``orders ›`` or ``[y]es, [n]o …:``, and has something behind it was typed.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,8 +16,8 @@ from tests.support.terminal import Terminal, open_terminal
 
 WIDTH, HEIGHT = 100, 40
 
-_TYPED = re.compile(r"(?P<prompt>[\w-]+ ›)(?: (?P<text>.+))?")
-_STATUS = re.compile(r" ses_.*")
+_TYPED = re.compile(r"(?P<prompt>[\w-]+ ›|\[y\]es, .*\):)(?: (?P<text>.+))?")
+_STATUS = re.compile(r" \S+  ·  .*")
 """The line at the bottom of a chat."""
 _PATIENCE_S = 40.0
 """Only ever spent by a page that is wrong."""
@@ -27,7 +26,8 @@ _PATIENCE_S = 40.0
 def play(shown: str, *, folder: Path, env: Mapping[str, str]) -> str | None:
     """What is different on the real screen, or `None` if it is as `shown`."""
     command, *lines = shown.rstrip("\n").split("\n")
-    words = shlex.split(command.removeprefix("$ "))
+    # tmux gives programs the PATH of whoever starts it, whatever else they are told.
+    words = ["env", f"PATH={env['PATH']}", "sh", "-c", command.removeprefix("$ ")]
     with open_terminal(words, folder=folder, env=env, width=WIDTH, height=HEIGHT) as terminal:
         for expected, typed in steps(lines):
             seen = _await(terminal, expected)

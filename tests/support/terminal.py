@@ -91,12 +91,12 @@ def open_terminal(
     # A socket's path must be short, which a test's own folder is not.
     with tempfile.TemporaryDirectory(prefix="ekiden-tmux-") as own:
         socket = Path(own) / "s"
-        line = f"{shlex.join(command)}; echo EXIT=$?; exec cat"
+        # tmux has a TERM of its own; what the command gets stands before it.
         settings = [f"{name}={value}" for name, value in env.items()]
-        options = [option for each in settings for option in ("-e", each)]
+        line = f"{shlex.join(['env', *settings, *command])}; echo EXIT=$?; exec cat"
         _tmux(
             socket, "-f", os.devnull, "new-session", "-d", "-x", str(width), "-y", str(height),
-            "-c", str(folder), *options, "sh", "-c", line,
+            "-c", str(folder), "sh", "-c", line,
         )  # fmt: skip
         try:
             yield Terminal(socket)

@@ -1,0 +1,65 @@
+"""Which letters a text is made of, as a vector: what an embedding of meaning forgets.
+
+Names, product codes and rare words are near to nothing in an embedding of meaning; two texts that
+share them share pieces of words, and so have vectors that are near each other here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_WORD = re.compile(r"[^\W_]+")
+_FIRST_WITHOUT_SPACES = "\u2e80"
+"""From here on are the scripts that do not put spaces between words."""
+
+MAX_CHARACTERS = 2_000
+
+
+class HashingEmbedder:
+    """Pieces of words, hashed into a vector; the same on every machine, and learnt from nothing.
+
+    For example::
+
+        HashingEmbedder().embed(["error TS2304", "TS2304 again"])
+    """
+
+    def __init__(self, dimensions: int = 2048) -> None:
+        self.dimensions = dimensions
+        self.name = f"hashing-1/{dimensions}"
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """As `Embedder.embed`; what comes after the first 2,000 characters is not looked at."""
+        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            hashes = np.fromiter(map(_hash, _pieces(text)), dtype=np.int64)
+            signs = np.where(hashes & 1, 1.0, -1.0).astype(np.float32)
+            np.add.at(row, (hashes >> 1) % self.dimensions, signs)
+        vectors = np.sign(vectors) * np.sqrt(np.abs(vectors))
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors / np.maximum(lengths, 1e-9)
+
+
+def _hash(piece: str) -> int:
+    return crc32(piece.encode("utf-8", "surrogatepass"))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Words, pairs of neighbouring words, and the runs of letters in a word."""
+    words = _WORD.findall(text[:MAX_CHARACTERS].lower())
+    for word in words:
+        yield f"w:{word}"
+        lengths = (1, 2, 3) if word[0] >= _FIRST_WITHOUT_SPACES else (3, 4, 5)
+        marked = f"<{word}>"
+        for length in lengths:
+            for start in range(len(marked) - length + 1):
+                yield marked[start : start + length]
+    for first, second in zip(words, words[1:], strict=False):
+        yield f"b:{first}_{second}"

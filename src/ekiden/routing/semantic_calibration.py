@@ -1,0 +1,60 @@
+"""How sure a score is, told by the texts themselves.
+
+For every text that was learnt, the learner tells the scores that it would have got as a stranger.
+They are what scores of real requests will be like: how often the best one is right gives the
+probabilities, and how low the best one may be gives the line below which nobody is meant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ekiden.routing.semantic_learner import Indices, Matrix
+
+KEPT = 0.95
+"""The part of the requests meant for somebody that is to be above the line."""
+SURE = 0.8
+"""How probable a choice must be to stand without asking further."""
+
+_USUAL_LINE = 0.1
+_USUAL_SHARPNESS = 12.0
+_USUAL_COUNT = 20
+"""What is usual counts like so many texts. Measured on validation parts of public intent sets."""
+_SHARPNESSES = (4, 6, 8, 10, 12, 15, 20, 25, 30, 40)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """From scores to probabilities, one of them being that nobody is meant."""
+
+    sharpness: float
+    line: float
+    """The score at which nobody is as probable as the agent."""
+
+    def probabilities(self, scores: Matrix) -> Matrix:
+        """Of each agent, for the scores of one text; what is missing to 1 is nobody's."""
+        powers = self.sharpness * np.append(scores, self.line)
+        powers = np.exp(powers - powers.max())
+        return (powers / powers.sum())[:-1].astype(np.float32)
+
+
+def calibrate(left_out: Matrix, owners: Indices) -> Calibration:
+    """From the scores of texts that were left out and the agents they belong to."""
+    count = len(owners)
+    trust = count / (count + _USUAL_COUNT)
+    line, sharpness = 0.0, 1.0
+    if count:
+        line = float(np.quantile(left_out.max(axis=1), 1 - KEPT))
+        sharpness = min(_SHARPNESSES, key=lambda each: _surprise(left_out, owners, each))
+    return Calibration(
+        line=max(trust * line + (1 - trust) * _USUAL_LINE, _USUAL_LINE / 2),
+        sharpness=float(sharpness**trust * _USUAL_SHARPNESS ** (1 - trust)),
+    )
+
+
+def _surprise(scores: Matrix, owners: Indices, sharpness: float) -> float:
+    powers = sharpness * (scores - scores.max(axis=1, keepdims=True))
+    own = powers[np.arange(len(owners)), owners]
+    return float(np.mean(np.log(np.exp(powers).sum(axis=1)) - own))

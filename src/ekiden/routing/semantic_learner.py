@@ -1,0 +1,127 @@
+"""Learning who takes which request from a few texts: regression in a space of likenesses.
+
+Two texts are alike by meaning (a Gaussian of the distance of their embeddings) and by letters (the
+cosine of their hashed pieces). Ridge regression on these likenesses gives every agent a score. It
+has a closed form, so learning takes a moment, gives the same result every time, and tells for every
+text what the score would have been without it. That is what the calibration is made from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Matrix: TypeAlias = "NDArray[np.float32]"
+Indices: TypeAlias = "NDArray[np.intp]"
+
+WIDTH = 1.0
+"""Of the Gaussian: larger makes likeness by meaning more local."""
+LETTERS = 0.25
+"""How much likeness by letters counts."""
+RIDGE = 0.05
+"""How much a single text is doubted."""
+EMPHASIS = 0.25
+"""How far directions in which the texts differ much count more than the others."""
+FLOOR = 0.01
+"""What the least of these directions keeps, as a part of all variance."""
+FEW = 20
+"""With about so many texts, their middle is half believed to be the middle of all requests."""
+LANDMARKS = 2048
+"""With more texts than this, the others are described by their likeness to so many of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Views:
+    """Texts as the learner sees them, a row for each."""
+
+    meaning: Matrix
+    letters: Matrix
+
+    def rows(self, which: Indices) -> Views:
+        """Some of them."""
+        return Views(meaning=self.meaning[which], letters=self.letters[which])
+
+
+class Learner:
+    """Scores of agents for texts, learnt from `texts`, of which `owners` tells whose each is.
+
+    `weights` is how much each text is believed, 1 being fully. `left_out` has a row for every text:
+    the scores it would get had it not been learnt.
+    """
+
+    def __init__(
+        self, texts: Views, owners: Indices, weights: Matrix, *, agents: int
+    ) -> None:
+        self._centre, self._emphasis = _emphasis(texts.meaning)
+        count = len(owners)
+        chosen = np.arange(count)
+        if count > LANDMARKS:
+            chosen = np.unique(np.linspace(0, count - 1, LANDMARKS).astype(np.intp))
+        self._landmarks = self._seen(texts.rows(chosen))
+        likeness = self._likeness(self._seen(texts))
+        targets = np.zeros((count, agents), dtype=np.float32)
+        targets[np.arange(count), owners] = 1.0
+        targets -= weights @ targets / weights.sum()
+        if count > LANDMARKS:
+            self._weights, self.left_out = _by_landmarks(likeness, chosen, targets, weights)
+        else:
+            self._weights, self.left_out = _exactly(likeness, targets, weights)
+
+    def scores(self, texts: Views) -> Matrix:
+        """A row for every text: how much speaks for each agent, 1 at most or a little more."""
+        result: Matrix = self._likeness(self._seen(texts)) @ self._weights
+        return result
+
+    def _seen(self, texts: Views) -> Views:
+        meaning = (texts.meaning - self._centre) @ self._emphasis
+        lengths = np.linalg.norm(meaning, axis=1, keepdims=True)
+        return Views(meaning=meaning / np.maximum(lengths, 1e-9), letters=texts.letters)
+
+    def _likeness(self, texts: Views) -> Matrix:
+        cosine = texts.meaning @ self._landmarks.meaning.T
+        likeness: Matrix = np.exp((2 * WIDTH) * np.minimum(cosine - 1, 0))
+        likeness += LETTERS * (texts.letters @ self._landmarks.letters.T)
+        return likeness
+
+
+def _emphasis(meaning: Matrix) -> tuple[Matrix, Matrix]:
+    """The middle of the texts, and a map that stretches the directions in which they differ."""
+    centre = meaning.mean(axis=0) * (len(meaning) / (len(meaning) + FEW))
+    off = meaning - meaning.mean(axis=0)
+    if len(off) < off.shape[1]:
+        _, lengths, directions = np.linalg.svd(off, full_matrices=False)
+        variance = lengths**2
+    else:
+        variance, columns = np.linalg.eigh(off.T @ off)
+        directions = columns.T
+    share = np.maximum(variance, 0) / max(float(variance.sum()), 1e-9)
+    stretch = (share + FLOOR) ** EMPHASIS - FLOOR**EMPHASIS
+    emphasis = (directions.T * stretch) @ directions
+    emphasis[np.diag_indices_from(emphasis)] += FLOOR**EMPHASIS
+    return centre, emphasis.astype(np.float32)
+
+
+def _exactly(likeness: Matrix, targets: Matrix, weights: Matrix) -> tuple[Matrix, Matrix]:
+    inverse = np.linalg.inv(likeness + np.diag(RIDGE / weights))
+    solution = inverse @ targets
+    return solution, targets - solution / np.diag(inverse)[:, None]
+
+
+def _by_landmarks(
+    likeness: Matrix, chosen: Indices, targets: Matrix, weights: Matrix
+) -> tuple[Matrix, Matrix]:
+    among = likeness[chosen].astype(np.float64)
+    weighted = likeness * weights[:, None]
+    normal = weighted.T @ likeness + RIDGE * among
+    normal[np.diag_indices_from(normal)] += 1e-3
+    inverse = np.linalg.inv(normal).astype(np.float32)
+    solution = inverse @ (weighted.T @ targets)
+    leverage = np.einsum("ij,ij->i", weighted @ inverse, likeness)
+    fitted = likeness @ solution
+    residual = (targets - fitted) / np.maximum(1 - leverage, 1e-3)[:, None]
+    return solution, targets - residual

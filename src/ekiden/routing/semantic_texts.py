@@ -1,0 +1,114 @@
+"""What an agent says of itself, as texts to learn from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ekiden.core.agent import Agent
+
+MAX_TEXTS = 20_000
+"""Of a whole team; if there are more, every agent gives an equal share of its own."""
+
+_EXAMPLE, _DESCRIPTION, _CAPABILITY, _KEYWORDS, _NAME = 1.0, 0.5, 0.3, 0.2, 0.1
+_MAX_SENTENCES = 8
+_MAX_KEYWORDS = 40
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])|\n+")
+_WORD_BREAK = re.compile(r"[^\w]+|_+|\d+|(?<=[a-z])(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentText:
+    """Something that speaks for an agent."""
+
+    agent: int
+    text: str
+    weight: float
+    """How much it is believed, 1 being fully."""
+
+
+def texts_of(agents: Sequence[Agent[Any]]) -> list[AgentText]:
+    """Everything to learn from, in the agents' order; at least one text for every agent.
+
+    An example is believed most, then a description, capabilities, keywords and the name. The best
+    that an agent has is believed fully: one with a description alone is not at a disadvantage.
+    """
+    share = max(1, MAX_TEXTS // max(1, len(agents)))
+    found: list[AgentText] = []
+    for number, agent in enumerate(agents):
+        own = dict(reversed([(text, weight) for text, weight in _said(agent) if text.strip()]))
+        own = own or {agent.name: _NAME}
+        best = max(own.values())
+        found += _thinned(
+            [
+                AgentText(agent=number, text=text, weight=weight / best)
+                for text, weight in reversed(own.items())
+            ],
+            share,
+        )
+    return found
+
+
+def _said(agent: Agent[Any]) -> Iterator[tuple[str, float]]:
+    for example in agent.triggers.examples:
+        yield example, _EXAMPLE
+    for description in (agent.description, agent.handoff_description):
+        yield from _described(description or "")
+    yield agent.title or "", _CAPABILITY
+    for each in agent.capabilities:
+        parts = (_as_words(each.name), each.description, ", ".join(each.tags))
+        yield ": ".join(filter(None, parts)), _CAPABILITY * max(each.proficiency, 0.1)
+    yield ", ".join(agent.triggers.keywords[:_MAX_KEYWORDS]), _KEYWORDS
+    yield _as_words(agent.name), _NAME
+
+
+def _described(description: str) -> Iterator[tuple[str, float]]:
+    """The whole, and its sentences, as a request is more like one of them."""
+    yield description, _DESCRIPTION
+    sentences = [each.strip() for each in _SENTENCE_END.split(description[:4_000]) if each.strip()]
+    if len(sentences) > 1:
+        for sentence in sentences[:_MAX_SENTENCES]:
+            yield sentence, _DESCRIPTION / 2
+
+
+def _as_words(name: str) -> str:
+    return " ".join(filter(None, _WORD_BREAK.split(name))).lower()
+
+
+def _thinned(texts: list[AgentText], share: int) -> list[AgentText]:
+    if len(texts) <= share:
+        return texts
+    step = len(texts) / share
+    return [texts[int(number * step)] for number in range(share)]
+
+
+def nobodys(number: int) -> list[AgentText]:
+    """Requests that belong to nobody in particular: what a lone agent is compared with."""
+    return [replace(_GENERAL, agent=number, text=text) for text in _GENERAL_TEXTS]
+
+
+_GENERAL = AgentText(agent=0, text="", weight=0.3)
+_GENERAL_TEXTS = (
+    "Good morning, how are you?",
+    "Thank you very much.",
+    "Tell me a joke.",
+    "What is the meaning of life?",
+    "Will it rain this evening?",
+    "Play something relaxing.",
+    "Who won the match last night?",
+    "How do I cook rice?",
+    "What is the capital of Mongolia?",
+    "What is seventeen times twenty-three?",
+    "Find a cheap flight to Lisbon.",
+    "The invoice shows the wrong amount.",
+    "Why does my program crash?",
+    "Translate this into French.",
+    "Put the meeting on Thursday.",
+    "I have had a headache for days.",
+    "My cat refuses to eat.",
+    "Write a poem about autumn.",
+    "Order more paper for the office.",
+    "Turn off the lights.",
+)
