@@ -139,6 +139,7 @@ def test_a_conversation_with_routes_handoffs_and_tools(chat: Open) -> None:
         terminal.wait_for("EXIT=0")
 
 
+@pytest.mark.slow
 def test_agents_and_commands_are_completed(chat: Open) -> None:
     with chat() as terminal:
         terminal.wait_for("triage ›")
@@ -161,6 +162,7 @@ def test_agents_and_commands_are_completed(chat: Open) -> None:
         terminal.wait_for("EXIT=0")
 
 
+@pytest.mark.slow
 def test_several_lines_are_one_message(chat: Open) -> None:
     with chat() as terminal:
         terminal.wait_for("triage ›")
@@ -182,6 +184,7 @@ def test_several_lines_are_one_message(chat: Open) -> None:
         terminal.wait_for("EXIT=0")
 
 
+@pytest.mark.slow
 def test_what_was_typed_is_found_again_in_the_next_chat(chat: Open, tmp_path: Path) -> None:
     with chat() as terminal:
         terminal.wait_for("triage ›")
@@ -245,6 +248,7 @@ def test_an_answer_is_drawn_and_never_obeyed(chat: Open, tmp_path: Path) -> None
         )
 
 
+@pytest.mark.slow
 def test_a_narrow_window_that_becomes_wide(chat: Open, tmp_path: Path) -> None:
     (tmp_path / "project" / "writing.py").write_text(WRITER)
     (tmp_path / "project" / "open").touch()
@@ -258,6 +262,7 @@ def test_a_narrow_window_that_becomes_wide(chat: Open, tmp_path: Path) -> None:
         terminal.wait_for(long_line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
@@ -277,6 +282,7 @@ def test_a_tool_asks_first(chat: Open, tmp_path: Path, answer: str, told: str) -
         terminal.wait_for("it says:", told.split()[-1], "clerk ›")
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_a_question_stops_the_turn(chat: Open, tmp_path: Path) -> None:
     (tmp_path / "project" / "asking.py").write_text(ASKING)
     with chat("--team", "asking:team") as terminal:
@@ -287,6 +293,7 @@ def test_ctrl_c_at_a_question_stops_the_turn(chat: Open, tmp_path: Path) -> None
         terminal.wait_for("stopped; /resume goes on with it", "clerk ›")
 
 
+@pytest.mark.slow
 def test_a_tool_that_is_allowed_does_not_ask(chat: Open, tmp_path: Path) -> None:
     (tmp_path / "project" / "asking.py").write_text(ASKING)
     with chat("--team", "asking:team", "--allow", "er*") as terminal:
@@ -295,6 +302,7 @@ def test_a_tool_that_is_allowed_does_not_ask(chat: Open, tmp_path: Path) -> None
         assert "[y]es" not in terminal.wait_for("it says:", "is erased")
 
 
+@pytest.mark.slow
 def test_a_session_is_picked_and_gone_on_with(chat: Open) -> None:
     with chat() as terminal:
         terminal.wait_for("triage ›")
@@ -333,6 +341,7 @@ def test_going_back_to_an_earlier_message(chat: Open) -> None:
         terminal.wait_for("back to before message 2 (refund 1042)", "is as it was", "orders ›")
 
 
+@pytest.mark.slow
 def test_agents_that_change_are_reloaded_between_messages(chat: Open, tmp_path: Path) -> None:
     agents = tmp_path / "project" / ".ekiden" / "agents"
     agents.mkdir(parents=True)
@@ -352,6 +361,7 @@ def test_agents_that_change_are_reloaded_between_messages(chat: Open, tmp_path: 
         assert "EXIT" not in screen
 
 
+@pytest.mark.slow
 def test_agent_files_with_faults_are_listed_before_there_is_a_chat(
     chat: Open, tmp_path: Path
 ) -> None:
@@ -363,6 +373,7 @@ def test_agent_files_with_faults_are_listed_before_there_is_a_chat(
         assert "›" not in screen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_at_the_prompt_leaves_the_terminal_as_it_was(
     chat: Open, number: int, code: int
@@ -377,6 +388,7 @@ def test_a_signal_at_the_prompt_leaves_the_terminal_as_it_was(
         terminal.wait_until(lambda screen: screen.count("is echoed") == 2)
 
 
+@pytest.mark.slow
 def test_a_terminal_that_can_only_print(chat: Open, tmp_path: Path) -> None:
     (tmp_path / "project" / "writing.py").write_text(WRITER)
     with chat("--team", "writing:team", height=50, TERM="dumb") as terminal:

@@ -93,7 +93,9 @@ def open_terminal(
         socket = Path(own) / "s"
         # tmux has a TERM of its own; what the command gets stands before it.
         settings = [f"{name}={value}" for name, value in env.items()]
-        line = f"{shlex.join(['env', *settings, *command])}; echo EXIT=$?; exec cat"
+        # Ctrl-C is for the command, and the shell lives on to say how that ended.
+        called = shlex.join(["env", *settings, *command])
+        line = f"trap : INT; {called}; echo EXIT=$?; exec cat"
         _tmux(
             socket, "-f", os.devnull, "new-session", "-d", "-x", str(width), "-y", str(height),
             "-c", str(folder), "sh", "-c", line,

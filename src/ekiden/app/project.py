@@ -117,12 +117,26 @@ def load_project(
     register_demo()
     root = Path.cwd() if root is None else root
     loaded = load_settings(root, overrides=overrides, home=home)
+    _set_up_local_models(loaded.settings)
     named = team or loaded.settings.team
     if named is None:
         project = _from_files(root, loaded, files=files, keep_going=keep_going, home=home)
         if project is not None:
             return project
     return _from_code(root, loaded, named or DEMO_TEAM)
+
+
+def _set_up_local_models(settings: Settings) -> None:
+    """Let ``local:…`` mean what the settings say, in this process."""
+    local = settings.local
+    if local == type(local)():
+        return
+    from ekiden.models import local as models
+
+    models.set_default_local_model(local.model)
+    models.set_default_local_settings(
+        models.LocalSettings(n_ctx=local.context, threads=local.threads)
+    )
 
 
 def _from_code(root: Path, loaded: LoadedSettings, name: str) -> Project:

@@ -14,7 +14,7 @@ from ekiden.core.errors import EkidenError, ModelBehaviorError, UserError
 from ekiden.core.model import Model, ModelRequest, ModelResponse, ModelSettings, ToolSpec
 from ekiden.core.usage import Usage
 from ekiden.routing.decision import ROUTER_NAME, Score, StageResult
-from ekiden.routing.llm_answer import MAX_REASON_CHARS, read_choice
+from ekiden.routing.llm_answer import MAX_REASON_CHARS, Choice, read_choice
 from ekiden.routing.llm_offer import (
     agent_tool,
     instructions,
@@ -175,6 +175,7 @@ class LlmStage:
                 confidence=0,
                 sure=True,
                 reason=f"the model says that no agent fits: {choice.reason}",
+                candidates=self._scores(choice, offered),
                 usage=usage,
             )
         agent = next(name for name in offered if self._names[name] == choice.tool)
@@ -184,10 +185,22 @@ class LlmStage:
             confidence=CONFIDENCE,
             sure=True,
             reason=f"{agent}: {choice.reason}",
-            candidates=(Score(agent=agent, score=CONFIDENCE, confidence=CONFIDENCE, method="llm"),),
+            candidates=self._scores(choice, offered)
+            or (Score(agent=agent, score=CONFIDENCE, confidence=CONFIDENCE, method="llm"),),
             context=choice.context,
             usage=usage,
         )
+
+    def _scores(self, choice: Choice, offered: Sequence[str]) -> tuple[Score, ...]:
+        """The agents with the probabilities that the model told, best first; empty without."""
+        if not choice.probabilities:
+            return ()
+        probable = {name: choice.probabilities[self._names[name]] for name in offered}
+        scores = [
+            Score(agent=name, score=each, confidence=round(100 * each), method="llm")
+            for name, each in probable.items()
+        ]
+        return tuple(sorted(scores, key=lambda score: (-score.score, score.agent)))
 
 
 class _TimedOut(Exception):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ekiden.core.items import is_message, refusal_of, text_of, to_item
+from ekiden.core.items import Item, is_message, refusal_of, text_of, to_item
 from ekiden.core.jsonio import loads
 from ekiden.core.model import ModelResponse
 from ekiden.routing.wording import plain_line
@@ -23,6 +23,8 @@ class Choice:
     tool: str
     reason: str
     context: str | None = None
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    """Of the offered tools, where the model tells them."""
 
 
 def read_choice(response: ModelResponse, offered: Collection[str]) -> Choice | str:
@@ -36,7 +38,10 @@ def read_choice(response: ModelResponse, offered: Collection[str]) -> Choice | s
     for each in response.output:
         item = to_item(each)
         if item.get("type") == "function_call":
-            return _called(item.get("name"), item.get("arguments"), offered)
+            choice = _called(item.get("name"), item.get("arguments"), offered)
+            if isinstance(choice, str):
+                return choice
+            return replace(choice, probabilities=_probabilities(item, offered))
         if is_message(item):
             refusal = refusal_of(item)
             if refusal is not None:
@@ -66,3 +71,15 @@ def _called(name: Any, arguments: Any, offered: Collection[str]) -> Choice | str
         return f"the model called {name} without the reason that it must give"
     passed_on = context[:_MAX_CONTEXT_CHARS].strip() if isinstance(context, str) else ""
     return Choice(tool=name, reason=line, context=passed_on or None)
+
+
+def _probabilities(item: Item, offered: Collection[str]) -> dict[str, float]:
+    """How probable each tool is, if the model's provider says so in full; otherwise nothing."""
+    found: Any = item
+    for key in ("provider_details", "details", "probabilities"):
+        found = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(found, dict) or set(found) != set(offered):
+        return {}
+    if not all(isinstance(each, float | int) and 0 <= each <= 1 for each in found.values()):
+        return {}
+    return {name: float(each) for name, each in found.items()}

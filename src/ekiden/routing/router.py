@@ -14,6 +14,7 @@ from ekiden.core.roles import Assignment, RouteCause
 from ekiden.core.suggest import suggestion
 from ekiden.core.team import Team
 from ekiden.embeddings.base import Embedder
+from ekiden.routing.combining import combined
 from ekiden.routing.decision import (
     ROUTER_NAME,
     STRATEGIES,
@@ -205,7 +206,8 @@ class Router:
         self, text: str, exclude: Collection[str], before: list[StageResult]
     ) -> StageResult:
         if self._llm is not None:
-            return await self._llm.decide(text, excluded=exclude, ranking=ranking(before))
+            said = await self._llm.decide(text, excluded=exclude, ranking=ranking(before))
+            return combined(said, before)
         return StageResult(
             method="llm",
             agent=None,

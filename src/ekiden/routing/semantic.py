@@ -20,8 +20,8 @@ from ekiden.routing.settings import SemanticSettings
 from ekiden.routing.wording import plain_line
 
 MAX_CANDIDATES = 20
-_EXAMPLE_BELIEF = 0.5
-"""Texts believed less than this tell nothing about how requests are worded."""
+_TELLING = 0.5
+"""Texts believed less than this are not taken as samples of what requests will be like."""
 
 
 class SemanticStage:
@@ -45,19 +45,20 @@ class SemanticStage:
         self._threshold = threshold
         self._meaning = embedder
         self._letters = HashingEmbedder()
+        self._learner: Learner | None = None
+        self.calibration = Calibration.usual()
+        if agents:
+            self._learn(agents)
+
+    def _learn(self, agents: Sequence[Agent[Any]]) -> None:
         texts = texts_of(agents)
         if len(agents) == 1:
             texts += nobodys(1)
         owners = np.array([each.agent for each in texts], dtype=np.intp)
         weights = np.array([each.weight for each in texts], dtype=np.float32)
-        self._learner: Learner | None = None
-        self.calibration: Calibration = calibrate(np.zeros((0, 1), np.float32), owners[:0])
-        if not agents:
-            return
-        count = max(2, len(agents))
         views = self._views([each.text for each in texts])
-        self._learner = Learner(views, owners, weights, agents=count)
-        telling = np.flatnonzero((weights >= _EXAMPLE_BELIEF) & (owners < len(agents)))
+        self._learner = Learner(views, owners, weights, agents=max(2, len(agents)))
+        telling = np.flatnonzero((weights >= _TELLING) & (owners < len(agents)))
         self.calibration = calibrate(self._learner.left_out[telling], owners[telling])
 
     def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
@@ -67,25 +68,68 @@ class SemanticStage:
         best guess; no agent means that nothing was near enough.
         """
         began = perf_counter()
-        ranked = self._ranked(text, frozenset(excluded))
-        taken = 1000 * (perf_counter() - began)
-        if not ranked:
-            return _result(None, ranked, "there is nothing to compare", sure=False, taken=taken)
-        best = ranked[0]
-        shown = f"{best.score:.0%}"
-        needed = self._threshold
-        if needed is None:
-            near = bool(best.score >= self._nobody)
-        else:
-            near = best.score >= needed
-        raise NotImplementedError
+        left = [number for number, name in enumerate(self._names) if name not in excluded]
+        scores = self._scores(text)
+        if scores is None or not left:
+            return _result((), "there is nothing to compare", began=began)
+        probable = self.calibration.probabilities(scores[left])
+        order = np.argsort(-probable, kind="stable")[:MAX_CANDIDATES]
+        candidates = tuple(_score(self._names[left[at]], float(probable[at])) for at in order)
+        best = candidates[0]
+        nobody = 1 - float(probable.sum())
+        needed = nobody if self._threshold is None else self._threshold
+        if best.score < needed or scores[left].max() <= 0:
+            reason = f"nothing is near enough; the nearest is {best.agent} with {best.score:.0%}"
+            return _result(candidates, reason, began=began)
+        sure = best.score >= (SURE if self._threshold is None else self._threshold)
+        doubt = "" if sure else ", which is too little to be sure"
+        reason = f"most like what {best.agent} is for ({best.score:.0%}{doubt})"
+        return _result(candidates, reason, agent=best.agent, sure=sure, began=began)
+
+    def _scores(self, text: str) -> Matrix | None:
+        """Of every agent; `None` when there is nothing in the text, or nothing was learnt."""
+        if self._learner is None:
+            return None
+        views = self._views([text])
+        if not views.meaning.any():
+            return None
+        return self._learner.scores(views)[0]
+
+    def _views(self, texts: Sequence[str]) -> Views:
+        return Views(meaning=self._meaning.embed(texts), letters=self._letters.embed(texts))
 
 
-def semantic_stage(
-    agents: Sequence[Agent[Any]], settings: SemanticSettings
-) -> SemanticStage | str:
+def semantic_stage(agents: Sequence[Agent[Any]], settings: SemanticSettings) -> SemanticStage | str:
     """The stage with the local embedder, or why there is none."""
     embedder = local_embedder()
     if embedder is None:
         return f"semantic routing is not there: {MISSING}"
     return SemanticStage(agents, embedder, threshold=settings.threshold)
+
+
+def _score(agent: str, probability: float) -> Score:
+    return Score(
+        agent=agent,
+        score=round(probability, 6),
+        confidence=round(100 * probability),
+        method="semantic",
+    )
+
+
+def _result(
+    candidates: tuple[Score, ...],
+    reason: str,
+    *,
+    began: float,
+    agent: str | None = None,
+    sure: bool = False,
+) -> StageResult:
+    return StageResult(
+        method="semantic",
+        agent=agent,
+        confidence=candidates[0].confidence if agent is not None else 0,
+        sure=sure,
+        reason=plain_line(reason, 400),
+        candidates=candidates,
+        elapsed_ms=1000 * (perf_counter() - began),
+    )

@@ -33,6 +33,11 @@ class Calibration:
     line: float
     """The score at which nobody is as probable as the agent."""
 
+    @classmethod
+    def usual(cls) -> Calibration:
+        """Before anything is known."""
+        return cls(sharpness=_USUAL_SHARPNESS, line=_USUAL_LINE)
+
     def probabilities(self, scores: Matrix) -> Matrix:
         """Of each agent, for the scores of one text; what is missing to 1 is nobody's."""
         powers = self.sharpness * np.append(scores, self.line)
@@ -43,11 +48,11 @@ class Calibration:
 def calibrate(left_out: Matrix, owners: Indices) -> Calibration:
     """From the scores of texts that were left out and the agents they belong to."""
     count = len(owners)
+    if not count:
+        return Calibration.usual()
     trust = count / (count + _USUAL_COUNT)
-    line, sharpness = 0.0, 1.0
-    if count:
-        line = float(np.quantile(left_out.max(axis=1), 1 - KEPT))
-        sharpness = min(_SHARPNESSES, key=lambda each: _surprise(left_out, owners, each))
+    line = float(np.quantile(left_out.max(axis=1), 1 - KEPT))
+    sharpness = min(_SHARPNESSES, key=lambda each: _surprise(left_out, owners, each))
     return Calibration(
         line=max(trust * line + (1 - trust) * _USUAL_LINE, _USUAL_LINE / 2),
         sharpness=float(sharpness**trust * _USUAL_SHARPNESS ** (1 - trust)),

@@ -54,9 +54,7 @@ class Learner:
     the scores it would get had it not been learnt.
     """
 
-    def __init__(
-        self, texts: Views, owners: Indices, weights: Matrix, *, agents: int
-    ) -> None:
+    def __init__(self, texts: Views, owners: Indices, weights: Matrix, *, agents: int) -> None:
         self._centre, self._emphasis = _emphasis(texts.meaning)
         count = len(owners)
         chosen = np.arange(count)

@@ -38,16 +38,16 @@ def texts_of(agents: Sequence[Agent[Any]]) -> list[AgentText]:
     share = max(1, MAX_TEXTS // max(1, len(agents)))
     found: list[AgentText] = []
     for number, agent in enumerate(agents):
-        own = dict(reversed([(text, weight) for text, weight in _said(agent) if text.strip()]))
+        own: dict[str, float] = {}
+        for text, weight in _said(agent):
+            if text.strip():
+                own.setdefault(text, weight)
         own = own or {agent.name: _NAME}
         best = max(own.values())
-        found += _thinned(
-            [
-                AgentText(agent=number, text=text, weight=weight / best)
-                for text, weight in reversed(own.items())
-            ],
-            share,
-        )
+        found += [
+            AgentText(agent=number, text=text, weight=weight / best)
+            for text, weight in _thinned(list(own.items()), share)
+        ]
     return found
 
 
@@ -77,7 +77,7 @@ def _as_words(name: str) -> str:
     return " ".join(filter(None, _WORD_BREAK.split(name))).lower()
 
 
-def _thinned(texts: list[AgentText], share: int) -> list[AgentText]:
+def _thinned(texts: list[tuple[str, float]], share: int) -> list[tuple[str, float]]:
     if len(texts) <= share:
         return texts
     step = len(texts) / share

@@ -23,31 +23,32 @@ class Verdict:
 def verdict(strategy: Strategy, stages: Sequence[StageResult]) -> Verdict:
     """What follows from `stages`, which are those of `strategy` in the order they were asked.
 
-    `rule` takes the best match, however weak; `semantic` and `llm` take what is sure. `hybrid`
-    takes the first that is sure, the rules being so at their threshold. If none is:
+    `rule` takes the best match, however weak; `semantic` what is near enough; `llm` what the model
+    chose. `hybrid` takes the first that is sure, the rules being so at their threshold and a model
+    always. If none is (there is no model, or it failed):
 
-    - rules and semantic name the same agent, each too weak alone: two independent signs of one
-      agent are taken, with both confidences combined;
-    - nobody but the rules has anything to say (semantic routing is not installed, no model is
-      there or it failed): the best match is taken, as `rule` would;
-    - else nobody: an unsure guess that another stage contradicts is worse than asking the person.
+    - rules and semantic name the same agent: two independent signs of one agent are taken, with
+      both confidences combined;
+    - semantic names an agent: what is near enough for `semantic` is so here;
+    - only the rules name one: the best match is taken, as `rule` would;
+    - else nobody.
     """
     said: dict[Method, StageResult] = {stage.method: stage for stage in stages}
     if strategy != "hybrid":
         stage = said[strategy]
-        stands = stage.agent is not None and (stage.sure or strategy == "rule")
+        stands = stage.agent is not None and (stage.sure or strategy != "llm")
         return by_stage(stage) if stands else _nobody(stages)
     for stage in stages:
         if stage.sure:
             return by_stage(stage) if stage.agent is not None else _nobody(stages)
     rule = said["rule"]
-    others = [stage for stage in stages if stage is not rule and stage.agent is not None]
-    if rule.agent is None:
-        return _nobody(stages)
-    if not others:
+    near = [stage for stage in stages if stage is not rule and stage.agent is not None]
+    if near and near[0].agent == rule.agent:
+        return _agreed(rule, near[0])
+    if near:
+        return by_stage(near[0])
+    if rule.agent is not None:
         return replace(by_stage(rule), reason=f"{rule.reason}; no other stage has anything to say")
-    if all(stage.agent == rule.agent for stage in others):
-        return _agreed(rule, others[0])
     return _nobody(stages)
 
 

@@ -201,3 +201,17 @@ async def test_a_team_in_code_keeps_its_own_router(
 async def test_a_project_without_servers_opens_and_closes(folder: Path) -> None:
     async with load_project(folder) as project:
         assert project.notes == []
+
+
+def test_the_settings_of_local_models_hold_for_this_process(folder: Path) -> None:
+    from ekiden.models.local import set_default_local_model, set_default_local_settings
+    from ekiden.models.local.settings import default_local_settings
+
+    settings(folder, '{"local": {"context": 2048, "threads": 1}}')
+    try:
+        load_project(folder)
+        assert default_local_settings().n_ctx == 2048
+        assert default_local_settings().threads == 1
+    finally:
+        set_default_local_settings(None)
+        set_default_local_model(None)

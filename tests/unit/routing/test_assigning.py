@@ -43,13 +43,13 @@ async def test_whoever_gave_up_is_not_chosen_again() -> None:
 
 
 async def test_without_a_match_the_person_is_asked_whom_they_want() -> None:
-    given = await Router(TEAM, semantic=Guess(("writer", 30))).assign("hm", cause="new")
+    given = await Router(TEAM, semantic=NOTHING).assign("hm", cause="new")
     assert given.agent is None
     assert given.reply == (
         "No agent clearly matches this request. Name one at the beginning of a message, as in "
-        "`@writer …`:\n"
-        "- @writer: Writes\n"
-        "- @debugger: Finds faults."
+        "`@debugger …`:\n"
+        "- @debugger: Finds faults.\n"
+        "- @writer: Writes"
     )
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _TO_END = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class Interrupts:
-    """Turns SIGINT into the end of a turn, and SIGTERM and SIGHUP into the end of the chat.
+    """Turns SIGINT into the end of what is being done, SIGTERM and SIGHUP into that of the chat.
 
     A turn that ends like this is parked: its session is free and can be resumed. Without
     `stops_turns`, as in a pipe, SIGINT ends the chat, too.
@@ -21,10 +24,10 @@ class Interrupts:
         self.ended_by: int | None = None
         """The signal that ended the chat."""
         self.when_idle: Callable[[], None] | None = None
-        """Called for a SIGINT while no turn runs."""
+        """Called for a SIGINT while nothing runs."""
         self._stops_turns = stops_turns
         self._main: asyncio.Task[object] | None = None
-        self._turn: asyncio.Task[object] | None = None
+        self._work: asyncio.Task[Any] | None = None
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -46,23 +49,35 @@ class Interrupts:
                 loop.remove_signal_handler(number)
 
     @contextmanager
-    def stopping(self, turn: asyncio.Task[object]) -> Iterator[None]:
-        """Ctrl-C cancels `turn` while the body runs."""
-        self._turn = turn
+    def stopping(self, work: asyncio.Task[Any]) -> Iterator[None]:
+        """Ctrl-C cancels `work`, and nothing that waits for it, while the body runs."""
+        outer, self._work = self._work, work
         try:
             yield
         finally:
-            self._turn = None
+            self._work = outer
+
+    async def stoppable(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """The result of `work`; `None` if Ctrl-C stopped it. Cancelled, it ends the work first."""
+        task = asyncio.create_task(work)
+        try:
+            with self.stopping(task):
+                await asyncio.wait({task})
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+        return None if task.cancelled() else task.result()
 
     def stop_turn(self) -> None:
         """As Ctrl-C does."""
-        if self._turn is not None:
-            self._turn.cancel()
+        if self._work is not None:
+            self._work.cancel()
 
     def _interrupt(self) -> None:
         if not self._stops_turns:
             self._end(signal.SIGINT)
-        elif self._turn is not None:
+        elif self._work is not None:
             self.stop_turn()
         elif self.when_idle is not None:
             self.when_idle()

@@ -43,7 +43,7 @@ class ChatLoop:
 
     async def _take(self, text: str) -> None:
         try:
-            code = await self._do(text)
+            code = await self._chat.interrupts.stoppable(self._do(text))
         except EkidenError as exc:
             self._failed(exc)
             return
@@ -51,6 +51,9 @@ class ChatLoop:
             raise
         except Exception as exc:
             code = self._surprised(exc)
+        if code is None:
+            self._chat.screen.note("stopped")
+            code = Exit.INTERRUPTED
         if code != Exit.OK:
             self._exit = code
 

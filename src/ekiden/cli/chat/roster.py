@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -37,7 +37,7 @@ class Roster:
     """A project and its team.
 
     The project is entered, which connects its MCP servers, when `ready` is first called, and left
-    by `close`; both in the same task.
+    by `close`.
     """
 
     def __init__(
@@ -46,7 +46,6 @@ class Roster:
         self.project = project
         self._load = load
         self._watcher = watcher
-        self._entered = AsyncExitStack()
         self._is_entered = False
 
     @property
@@ -82,11 +81,18 @@ class Roster:
     async def close(self) -> None:
         """Leave the project."""
         self._is_entered = False
-        await self._entered.aclose()
+        await self.project.__aexit__(None, None, None)
 
     async def _enter(self) -> None:
+        try:
+            await self.project.__aenter__()
+        except BaseException:
+            # Half of its servers are connected: begin with a fresh one the next time.
+            await self.close()
+            with suppress(EkidenError):
+                self.project = self._load()
+            raise
         self._is_entered = True
-        await self._entered.enter_async_context(self.project)
 
     async def _read_again(self, news: News) -> list[str]:
         told = list(news.problems)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import traceback
 from collections.abc import Callable
@@ -39,20 +38,14 @@ class Turn:
 
         Cancelled itself, it stops the run first, so that it is parked.
         """
-        reading = asyncio.create_task(self._read(start, config))
+        code: int | None = None
         try:
-            with self._interrupts.stopping(reading):
-                await asyncio.wait({reading})
+            code = await self._interrupts.stoppable(self._read(start, config))
         finally:
-            if not reading.done():
-                reading.cancel()
-                await asyncio.wait({reading})
-            if reading.cancelled():
+            if code is None:
                 self._screen.break_off()
-        if reading.cancelled():
-            self.is_stopped = True
-            return Exit.INTERRUPTED
-        return reading.result()
+        self.is_stopped = code is None
+        return Exit.INTERRUPTED if code is None else code
 
     async def _read(self, start: Start, config: RunConfig) -> int:
         try:

@@ -12,10 +12,18 @@ from ekiden.cli.tables import print_table
 
 async def doctor(*, store: StoreOption = STORE, as_json: JsonOption = False) -> int:
     """Check this installation and the store; nothing is changed."""
-    from ekiden.app.doctor import examine
+    from ekiden.app.defaults import DEFAULT_STORE
+    from ekiden.app.doctor import Check, examine
     from ekiden.cli.projects import store_address
+    from ekiden.core.errors import UserError
 
-    checks = await examine(store_address(store))
+    try:
+        address = store_address(store)
+        settings = Check(name="settings", status="ok", detail="`ekiden config list` shows them")
+    except UserError as exc:
+        address = DEFAULT_STORE
+        settings = Check(name="settings", status="problem", detail=f"[{exc.code}] {exc}")
+    checks = [settings, *await examine(address)]
     healthy = all(check.status != "problem" for check in checks)
     if as_json:
         emit({"ok": healthy, "checks": [asdict(check) for check in checks]})

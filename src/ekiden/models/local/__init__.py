@@ -1,7 +1,7 @@
 """Models on this machine's processor, in this process: ``local:/path/to/file.gguf``."""
 
 from ekiden.core.lazy import lazy_names
-from ekiden.models.local.settings import LocalSettings
+from ekiden.models.local.settings import LocalSettings, set_default_local_settings
 from ekiden.models.local.weights import (
     Weights,
     found_weights,
@@ -27,4 +27,5 @@ __all__ = [
     "locate",
     "model_folders",
     "set_default_local_model",
+    "set_default_local_settings",
 ]

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from ekiden.core.errors import UserError
 from ekiden.core.model import Model
-from ekiden.models.local.settings import LocalSettings
+from ekiden.models.local.settings import default_local_settings
 from ekiden.models.local.weights import locate
 from ekiden.models.registry import ModelOptions
 
@@ -27,4 +27,4 @@ def make_local_model(options: ModelOptions) -> Model:
     if find_spec("xllamacpp") is None:
         raise UserError(f"local:{options.model} needs xllamacpp: pip install 'ekiden[local]'")
     weights = locate(options.model)
-    return LocalModel(weights, LocalSettings.from_environment(), timeout_s=options.timeout_s)
+    return LocalModel(weights, default_local_settings(), timeout_s=options.timeout_s)

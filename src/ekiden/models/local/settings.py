@@ -40,6 +40,20 @@ class LocalSettings:
         return cls(n_ctx=DEFAULT_CONTEXT if n_ctx is None else n_ctx, threads=threads)
 
 
+_default: LocalSettings | None = None
+
+
+def set_default_local_settings(settings: LocalSettings | None) -> None:
+    """Run the models that ``local:…`` names like this; `None` goes back to the environment's."""
+    global _default
+    _default = settings
+
+
+def default_local_settings() -> LocalSettings:
+    """What was set, or else what the environment says."""
+    return _default or LocalSettings.from_environment()
+
+
 def _number(variable: str) -> int | None:
     text = os.environ.get(variable, "").strip()
     if not text:

@@ -18,7 +18,7 @@ from ekiden.core.model import ModelDelta
 from ekiden.core.profile import Triggers
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, fail, hang, transfer
-from tests.unit.cli.chat.doubles import chat_of, screen_of, talk
+from tests.unit.cli.chat.doubles import KeptScreen, chat_of, screen_of, talk
 
 
 def _two() -> tuple[Agent[Any], Agent[Any]]:
@@ -265,3 +265,43 @@ async def test_a_handoff_moves_the_prompt_to_the_new_agent() -> None:
 def _details(chat: Chat, type: str) -> list[dict[str, Any]]:
     shown = screen_of(chat).shown
     return [each.details or {} for each in shown if isinstance(each, Event) and each.type == type]
+
+
+async def test_ctrl_c_stops_a_command_that_takes_long() -> None:
+    asked = asyncio.Event()
+
+    class Slow(MemoryStore):
+        async def list(self, *args: Any, **options: Any) -> Any:
+            asked.set()
+            await asyncio.Event().wait()
+
+    chat = chat_of(Agent("clerk", model=ScriptedModel(["fine"])), store=Slow())
+    talking = asyncio.create_task(talk(chat, "/session list", "hello"))
+    await asked.wait()
+    chat.interrupts.stop_turn()
+    assert await talking == Exit.INTERRUPTED
+    assert screen_of(chat).notes == ["stopped"]
+    assert screen_of(chat).outputs == ["fine"]
+
+
+async def test_a_pipe_that_breaks_ends_the_chat_and_parks_the_run() -> None:
+    class Broken(KeptScreen):
+        def show(self, shown: Event | ModelDelta) -> None:
+            raise BrokenPipeError
+
+    chat = chat_of(Agent("clerk", model=ScriptedModel(["fine"])))
+    chat.screen = Broken()
+    with pytest.raises(BrokenPipeError):
+        await talk(chat, "hello")
+    assert (await chat.store.get("s")).owner is None
+
+
+async def test_a_mistake_of_ours_in_a_command_does_not_end_the_chat() -> None:
+    class Odd(MemoryStore):
+        async def list(self, *args: Any, **options: Any) -> Any:
+            raise ZeroDivisionError("oops")
+
+    chat = chat_of(Agent("clerk", model=ScriptedModel(["fine"])), store=Odd())
+    assert await talk(chat, "/session list", "hello") == Exit.INTERNAL
+    assert screen_of(chat).errors[0][0] == "cli.internal"
+    assert screen_of(chat).outputs == ["fine"]

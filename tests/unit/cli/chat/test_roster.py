@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ekiden.agents import AgentWatcher, agent_folders
-from ekiden.app.project import load_project
+from ekiden.app.project import Project, load_project
 from ekiden.cli.chat.agent_files import AgentFiles
 from ekiden.cli.chat.roster import Roster
+from ekiden.core.agent import Agent
 from ekiden.core.errors import AgentFilesInvalid
+from ekiden.testing import ScriptedModel
+from tests.unit.cli.chat.doubles import project_of
 
 AGENT = "---\nname: {name}\ndescription: {about}\n{more}---\nDo it.\n"
 
@@ -120,13 +124,30 @@ async def test_a_reload_that_fails_changes_nothing(folder: Folder) -> None:
 
 
 async def test_what_a_project_has_to_say_is_said_once() -> None:
-    from ekiden.core.agent import Agent
-    from ekiden.testing import ScriptedModel
-    from tests.unit.cli.chat.doubles import project_of
-
     project = project_of(Agent("clerk", model=ScriptedModel([])))
     project.notes.append("a server cannot be reached")
     roster = Roster(project, load=lambda: project)
     assert await roster.ready() == ["a server cannot be reached"]
     assert await roster.ready() == []
+    await roster.close()
+
+
+async def test_connecting_that_is_stopped_begins_anew_the_next_time() -> None:
+    class Stuck(Project):
+        left = 0
+
+        async def __aenter__(self) -> Any:
+            raise asyncio.CancelledError
+
+        async def __aexit__(self, *exc_info: object) -> None:
+            Stuck.left += 1
+
+    fresh = project_of(Agent("clerk", model=ScriptedModel([])))
+    stuck = Stuck(root=fresh.root, team=fresh.team, router=fresh.router, loaded=fresh.loaded)
+    roster = Roster(stuck, load=lambda: fresh)
+    with pytest.raises(asyncio.CancelledError):
+        await roster.ready()
+    assert Stuck.left == 1
+    assert await roster.ready() == []
+    assert roster.project is fresh
     await roster.close()

@@ -1,0 +1,79 @@
+"""A model that tells probabilities is weighed together with meaning."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+
+from ekiden import Agent
+from ekiden.core.items import function_call
+from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.routing import RouteDecision, Router
+from tests.unit.routing.doubles import Guess
+
+TEAM = [Agent("billing"), Agent("travel")]
+
+
+class Weighing:
+    """Chooses the most probable tool and says how probable each is."""
+
+    def __init__(self, probabilities: Any) -> None:
+        self._probabilities = probabilities
+
+    async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        told = self._probabilities
+        best = max(told, key=told.get) if isinstance(told, Mapping) else "transfer_to_billing"
+        call = function_call("c1", best, '{"reason": "so"}')
+        call["provider_details"] = {"details": {"probabilities": told}}
+        yield ModelResponse(output=[call])
+
+
+def of(billing: float, travel: float, nobody: float = 0.0) -> dict[str, float]:
+    names = ("transfer_to_billing", "transfer_to_travel", "transfer_to_nobody")
+    return dict(zip(names, (billing, travel, nobody), strict=True))
+
+
+async def route(told: Any, *guesses: tuple[str, int]) -> RouteDecision:
+    return await Router(TEAM, model=Weighing(told), semantic=Guess(*guesses)).route("hm")
+
+
+async def test_meaning_outweighs_a_model_that_is_hardly_sure() -> None:
+    decision = await route(of(0.55, 0.45), ("travel", 60), ("billing", 30))
+    assert (decision.agent, decision.method) == ("travel", "llm")
+    assert "the model names billing, meaning travel" in decision.reason
+    assert [score.agent for score in decision.candidates] == ["travel", "billing"]
+
+
+async def test_a_model_that_is_sure_outweighs_a_guess_of_meaning() -> None:
+    decision = await route(of(0.98, 0.02), ("travel", 45), ("billing", 40))
+    assert decision.agent == "billing"
+    assert decision.confidence > 90
+    assert "weighed together with meaning" in decision.reason
+
+
+async def test_both_may_find_that_nobody_is_meant() -> None:
+    decision = await route(of(0.1, 0.1, 0.8), ("travel", 20), ("billing", 10))
+    assert decision.agent is None
+    assert "no agent fits" in decision.reason
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"transfer_to_billing": 1.0},
+        of(7.0, 0.1),
+        {**of(0.5, 0.5), "transfer_to_ghost": 0.1},
+        "very likely",
+        None,
+    ],
+)
+async def test_probabilities_that_make_no_sense_are_left_out(told: Any) -> None:
+    decision = await route(told, ("travel", 60), ("billing", 30))
+    assert (decision.agent, decision.confidence) == ("billing", 90)
+
+
+async def test_without_meaning_the_model_decides_alone() -> None:
+    decision = await route(of(0.55, 0.45))
+    assert (decision.agent, decision.method) == ("billing", "llm")
