@@ -23,14 +23,16 @@ _PATIENCE_S = 40.0
 """Only ever spent by a page that is wrong."""
 
 
-def play(shown: str, *, folder: Path, env: Mapping[str, str]) -> str | None:
+def play(
+    shown: str, *, folder: Path, env: Mapping[str, str], patience_s: float = _PATIENCE_S
+) -> str | None:
     """What is different on the real screen, or `None` if it is as `shown`."""
     command, *lines = shown.rstrip("\n").split("\n")
     # tmux gives programs the PATH of whoever starts it, whatever else they are told.
     words = ["env", f"PATH={env['PATH']}", "sh", "-c", command.removeprefix("$ ")]
     with open_terminal(words, folder=folder, env=env, width=WIDTH, height=HEIGHT) as terminal:
         for expected, typed in steps(lines):
-            seen = _await(terminal, expected)
+            seen = _await(terminal, expected, patience_s)
             if seen is not None:
                 return difference(expected, seen)
             if typed is not None:
@@ -59,10 +61,10 @@ def visible(screen: str, *, status: bool) -> str:
     return f"{above}\n{lines[-1]}" if status else above
 
 
-def _await(terminal: Terminal, expected: str) -> str | None:
+def _await(terminal: Terminal, expected: str, patience_s: float) -> str | None:
     """`None` as soon as the screen is as expected; else, when it is not in time, the screen."""
     status = _STATUS.fullmatch(expected.rsplit("\n", 1)[-1]) is not None
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while True:
         seen = visible(terminal.history(), status=status)
         if matches(expected, seen):

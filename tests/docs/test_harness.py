@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from tests.docs import pages
 from tests.docs.matching import matches
 from tests.docs.pages import Page, read_blocks, slug
 from tests.docs.running import PageError, commands_of, is_runnable, run_page
+from tests.docs.screens import play, steps, visible
+from tests.support.terminal import TMUX
 
 
 @pytest.fixture
@@ -125,6 +128,66 @@ Killed
 """,
     )
     run_page(page, folder)
+
+
+def test_a_block_below_a_comment_that_names_a_file_is_that_file(folder: Path) -> None:
+    page = written(
+        folder,
+        """
+<!-- file: notes/today.md -->
+'''markdown
+---
+name: today
+---
+'''
+
+'''console
+$ python -c "print(open('notes/today.md').read())"
+---
+name: today
+---
+'''
+""",
+    )
+    run_page(page, folder)
+
+
+SCREEN = """\
+$ printf 'auto › '; read said; echo "it was $said"; printf 'desk › '; read said; echo "$said"
+auto › hello
+it was hello
+desk › [y]es
+...
+EXIT=0
+"""
+
+
+def test_what_a_screen_shows_behind_a_prompt_is_typed() -> None:
+    lines = ["welcome", "auto › hello", "it was hello", "Go on? [y]es, [n]o (30 s):", "desk ›"]
+    assert list(steps(lines)) == [
+        ("welcome\nauto ›", "hello"),
+        ("\n".join(lines), None),
+    ]
+    asked = ["[y]es, [n]o (30 s): y", "done"]
+    assert list(steps(asked))[0] == ("[y]es, [n]o (30 s):", "y")
+
+
+def test_the_line_at_the_bottom_of_a_screen_is_looked_at_only_where_it_is_shown() -> None:
+    screen = "auto ›\n\n\n\n ses_1  ·  /help"
+    assert visible(screen, status=False) == "auto ›"
+    assert visible(screen, status=True) == "auto ›\n ses_1  ·  /help"
+    assert visible("auto ›", status=False) == "auto ›"
+
+
+@pytest.mark.skipif(TMUX is None, reason="tmux is not installed")
+def test_a_screen_is_played_in_a_terminal_and_compared(folder: Path) -> None:
+    env = {"PATH": os.environ["PATH"]}
+    assert play(SCREEN, folder=folder, env=env) is None
+    wrong = SCREEN.replace("EXIT=0", "EXIT=1").replace("auto › hello", "auto › hallo")
+    different = play(wrong, folder=folder, env=env, patience_s=3)
+    assert different is not None
+    assert "-it was hello" in different
+    assert "+it was hallo" in different
 
 
 def test_a_command_that_fails_must_say_so_on_the_page(folder: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -44,7 +45,8 @@ class HashingEmbedder:
             np.add.at(row, (hashes >> 1) % self.dimensions, signs)
         vectors = np.sign(vectors) * np.sqrt(np.abs(vectors))
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return vectors / np.maximum(lengths, 1e-9)
+        vectors /= np.maximum(lengths, 1e-9)
+        return vectors
 
 
 def _hash(piece: str) -> int:
@@ -61,5 +63,5 @@ def _pieces(text: str) -> Iterator[str]:
         for length in lengths:
             for start in range(len(marked) - length + 1):
                 yield marked[start : start + length]
-    for first, second in zip(words, words[1:], strict=False):
+    for first, second in pairwise(words):
         yield f"b:{first}_{second}"

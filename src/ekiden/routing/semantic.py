@@ -15,11 +15,15 @@ from ekiden.embeddings.local import MISSING, local_embedder
 from ekiden.routing.decision import Score, StageResult
 from ekiden.routing.semantic_calibration import SURE, Calibration, calibrate
 from ekiden.routing.semantic_learner import Learner, Matrix, Views
-from ekiden.routing.semantic_texts import nobodys, texts_of
+from ekiden.routing.semantic_texts import NOBODYS, NOBODYS_WEIGHT, texts_of
 from ekiden.routing.settings import SemanticSettings
 from ekiden.routing.wording import plain_line
 
 MAX_CANDIDATES = 20
+_NEAR = 0.4
+"""A general request with so large a cosine to something an agent says may well be that agent's."""
+_FEWEST = 8
+"""So many general requests are always compared with, and no more than the agents have texts."""
 _TELLING = 0.5
 """Texts believed less than this are not taken as samples of what requests will be like."""
 
@@ -52,14 +56,17 @@ class SemanticStage:
 
     def _learn(self, agents: Sequence[Agent[Any]]) -> None:
         texts = texts_of(agents)
-        if len(agents) == 1:
-            texts += nobodys(1)
-        owners = np.array([each.agent for each in texts], dtype=np.intp)
-        weights = np.array([each.weight for each in texts], dtype=np.float32)
         views = self._views([each.text for each in texts])
-        self._learner = Learner(views, owners, weights, agents=max(2, len(agents)))
-        telling = np.flatnonzero((weights >= _TELLING) & (owners < len(agents)))
-        self.calibration = calibrate(self._learner.left_out[telling], owners[telling])
+        general = self._views(NOBODYS[: max(_FEWEST, len(texts))])
+        strange = np.flatnonzero((general.meaning @ views.meaning.T).max(axis=1) < _NEAR)
+        owners = [each.agent for each in texts] + [len(agents)] * len(strange)
+        weights = [each.weight for each in texts] + [NOBODYS_WEIGHT] * len(strange)
+        belief = np.array(weights, dtype=np.float32)
+        owner = np.array(owners, dtype=np.intp)
+        everything = views.with_more(general.rows(strange))
+        self._learner = Learner(everything, owner, belief, agents=len(agents) + 1)
+        telling = np.flatnonzero((belief >= _TELLING) & (owner < len(agents)))
+        self.calibration = calibrate(self._learner.left_out[telling], owner[telling])
 
     def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
         """The most probable agent but none of `excluded`.
@@ -72,19 +79,29 @@ class SemanticStage:
         scores = self._scores(text)
         if scores is None or not left:
             return _result((), "there is nothing to compare", began=began)
-        probable = self.calibration.probabilities(scores[left])
+        probable = self.calibration.probabilities(scores[[*left, -1]])
+        nobody, probable = float(probable[-1]), probable[:-1]
         order = np.argsort(-probable, kind="stable")[:MAX_CANDIDATES]
         candidates = tuple(_score(self._names[left[at]], float(probable[at])) for at in order)
         best = candidates[0]
-        nobody = 1 - float(probable.sum())
         needed = nobody if self._threshold is None else self._threshold
-        if best.score < needed or scores[left].max() <= 0:
+        if best.score < needed:
             reason = f"nothing is near enough; the nearest is {best.agent} with {best.score:.0%}"
             return _result(candidates, reason, began=began)
         sure = best.score >= (SURE if self._threshold is None else self._threshold)
         doubt = "" if sure else ", which is too little to be sure"
         reason = f"most like what {best.agent} is for ({best.score:.0%}{doubt})"
         return _result(candidates, reason, agent=best.agent, sure=sure, began=began)
+
+    def lead(self, text: str) -> float:
+        """By how much the best agent is ahead of the line below which nobody is meant.
+
+        Without a `threshold`, requests with a lead of 0 or more are given to an agent.
+        """
+        scores = self._scores(text)
+        if scores is None:
+            return float("-inf")
+        return self.calibration.lead(scores)
 
     def _scores(self, text: str) -> Matrix | None:
         """Of every agent; `None` when there is nothing in the text, or nothing was learnt."""
@@ -93,7 +110,8 @@ class SemanticStage:
         views = self._views([text])
         if not views.meaning.any():
             return None
-        return self._learner.scores(views)[0]
+        scores: Matrix = self._learner.scores(views)[0]
+        return scores
 
     def _views(self, texts: Sequence[str]) -> Views:
         return Views(meaning=self._meaning.embed(texts), letters=self._letters.embed(texts))

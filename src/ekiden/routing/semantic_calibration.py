@@ -18,7 +18,7 @@ KEPT = 0.95
 SURE = 0.8
 """How probable a choice must be to stand without asking further."""
 
-_USUAL_LINE = 0.1
+_USUAL_LINE = -0.1
 _USUAL_SHARPNESS = 12.0
 _USUAL_COUNT = 20
 """What is usual counts like so many texts. Measured on validation parts of public intent sets."""
@@ -27,11 +27,14 @@ _SHARPNESSES = (4, 6, 8, 10, 12, 15, 20, 25, 30, 40)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """From scores to probabilities, one of them being that nobody is meant."""
+    """From scores to probabilities, one of them being that nobody is meant.
+
+    Scores are those of the agents and, last, of the general requests that are nobody's.
+    """
 
     sharpness: float
     line: float
-    """The score at which nobody is as probable as the agent."""
+    """By how much an agent must beat nobody to be as probable."""
 
     @classmethod
     def usual(cls) -> Calibration:
@@ -39,10 +42,15 @@ class Calibration:
         return cls(sharpness=_USUAL_SHARPNESS, line=_USUAL_LINE)
 
     def probabilities(self, scores: Matrix) -> Matrix:
-        """Of each agent, for the scores of one text; what is missing to 1 is nobody's."""
-        powers = self.sharpness * np.append(scores, self.line)
-        powers = np.exp(powers - powers.max())
-        return (powers / powers.sum())[:-1].astype(np.float32)
+        """Of each agent, and last of nobody, for the scores of one text."""
+        powers = scores.astype(np.float32)
+        powers[-1] = max(float(powers[-1]), 0.0) + self.line
+        powers = np.exp(self.sharpness * (powers - powers.max()))
+        return np.asarray(powers / powers.sum(), dtype=np.float32)
+
+    def lead(self, scores: Matrix) -> float:
+        """By how much the best agent beats nobody, for the scores of one text."""
+        return float(_leads(scores[None])[0]) - self.line
 
 
 def calibrate(left_out: Matrix, owners: Indices) -> Calibration:
@@ -51,12 +59,18 @@ def calibrate(left_out: Matrix, owners: Indices) -> Calibration:
     if not count:
         return Calibration.usual()
     trust = count / (count + _USUAL_COUNT)
-    line = float(np.quantile(left_out.max(axis=1), 1 - KEPT))
-    sharpness = min(_SHARPNESSES, key=lambda each: _surprise(left_out, owners, each))
+    agents = left_out[:, :-1]
+    line = float(np.quantile(_leads(left_out), 1 - KEPT))
+    sharpness = min(_SHARPNESSES, key=lambda each: _surprise(agents, owners, each))
     return Calibration(
-        line=max(trust * line + (1 - trust) * _USUAL_LINE, _USUAL_LINE / 2),
+        line=trust * line + (1 - trust) * _USUAL_LINE,
         sharpness=float(sharpness**trust * _USUAL_SHARPNESS ** (1 - trust)),
     )
+
+
+def _leads(scores: Matrix) -> Matrix:
+    leads: Matrix = scores[:, :-1].max(axis=1) - np.maximum(scores[:, -1], 0)
+    return leads
 
 
 def _surprise(scores: Matrix, owners: Indices, sharpness: float) -> float:

@@ -46,6 +46,13 @@ class Views:
         """Some of them."""
         return Views(meaning=self.meaning[which], letters=self.letters[which])
 
+    def with_more(self, others: Views) -> Views:
+        """These, and then others."""
+        return Views(
+            meaning=np.vstack([self.meaning, others.meaning]),
+            letters=np.vstack([self.letters, others.letters]),
+        )
+
 
 class Learner:
     """Scores of agents for texts, learnt from `texts`, of which `owners` tells whose each is.
@@ -105,9 +112,12 @@ def _emphasis(meaning: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def _exactly(likeness: Matrix, targets: Matrix, weights: Matrix) -> tuple[Matrix, Matrix]:
-    inverse = np.linalg.inv(likeness + np.diag(RIDGE / weights))
-    solution = inverse @ targets
-    return solution, targets - solution / np.diag(inverse)[:, None]
+    doubted = likeness.copy()
+    doubted[np.diag_indices_from(doubted)] += RIDGE / weights
+    inverse: Matrix = np.linalg.inv(doubted)
+    solution: Matrix = inverse @ targets
+    left_out = targets - solution / np.diag(inverse)[:, None]
+    return solution, np.asarray(left_out, dtype=np.float32)
 
 
 def _by_landmarks(
@@ -117,9 +127,10 @@ def _by_landmarks(
     weighted = likeness * weights[:, None]
     normal = weighted.T @ likeness + RIDGE * among
     normal[np.diag_indices_from(normal)] += 1e-3
-    inverse = np.linalg.inv(normal).astype(np.float32)
+    inverse: Matrix = np.linalg.inv(normal).astype(np.float32)
     solution = inverse @ (weighted.T @ targets)
     leverage = np.einsum("ij,ij->i", weighted @ inverse, likeness)
     fitted = likeness @ solution
     residual = (targets - fitted) / np.maximum(1 - leverage, 1e-3)[:, None]
-    return solution, targets - residual
+    left_out = np.asarray(targets - residual, dtype=np.float32)
+    return np.asarray(solution, dtype=np.float32), left_out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.agent import Agent
@@ -84,31 +84,33 @@ def _thinned(texts: list[tuple[str, float]], share: int) -> list[tuple[str, floa
     return [texts[int(number * step)] for number in range(share)]
 
 
-def nobodys(number: int) -> list[AgentText]:
-    """Requests that belong to nobody in particular: what a lone agent is compared with."""
-    return [replace(_GENERAL, agent=number, text=text) for text in _GENERAL_TEXTS]
+NOBODYS_WEIGHT = 0.3
 
-
-_GENERAL = AgentText(agent=0, text="", weight=0.3)
-_GENERAL_TEXTS = (
+NOBODYS = (
     "Good morning, how are you?",
-    "Thank you very much.",
+    "Thank you, that was very helpful.",
+    "Are you a real person?",
     "Tell me a joke.",
     "What is the meaning of life?",
-    "Will it rain this evening?",
-    "Play something relaxing.",
     "Who won the match last night?",
-    "How do I cook rice?",
+    "Why is the sky blue?",
     "What is the capital of Mongolia?",
+    "When did the Roman Empire fall?",
     "What is seventeen times twenty-three?",
-    "Find a cheap flight to Lisbon.",
-    "The invoice shows the wrong amount.",
-    "Why does my program crash?",
-    "Translate this into French.",
-    "Put the meeting on Thursday.",
-    "I have had a headache for days.",
+    "How do vaccines work?",
+    "Who is the president of Brazil?",
+    "Write a short poem about autumn.",
+    "Recommend a series like the one about the chess player.",
     "My cat refuses to eat.",
-    "Write a poem about autumn.",
-    "Order more paper for the office.",
-    "Turn off the lights.",
+    "When should I plant tomatoes?",
+    "How do I unclog a sink?",
+    "Explain what this stack trace means.",
+    "Draw a chart of sales by region.",
+    "Is this contract valid without a signature?",
+    "I have had a headache for three days.",
+    "Which university is good for marine biology?",
+    "What does my horoscope say?",
+    "How do I start a small business?",
 )
+"""Requests of all sorts: an agent must be nearer to a request than these are, unless they are near
+to something that an agent says of itself."""

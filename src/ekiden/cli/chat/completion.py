@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ekiden.cli.chat.catalogue import ALIASES, COMMANDS, Command, Slot, find_command
+from ekiden.cli.chat.catalogue import COMMANDS, Command, Slot, find_command
 from ekiden.cli.errors import UsageError
 
 _MENTION = re.compile(r"\s*[@＠](?P<name>[^\s@＠]*)")
@@ -138,4 +138,4 @@ async def _choices(slot: Slot, given: Sequence[str], sources: Sources) -> Sequen
         case "value":
             return [(value, "") for value in sources.values(given[-1])]
         case "command":
-            return [(each.name, each.help) for each in COMMANDS if each.name not in ALIASES]
+            return [(each.name, each.help) for each in COMMANDS]

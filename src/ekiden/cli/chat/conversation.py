@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ekiden.sessions import Session
     from ekiden.storage.base import SessionRow, Store
 
+AUTO = "auto"
+"""Who gets a message when the router chooses."""
+
 _TITLE = 60
 _UNFINISHED = frozenset({None, "failed", "out_of_budget"})
 """Outcomes of a last run that `/resume` can go on with; `None` is that of one that was stopped."""
@@ -49,8 +52,8 @@ class Chat:
         team = self.roster.team
         name = team.entry.name if self.row is None else self.row.agent
         if name not in team:
-            return name if team.router is None else "auto"
-        return name if team[name].router is None else "auto"
+            return name if team.router is None else AUTO
+        return name if team[name].router is None else AUTO
 
     @property
     def is_unfinished(self) -> bool:

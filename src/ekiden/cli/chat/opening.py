@@ -6,11 +6,12 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from ekiden.cli.chat.conversation import AUTO
 from ekiden.cli.chat.interrupts import Interrupts
 from ekiden.cli.chat.reader import Reader, Status
 from ekiden.cli.chat.terminal import quiet_keys
@@ -162,12 +163,25 @@ async def _talk(
         beginning.is_done(chat)
         if manner != "piped" and (manner == "json" or options.goes_on):
             chat.screen.reply(await entered(chat))
+        warming = asyncio.create_task(warm(chat)) if manner == "drawn" else None
         try:
             code = await ChatLoop(chat).run()
         finally:
+            if warming is not None:
+                warming.cancel()
+                await asyncio.wait({warming})
             await roster.close()
     # Whoever sat there has seen what went wrong.
     return Exit.OK if manner in ("drawn", "typed") else code
+
+
+async def warm(chat: Chat) -> None:
+    """Prepare, while the person types, what the router will need for the first message."""
+    routing = chat.roster.project.settings.agents.routing
+    if chat.active == AUTO and routing.strategy in ("semantic", "hybrid"):
+        # What is wrong shows when it is used.
+        with suppress(Exception):
+            await chat.roster.project.router.prepare()
 
 
 def open_roster(options: Options) -> Roster:

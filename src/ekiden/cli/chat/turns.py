@@ -27,8 +27,6 @@ class Turn:
     def __init__(self, screen: Screen, interrupts: Interrupts) -> None:
         self._screen = screen
         self._interrupts = interrupts
-        self.agent: str | None = None
-        """Who had the conversation at the end, if the run came to one."""
         self.is_stopped = False
         """Whether Ctrl-C ended it."""
         self._seen = False
@@ -90,7 +88,6 @@ class Turn:
             if not run.is_complete:
                 raise
         result = run.result
-        self.agent = result.last_agent.name
         self._screen.end(result)
         problem = problem_of(result.outcome)
         if problem is not None:

@@ -6,6 +6,7 @@ import asyncio
 import io
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ from typing import Any
 import pytest
 
 from ekiden.cli.chat.interrupts import Interrupts
-from ekiden.cli.chat.opening import Beginning, Options, manner_here, open_chat
+from ekiden.cli.chat.opening import Beginning, Options, manner_here, open_chat, warm
 from ekiden.cli.chat.terminal import quiet_keys
 from ekiden.cli.commands.chat import chat
 from ekiden.cli.errors import NoSessions, UsageError
+from ekiden.core.agent import Agent
+from ekiden.routing import Router
+from tests.unit.cli.chat.doubles import chat_of
 
 
 class Teletype(io.StringIO):
@@ -76,6 +80,20 @@ async def test_the_newest_of_no_sessions_is_refused(
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(NoSessions):
         await open_chat(Options(newest=True, store="memory:", as_json=True))
+
+
+def test_what_takes_long_to_load_is_not_loaded_before_the_prompt_is_there() -> None:
+    script = (
+        "import sys\n"
+        "import ekiden.cli.chat.opening, ekiden.cli.chat.prompt, ekiden.cli.chat.history\n"
+        "heavy = ('pydantic', 'rich', 'apsw', 'numpy', 'mcp', 'ekiden.runtime', 'ekiden.agents',"
+        " 'ekiden.app.project', 'ekiden.storage')\n"
+        "print([name for name in heavy if name in sys.modules])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "[]\n"
 
 
 def test_before_there_is_a_chat_the_prompt_says_so() -> None:
@@ -165,3 +183,22 @@ def test_a_terminal_that_is_gone_is_left_alone() -> None:
     with quiet_keys(follower):
         os.close(leader)
         os.close(follower)
+
+
+@pytest.mark.parametrize(
+    ("routed", "strategy", "prepared"),
+    [(True, "hybrid", 1), (True, "semantic", 1), (True, "rule", 0), (False, "hybrid", 0)],
+)
+async def test_what_the_router_needs_first_is_prepared_while_the_person_types(
+    monkeypatch: pytest.MonkeyPatch, routed: bool, strategy: str, prepared: int
+) -> None:
+    calls: list[Router] = []
+
+    async def prepare(router: Router) -> str | None:
+        calls.append(router)
+        raise RuntimeError("whatever is wrong shows later")
+
+    monkeypatch.setattr(Router, "prepare", prepare)
+    monkeypatch.setenv("EKIDEN_ROUTING_STRATEGY", strategy)
+    await warm(chat_of(Agent("clerk"), routed=routed))
+    assert len(calls) == prepared

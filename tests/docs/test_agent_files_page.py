@@ -1,0 +1,79 @@
+"""The page about agent files has every key and every kind of problem."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ekiden.agents
+from ekiden.agents.objects import Object
+from ekiden.agents.table import AGENT
+from ekiden.app import assembly
+from tests.docs.pages import page
+
+PAGE = page("agent-files.md").text
+SOURCES = [
+    *sorted(Path(str(ekiden.agents.__file__)).parent.glob("*.py")),
+    Path(str(assembly.__file__)),
+]
+_CODE = re.compile(r"(?:agent\.)?(?P<name>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)")
+_REPORTING = {"error", "warning", "_problem", "YamlFault"}
+
+
+def keys(of: Object, above: str = "") -> Iterator[str]:
+    """Every key with those inside it, as ``tools.allow``."""
+    for field in of.fields:
+        whole = f"{above}{field.name}"
+        yield whole
+        kind: Any = field.kind
+        inside = kind if isinstance(kind, Object) else getattr(kind, "inside", None)
+        if isinstance(inside, Object) and field.name != "tool_confirmation":
+            yield from keys(inside, f"{whole}.")
+
+
+@pytest.mark.parametrize("key", list(keys(AGENT)))
+def test_every_key_has_a_row(key: str) -> None:
+    assert re.search(rf"^\| `{re.escape(key)}` \|", PAGE, re.MULTILINE)
+
+
+def test_no_row_is_about_a_key_that_is_gone() -> None:
+    table = PAGE.partition("## The keys")[2].partition("\n#")[0]
+    assert re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+    assert not set(re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)) - set(keys(AGENT))
+
+
+def codes() -> set[str]:
+    """The codes of problems, as the code that reports them spells them."""
+    found: set[str] = set()
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            found.update(_CODE.sub(r"\g<name>", code) for code in _codes_in(node))
+    return found
+
+
+def _codes_in(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.keyword) and node.arg == "code":
+        yield from _texts([node.value])
+    elif isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
+        yield from _texts(node.value.elts[:1])
+    elif isinstance(node, ast.Call):
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if name in _REPORTING:
+            yield from _texts(node.args)
+
+
+def _texts(nodes: list[ast.expr]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if _CODE.fullmatch(node.value):
+                yield node.value
+
+
+def test_every_code_of_a_problem_is_on_the_page() -> None:
+    assert {"unknown_key", "handoff_to_itself", "yaml_alias", "unknown_tool", "too_long"} <= codes()
+    assert not [code for code in sorted(codes()) if f"`agent.{code}`" not in PAGE]
