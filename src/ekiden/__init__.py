@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from ekiden.runtime import RunConfig as RunConfig
     from ekiden.runtime import Runner as Runner
     from ekiden.runtime import RunResult as RunResult
+    from ekiden.runtime.fork import fork_session as fork_session
     from ekiden.sessions import Session as Session
     from ekiden.storage.base import Store as Store
     from ekiden.storage.memory import MemoryStore as MemoryStore
@@ -164,10 +165,9 @@ _MODULE_OF = {
     "SessionNotFound": "ekiden.core.errors",
     "Settings": "ekiden.app",
     "SettingsInvalid": "ekiden.core.errors",
+    "SettingsNotWritten": "ekiden.core.errors",
     "SqliteStore": "ekiden.storage.sqlite",
     "Store": "ekiden.storage.base",
-    "SettingsNotWritten": "ekiden.core.errors",
-    "UnknownSetting": "ekiden.core.errors",
     "StoreError": "ekiden.core.errors",
     "StoreTooNew": "ekiden.core.errors",
     "StoreUnavailable": "ekiden.core.errors",
@@ -179,12 +179,14 @@ _MODULE_OF = {
     "ToolUnusable": "ekiden.core.errors",
     "Triggers": "ekiden.core.profile",
     "UnknownAgent": "ekiden.core.errors",
+    "UnknownSetting": "ekiden.core.errors",
     "UnknownTool": "ekiden.core.errors",
     "Usage": "ekiden.core.usage",
     "UserError": "ekiden.core.errors",
     "Waiting": "ekiden.core.outcomes",
     "Worker": "ekiden.engine",
     "builtin_tools": "ekiden.tools",
+    "fork_session": "ekiden.runtime.fork",
     "function_tool": "ekiden.tools",
     "handoff": "ekiden.handoff",
     "load_project": "ekiden.app",

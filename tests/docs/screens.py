@@ -1,7 +1,7 @@
 """Playing a screen that a page shows: what was typed in it is typed again, in a real terminal.
 
-The first line of such a block is a command of the shell, after ``$``. Every later line that begins with a
-prompt, such as ``orders ›`` or ``[y]es, [n]o …:``, and has something behind it was typed.
+The first line of such a block is a command of the shell, after ``$``. Every later line that begins
+with a prompt, such as ``orders ›`` or ``[y]es, [n]o …:``, and has something behind it was typed.
 """
 
 from __future__ import annotations

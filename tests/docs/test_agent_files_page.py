@@ -68,10 +68,8 @@ def _codes_in(node: ast.AST) -> Iterator[str]:
 
 
 def _texts(nodes: list[ast.expr]) -> Iterator[str]:
-    for node in nodes:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if _CODE.fullmatch(node.value):
-                yield node.value
+    values = (node.value for node in nodes if isinstance(node, ast.Constant))
+    yield from (value for value in values if isinstance(value, str) and _CODE.fullmatch(value))
 
 
 def test_every_code_of_a_problem_is_on_the_page() -> None:

@@ -169,7 +169,7 @@ def test_what_a_screen_shows_behind_a_prompt_is_typed() -> None:
         ("\n".join(lines), None),
     ]
     asked = ["[y]es, [n]o (30 s): y", "done"]
-    assert list(steps(asked))[0] == ("[y]es, [n]o (30 s):", "y")
+    assert next(steps(asked)) == ("[y]es, [n]o (30 s):", "y")
 
 
 def test_the_line_at_the_bottom_of_a_screen_is_looked_at_only_where_it_is_shown() -> None:

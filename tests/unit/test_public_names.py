@@ -30,8 +30,8 @@ NAMES = """
     SessionError SessionExists SessionNotFound Settings SettingsInvalid SettingsNotWritten
     SqliteStore Store StoreError StoreTooNew StoreUnavailable Team ToolContext ToolError
     ToolSettings ToolTimeout ToolUnusable Triggers UnknownAgent UnknownSetting UnknownTool Usage
-    UserError Waiting Worker __version__ builtin_tools function_tool handoff load_project
-    load_settings load_team open_store parse_mcp_servers register_tool submit
+    UserError Waiting Worker __version__ builtin_tools fork_session function_tool handoff
+    load_project load_settings load_team open_store parse_mcp_servers register_tool submit
 """.split()
 
 
