@@ -4,10 +4,13 @@
     python benchmarks/routing_accuracy.py --data DIR --rows domains-10 --strategy hybrid \\
         --llm local:/models/some.gguf --sample 200
 
-`DIR` holds `clinc150/` (`data_full.json` and `domains.json` of CLINC150, Larson et al. 2019,
-CC BY 3.0, `clinc/oos-eval`; `clinc150_train_5.jsonl` and `clinc150_train_10.jsonl`, few-shot samples
-with `text` and `intent`) and `xsid/` (`xsid_<language>_<valid|test>.jsonl` with `text` and `intent`
-of xSID, van der Goot et al. 2021, CC BY-SA 4.0, `mainlp/xsid`). The sets are not part of Ekiden.
+`DIR` holds two folders; the sets are not part of Ekiden:
+
+- `clinc150/`: `data_full.json` and `domains.json` of CLINC150 (Larson et al. 2019, CC BY 3.0,
+  `clinc/oos-eval`), and few-shot samples of it, `clinc150_train_5.jsonl` and `_10.jsonl`, with
+  `text` and `intent`;
+- `xsid/`: `xsid_<language>_<valid|test>.jsonl` with `text` and `intent` of xSID (van der Goot et
+  al. 2021, CC BY-SA 4.0, `mainlp/xsid`).
 
 An agent has a name and examples. *right*: the agent that comes first is the one meant, whether it
 stands or not. *outside*: requests that are nobody's and are refused while 95 % of the others are

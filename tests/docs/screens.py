@@ -28,8 +28,10 @@ def play(
 ) -> str | None:
     """What is different on the real screen, or `None` if it is as `shown`."""
     command, *lines = shown.rstrip("\n").split("\n")
-    # tmux gives programs the PATH of whoever starts it, whatever else they are told.
-    words = ["env", f"PATH={env['PATH']}", "sh", "-c", command.removeprefix("$ ")]
+    # tmux gives programs the PATH, and everything else, of whoever starts it; a size that is not
+    # the terminal's would be believed.
+    told = ["env", "-u", "COLUMNS", "-u", "LINES", f"PATH={env['PATH']}"]
+    words = [*told, "sh", "-c", command.removeprefix("$ ")]
     with open_terminal(words, folder=folder, env=env, width=WIDTH, height=HEIGHT) as terminal:
         for expected, typed in steps(lines):
             seen = _await(terminal, expected, patience_s)

@@ -23,6 +23,11 @@ SHOWN_ELSEWHERE = {
     ),
     **dict.fromkeys(["ModelDelta", "ModelRequest", "ModelResponse", "Usage"], "Model"),
     "AgentHookContext": "RunHooks",
+    **dict.fromkeys(["Approval", "ConfirmationRequest"], "Approver"),
+    **dict.fromkeys(["McpServer", "parse_mcp_servers"], "McpTools"),
+    "Settings": "load_settings",
+    "ToolSettings": "builtin_tools",
+    "load_project": "Project",
 }
 """Values that are used together with others: where the example is."""
 

@@ -81,7 +81,13 @@ class AgentDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Problem:
-    """Something in a file that a person should change."""
+    """Something in a file that a person should change.
+
+    For example::
+
+        for problem in load_project(keep_going=True).problems:
+            print(problem.path, problem.line, problem.code, problem.message)
+    """
 
     path: Path
     line: int

@@ -29,7 +29,12 @@ class Triggers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
-    """Something that an agent can do."""
+    """Something that an agent can do.
+
+    For example::
+
+        Agent("debugger", capabilities=(Capability(name="debugging", tags=("python",)),))
+    """
 
     name: str
     description: str = ""

@@ -97,7 +97,15 @@ class Approval:
 
 
 class Approver(Protocol):
-    """Asks a person; `RunConfig.approver`."""
+    """Asks a person; `RunConfig.approver`.
+
+    For example::
+
+        class Careful(Approver):
+            async def approve(self, request: ConfirmationRequest) -> Approval:
+                answer = await ask_on_the_phone(request.prompt)
+                return Approval(approved=answer == "yes", by="ms.sato")
+    """
 
     async def approve(self, request: ConfirmationRequest) -> Approval:
         """The answer; the caller keeps the time-out, and cancels this when it is over."""

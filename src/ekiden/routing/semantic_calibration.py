@@ -8,10 +8,14 @@ probabilities, and how low the best one may be gives the line below which nobody
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ekiden.routing.semantic_learner import Indices, Matrix
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 KEPT = 0.95
 """The part of the requests meant for somebody that is to be above the line."""
@@ -60,7 +64,8 @@ def calibrate(left_out: Matrix, owners: Indices) -> Calibration:
         return Calibration.usual()
     trust = count / (count + _USUAL_COUNT)
     agents = left_out[:, :-1]
-    line = float(np.quantile(_leads(left_out), 1 - KEPT))
+    weights = 1 / np.bincount(owners)[owners]
+    line = _line(_leads(left_out), weights / weights.sum())
     sharpness = min(_SHARPNESSES, key=lambda each: _surprise(agents, owners, each))
     return Calibration(
         line=trust * line + (1 - trust) * _USUAL_LINE,
@@ -71,6 +76,13 @@ def calibrate(left_out: Matrix, owners: Indices) -> Calibration:
 def _leads(scores: Matrix) -> Matrix:
     leads: Matrix = scores[:, :-1].max(axis=1) - np.maximum(scores[:, -1], 0)
     return leads
+
+
+def _line(leads: Matrix, weights: NDArray[np.float64]) -> float:
+    """Where the part to be kept is above; every agent counts alike, however many texts it has."""
+    order = np.argsort(leads)
+    below = np.cumsum(weights[order]) - weights[order] / 2
+    return float(np.interp(1 - KEPT, below, leads[order]))
 
 
 def _surprise(scores: Matrix, owners: Indices, sharpness: float) -> float:

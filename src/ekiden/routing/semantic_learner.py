@@ -31,6 +31,9 @@ FLOOR = 0.01
 """What the least of these directions keeps, as a part of all variance."""
 FEW = 20
 """With about so many texts, their middle is half believed to be the middle of all requests."""
+EVEN = 0.5
+"""How far the scores of an agent that has most of the texts are raised to those of the others: from
+0, where it is seldom chosen for what is new, to 1."""
 LANDMARKS = 2048
 """With more texts than this, the others are described by their likeness to so many of them."""
 
@@ -62,7 +65,7 @@ class Learner:
     """
 
     def __init__(self, texts: Views, owners: Indices, weights: Matrix, *, agents: int) -> None:
-        self._centre, self._emphasis = _emphasis(texts.meaning)
+        self._centre, self._emphasis = _emphasis(texts.meaning, owners)
         count = len(owners)
         chosen = np.arange(count)
         if count > LANDMARKS:
@@ -71,7 +74,8 @@ class Learner:
         likeness = self._likeness(self._seen(texts))
         targets = np.zeros((count, agents), dtype=np.float32)
         targets[np.arange(count), owners] = 1.0
-        targets -= weights @ targets / weights.sum()
+        share = weights @ targets / weights.sum()
+        targets = (targets - share) / (1 - share) ** EVEN
         if count > LANDMARKS:
             self._weights, self.left_out = _by_landmarks(likeness, chosen, targets, weights)
         else:
@@ -94,10 +98,16 @@ class Learner:
         return likeness
 
 
-def _emphasis(meaning: Matrix) -> tuple[Matrix, Matrix]:
-    """The middle of the texts, and a map that stretches the directions in which they differ."""
-    centre = meaning.mean(axis=0) * (len(meaning) / (len(meaning) + FEW))
-    off = meaning - meaning.mean(axis=0)
+def _emphasis(meaning: Matrix, owners: Indices) -> tuple[Matrix, Matrix]:
+    """The middle of the texts, and a map that stretches the directions in which they differ.
+
+    Every agent counts alike: the middle is not where the one with the most texts is.
+    """
+    parts = (1 / np.bincount(owners)[owners]).astype(np.float32)
+    parts /= parts.sum()
+    middle = parts @ meaning
+    centre = middle * (len(meaning) / (len(meaning) + FEW))
+    off = (meaning - middle) * np.sqrt(parts)[:, None]
     if len(off) < off.shape[1]:
         _, lengths, directions = np.linalg.svd(off, full_matrices=False)
         variance = lengths**2

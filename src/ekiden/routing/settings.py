@@ -46,7 +46,12 @@ class StickySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingSettings:
-    """Everything that can be set about routing."""
+    """Everything that can be set about routing.
+
+    For example::
+
+        Router(agents, settings=RoutingSettings(strategy="rule", fallback="none"))
+    """
 
     enabled: bool = True
     """If not, a new conversation goes to the team's entry agent."""

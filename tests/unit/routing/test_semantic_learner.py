@@ -1,0 +1,103 @@
+"""Learning from a few texts, and what would be if one of them were not there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ekiden.core.agent import Agent
+from ekiden.core.profile import Triggers
+from ekiden.routing import semantic_learner, semantic_texts
+from ekiden.routing.semantic_calibration import Calibration, calibrate
+from ekiden.routing.semantic_learner import Learner, Views
+from ekiden.routing.semantic_texts import texts_of
+
+
+def _views(count: int, seed: int = 3) -> tuple[Views, np.ndarray]:
+    """Points around the corners of a cube, and whose they are."""
+    draw = np.random.default_rng(seed)
+    owners = np.arange(count) % 3
+    meaning = np.eye(3, 8)[owners] + 0.3 * draw.normal(size=(count, 8))
+    meaning /= np.linalg.norm(meaning, axis=1, keepdims=True)
+    return Views(
+        meaning=meaning.astype(np.float32), letters=np.zeros((count, 4), np.float32)
+    ), owners
+
+
+def _ones(count: int) -> np.ndarray:
+    return np.ones(count, dtype=np.float32)
+
+
+def test_points_that_were_not_learnt_go_to_the_nearest_corner() -> None:
+    views, owners = _views(60)
+    learner = Learner(views, owners, _ones(60), agents=3)
+    asked, meant = _views(30, seed=4)
+    assert (learner.scores(asked).argmax(axis=1) == meant).mean() > 0.9
+
+
+def test_the_left_out_scores_are_those_of_a_learner_without_that_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(semantic_learner, "EMPHASIS", 0.0)
+    views, owners = _views(30)
+    whole = Learner(views, owners, _ones(30), agents=3)
+    kept = np.arange(1, 30)
+    without = Learner(views.rows(kept), owners[kept], _ones(29), agents=3)
+    found = without.scores(views.rows(np.array([0])))[0]
+    assert found == pytest.approx(whole.left_out[0], abs=0.06)
+
+
+def test_with_many_texts_landmarks_stand_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    views, owners = _views(120)
+    asked, meant = _views(30, seed=5)
+    exact = Learner(views, owners, _ones(120), agents=3)
+    monkeypatch.setattr(semantic_learner, "LANDMARKS", 60)
+    rough = Learner(views, owners, _ones(120), agents=3)
+    assert rough.scores(asked) == pytest.approx(exact.scores(asked), abs=0.25)
+    assert rough.left_out == pytest.approx(exact.left_out, abs=0.4)
+    assert (rough.scores(asked).argmax(axis=1) == meant).mean() > 0.9
+
+
+def test_without_texts_to_learn_it_from_the_usual_calibration_is_taken() -> None:
+    nothing = np.zeros((0, 3), np.float32)
+    assert calibrate(nothing, np.zeros(0, np.intp)) == Calibration.usual()
+
+
+def test_probabilities_sum_to_one_with_nobodys_last() -> None:
+    calibration = Calibration(sharpness=10, line=0.2)
+    found = calibration.probabilities(np.array([0.9, 0.1, -0.2], np.float32))
+    assert found.sum() == pytest.approx(1)
+    assert found[0] > found[2] > found[1]
+
+
+def test_the_line_keeps_nineteen_of_twenty() -> None:
+    lead = np.linspace(0, 1, 2001, dtype=np.float32)
+    scores = np.stack([lead, np.zeros_like(lead), np.zeros_like(lead)], axis=1)
+    calibration = calibrate(scores, np.zeros(2001, np.intp))
+    kept = [calibration.lead(row) >= 0 for row in scores]
+    assert np.mean(kept) == pytest.approx(0.95, abs=0.01)
+
+
+def test_examples_are_believed_most_and_the_best_evidence_fully() -> None:
+    with_examples = Agent(
+        "billing-desk", description="Money.", triggers=Triggers(examples=("pay", "pay", " "))
+    )
+    found = texts_of([with_examples, Agent("oneWord", description="One. Two."), Agent("42")])
+    assert [(each.agent, each.text, each.weight) for each in found] == [
+        (0, "pay", 1.0),
+        (0, "Money.", 0.5),
+        (0, "billing desk", 0.1),
+        (1, "One. Two.", 1.0),
+        (1, "One.", 0.5),
+        (1, "Two.", 0.5),
+        (1, "one word", 0.2),
+        (2, "42", 1.0),
+    ]
+
+
+def test_too_many_texts_are_thinned_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(semantic_texts, "MAX_TEXTS", 20)
+    long = Agent("long", triggers=Triggers(examples=tuple(f"text {n}" for n in range(100))))
+    found = texts_of([long, Agent("short")])
+    assert [each.text for each in found if each.agent == 0][:3] == ["text 0", "text 10", "text 20"]
+    assert [each.text for each in found if each.agent == 1] == ["short"]
