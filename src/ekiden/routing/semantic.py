@@ -79,13 +79,16 @@ class SemanticStage:
         scores = self._scores(text)
         if scores is None or not left:
             return _result((), "there is nothing to compare", began=began)
-        probable = self.calibration.probabilities(scores[[*left, -1]])
-        nobody, probable = float(probable[-1]), probable[:-1]
+        scores = scores[[*left, -1]]
+        probable = self.calibration.probabilities(scores)[:-1]
         order = np.argsort(-probable, kind="stable")[:MAX_CANDIDATES]
         candidates = tuple(_score(self._names[left[at]], float(probable[at])) for at in order)
         best = candidates[0]
-        needed = nobody if self._threshold is None else self._threshold
-        if best.score < needed:
+        if self._threshold is None:
+            near = self.calibration.lead(scores) >= 0
+        else:
+            near = best.score >= self._threshold
+        if not near:
             reason = f"nothing is near enough; the nearest is {best.agent} with {best.score:.0%}"
             return _result(candidates, reason, began=began)
         sure = best.score >= (SURE if self._threshold is None else self._threshold)

@@ -38,7 +38,8 @@ class Calibration:
 
     sharpness: float
     line: float
-    """By how much an agent must beat nobody to be as probable."""
+    """By how much an agent must beat nobody to be chosen. It may be below 0, when requests that are
+    an agent's are often as near to general ones; but such a choice is never probable."""
 
     @classmethod
     def usual(cls) -> Calibration:
@@ -48,7 +49,7 @@ class Calibration:
     def probabilities(self, scores: Matrix) -> Matrix:
         """Of each agent, and last of nobody, for the scores of one text."""
         powers = scores.astype(np.float32)
-        powers[-1] = max(float(powers[-1]), 0.0) + self.line
+        powers[-1] = max(float(powers[-1]), 0.0) + max(self.line, 0.0)
         powers = np.exp(self.sharpness * (powers - powers.max()))
         return np.asarray(powers / powers.sum(), dtype=np.float32)
 

@@ -74,6 +74,7 @@ class Learner:
         likeness = self._likeness(self._seen(texts))
         targets = np.zeros((count, agents), dtype=np.float32)
         targets[np.arange(count), owners] = 1.0
+        weights = _evened(weights, weights @ targets)[owners] * weights
         share = weights @ targets / weights.sum()
         targets = (targets - share) / (1 - share) ** EVEN
         if count > LANDMARKS:
@@ -96,6 +97,16 @@ class Learner:
         likeness: Matrix = np.exp((2 * WIDTH) * np.minimum(cosine - 1, 0))
         likeness += LETTERS * (texts.letters @ self._landmarks.letters.T)
         return likeness
+
+
+def _evened(weights: Matrix, totals: Matrix) -> Matrix:
+    """What to multiply each agent's weights with, so that none has more than all others together.
+
+    An agent with nearly all texts would be what is usual, and never what stands out.
+    """
+    others = np.maximum(weights.sum() - totals, 1.0)
+    evened = np.minimum(1.0, others / np.maximum(totals, 1e-9))
+    return np.asarray(evened, dtype=np.float32)
 
 
 def _emphasis(meaning: Matrix, owners: Indices) -> tuple[Matrix, Matrix]:
