@@ -111,7 +111,7 @@ async def _measured(
     decisions = [await router.route(text, strategy=strategy) for text, _ in task.asked]
     right = [_first(each) == own for each, (_, own) in zip(decisions, task.asked, strict=True)]
     chosen = [each.agent == own for each, (_, own) in zip(decisions, task.asked, strict=True)]
-    sure = [each.stages[-1].sure for each in decisions]
+    sure = [any(said.sure for said in each.stages) for each in decisions]
     leads = np.array([stage.lead(text) for text, _ in task.asked])
     outside = np.array([stage.lead(text) for text in task.outside])
     times = await _times(agents, task, strategy)

@@ -207,6 +207,10 @@ def test_agent_files_route_and_a_bad_one_is_named(ekiden: Ekiden) -> None:
     ran = _say(ekiden, "/agents", options=("--keep-going",))
     assert ran.code == 0
     assert "@debugger" in ran.out
+    assert "writer.md:3" in ran.err
+    [note, *_] = _lines(_say(ekiden, "/agents", options=("--keep-going", "--json")))
+    assert note["type"] == "note"
+    assert "writer.md:3" in note["text"]
 
 
 def _begin(ekiden: Ekiden, *options: str) -> subprocess.Popen[str]:

@@ -80,6 +80,43 @@ team = Team(Agent("clerk", model=ScriptedModel(respond=answer), tools=[erase]))
 """
 
 
+LONG = """
+import asyncio
+from pathlib import Path
+from ekiden import Agent, Team, function_tool
+from ekiden.core.profile import Confirmation
+from ekiden.testing import ScriptedModel, call
+
+@function_tool
+def look() -> str:
+    "Look."
+    return "nothing"
+
+@function_tool
+async def wait() -> str:
+    "Wait."
+    while not Path("open").exists():
+        await asyncio.sleep(0.01)
+    return "waited"
+
+@function_tool
+def save(text: str) -> str:
+    "Save a text."
+    return "saved"
+
+save.confirmation = Confirmation(timeout_s=600)
+TEXT = " ".join(f"word{n}" for n in range(150)) + " THE-END"
+
+def answer(request):
+    done = sum(item.get("type") == "function_call_output" for item in request.input)
+    if done == 0:
+        return [call("look"), call("wait")]
+    return [call("look"), call("save", text=TEXT)] if done == 2 else "Well."
+
+team = Team(Agent("clerk", model=ScriptedModel(respond=answer), tools=[look, wait, save]))
+"""
+
+
 @pytest.fixture
 def chat(tmp_path: Path) -> Open:
     """Opens a chat in the folder `project`, whose person lives in `home`."""
@@ -291,6 +328,47 @@ def test_ctrl_c_at_a_question_stops_the_turn(chat: Open, tmp_path: Path) -> None
         terminal.wait_for("[y]es, [n]o, [a]lways")
         terminal.press("C-c")
         terminal.wait_for("stopped; /resume goes on with it", "clerk ›")
+
+
+@pytest.mark.slow
+def test_a_long_question_is_there_to_its_end_and_keys_of_before_do_not_answer_it(
+    chat: Open, tmp_path: Path
+) -> None:
+    (tmp_path / "project" / "long.py").write_text(LONG)
+    with chat("--team", "long:team", height=50) as terminal:
+        terminal.wait_for("clerk ›")
+        terminal.say("save it")
+        terminal.wait_until(lambda screen: "/help" not in screen.split("\n", 1)[1])
+        terminal.say("y")
+        terminal.say("a")
+        (tmp_path / "project" / "open").touch()
+        screen = terminal.wait_for("[y]es, [n]o, [a]lways", "word149 THE-END")
+        above, _, quoted = screen.partition("clerk wants to run save:\n")
+        assert above.count("· look") == above.count("· wait") == 1
+        *rows, rules, last = quoted.split("\n")
+        assert rules == "always: in this session; no answer in 600 s: no"
+        assert last == "[y]es, [n]o, [a]lways:"
+        assert all(row.startswith("  | ") for row in rows)
+        assert [f"word{n}" in quoted for n in range(150)] == [True] * 150
+        for width in (40, 100):
+            terminal.resize(width, 50)
+        terminal.say("y")
+        screen = terminal.wait_for("Well.", "· save", "/help")
+        assert screen.count("wants to run") == screen.count("[y]es, [n]o") == 1
+        assert screen.index("[a]lways: y") < screen.index("· save")
+
+
+@pytest.mark.slow
+def test_agent_files_that_are_left_out_are_named_above_the_prompt(
+    chat: Open, tmp_path: Path
+) -> None:
+    agents = tmp_path / "project" / ".ekiden" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "bad.md").write_text("---\nname: bad\nnonsense: 1\n---\n")
+    (agents / "good.md").write_text("---\nname: good\ndescription: Good.\n---\nBe good.\n")
+    with chat("--keep-going", width=200) as terminal:
+        screen = terminal.wait_for("auto ›", "/help", "bad.md:3")
+        assert screen.index("bad.md:3") < screen.index("auto ›")
 
 
 @pytest.mark.slow

@@ -41,6 +41,14 @@ def test_sessions_are_listed_newest_first(desk: Ekiden) -> None:
         ["s2", "billing", "idle", "done"],
         ["s1", "orders", "idle", "done"],
     ]
+    assert [row.rpartition("  ")[2] for row in rows] == ["你好 👋", "I want a refund for 1044", ORDER]
+
+
+def test_a_session_is_called_by_its_first_message(ekiden: Ekiden) -> None:
+    ekiden("run", "--session", "s", f"@billing {'long ' * 30}")
+    ekiden("run", "--session", "s", "something else")
+    [listed] = ekiden("session", "list", "--json").json
+    assert listed["meta"]["title"] == f"{'long ' * 11}long…"
 
 
 def test_lists_are_arrays_or_lines_of_the_same_objects(desk: Ekiden) -> None:

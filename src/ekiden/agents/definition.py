@@ -12,6 +12,8 @@ from ekiden.core.profile import Capability, Confirmation, Scope, Triggers
 
 Origin: TypeAlias = Literal["ekiden", "claude", "gemini", "agents"]
 """Which tool the file was written for."""
+Place: TypeAlias = tuple[int, int]
+"""Line and column in a file, from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +66,11 @@ class AgentDefinition:
     scope: Scope = "project"
     tools: tuple[str, ...] = ()
     """`tools.allow`."""
-    tool_lines: Mapping[str, int] = field(default_factory=dict)
-    """Where in the file each tool is named."""
+    tool_places: Mapping[str, Place] = field(default_factory=dict)
+    """Where in the file each tool is allowed."""
     require_confirmation: tuple[str, ...] = ()
+    confirmation_places: Mapping[str, Place] = field(default_factory=dict)
+    """Where in the file each of `require_confirmation` stands."""
     confirmation: Confirmation | None = None
     """Template and time-out; `None` takes the defaults."""
     triggers: Triggers = field(default_factory=Triggers)

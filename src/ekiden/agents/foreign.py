@@ -13,7 +13,7 @@ from unicodedata import normalize
 
 from ekiden.agents import nodes
 from ekiden.agents.checks import name_fault, slug_of
-from ekiden.agents.definition import AgentDefinition, Origin
+from ekiden.agents.definition import AgentDefinition, Origin, Place
 from ekiden.agents.kinds import INVALID, Kind, Text, described
 from ekiden.agents.nodes import Node, Scalar, value_of
 from ekiden.agents.objects import split_names
@@ -65,7 +65,7 @@ def read_foreign(
         model=_model(values, report),
         scope=scope,
         tools=tuple(tools),
-        tool_lines=tools,
+        tool_places=tools,
         line=values["name"].line,
         column=values["name"].column,
     )
@@ -136,8 +136,8 @@ def _model(values: Mapping[str, Node], report: Report) -> str | None:
 
 def _tools(
     root: nodes.Mapping, values: Mapping[str, Node], report: Report, other: str
-) -> dict[str, int]:
-    """The counterparts, each with its line."""
+) -> dict[str, Place]:
+    """The counterparts, each with its place."""
     node = values.get("tools")
     if node is None or (isinstance(node, Scalar) and value_of(node) is None):
         report.warning(
@@ -148,14 +148,14 @@ def _tools(
         )
         return {}
     refused = {item.text for key in _REFUSED_TOOLS for item in _items(values.get(key))}
-    tools: dict[str, int] = {}
+    tools: dict[str, Place] = {}
     without: dict[str, None] = {}
     for item in _items(node):
         found = _COUNTERPARTS.get(item.text, item.text if _MCP.fullmatch(item.text) else None)
         if found is None:
             without[item.text] = None
         elif item.text not in refused:
-            tools.setdefault(found, item.line)
+            tools.setdefault(found, (item.line, item.column))
     if without:
         listed = ", ".join(shown(name)[1:-1] for name in list(without)[:20])
         listed += ", …" if len(without) > 20 else ""

@@ -30,6 +30,8 @@ class LoadedAgents:
     definitions: tuple[AgentDefinition, ...] = ()
     """Of the files without errors, by folder and file name. A handoff may lead to an agent that
     is not there: that is among the problems."""
+    partial: tuple[AgentDefinition, ...] = ()
+    """Of the files with errors, what could be read: only to check tools and handoffs with."""
     problems: tuple[Problem, ...] = ()
     """Of all files, by path and line; warnings too."""
     shadowed: tuple[Shadowed, ...] = ()
@@ -80,6 +82,7 @@ def combine(
     """The files of all folders together; the folder that comes first wins."""
     all_problems = list(problems)
     definitions: list[AgentDefinition] = []
+    partial: list[AgentDefinition] = []
     shadowed: list[Shadowed] = []
     taken: dict[str, AgentFile] = {}
     for folder, files in listed:
@@ -98,10 +101,13 @@ def combine(
                 here[name] = file
             if file.definition is not None:
                 definitions.append(file.definition)
+            elif file.partial is not None:
+                partial.append(file.partial)
         taken.update(here)
-    all_problems.extend(check_team(definitions, known={*known, *taken}))
+    all_problems.extend(check_team(definitions, known={*known, *taken}, partial=partial))
     return LoadedAgents(
         definitions=tuple(definitions),
+        partial=tuple(partial),
         problems=tuple(sorted(all_problems)),
         shadowed=tuple(shadowed),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 from unicodedata import normalize
 
@@ -12,6 +13,7 @@ from ekiden.agents.definition import (
     GuardrailDefinition,
     HandoffDefinition,
     MemoryDefinition,
+    Place,
 )
 from ekiden.agents.objects import Placed
 from ekiden.agents.patterns import matches_everything
@@ -22,41 +24,42 @@ from ekiden.core.profile import Capability, Confirmation, Scope, Triggers
 _NOT_YET = "is checked but has no effect in this version: do not rely on it"
 
 
-def read_own(
-    root: nodes.Mapping, body: str, report: Report, scope: Scope
-) -> AgentDefinition | None:
-    """The definition; `None` if there is an error, all of which are in the report."""
+def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> AgentDefinition:
+    """The definition; if the report has an error, what of it can be checked all the same."""
     values: dict[str, Any] = AGENT.read(root, "", report)
     _warn_of_what_is_not_enforced(root, values, report)
-    if report.failed:
-        return None
     tools = values.get("tools", {})
     confirmation = _confirmation(root, values, tools, report)
     triggers = values.get("triggers", {})
     _warn_of_broad_patterns(root, triggers, report)
     place = _entry(root, "name")[1]
-    definition = AgentDefinition(
-        name=normalize("NFC", values["name"]),
+    checkable = AgentDefinition(
+        name=normalize("NFC", values.get("name", "")),
         instructions=body,
         path=report.path,
+        scope=values.get("scope", scope),
+        tools=tuple(_places(tools.get("allow", ()))),
+        tool_places=_places(tools.get("allow", ())),
+        require_confirmation=tuple(_places(confirmation.get("require_confirmation", ()))),
+        confirmation_places=_places(confirmation.get("require_confirmation", ())),
+        handoffs=tuple(_handoff(each) for each in values.get("handoffs", ()) if "to" in each.value),
+        line=place.line,
+        column=place.column,
+    )
+    if report.failed:
+        return checkable
+    return replace(
+        checkable,
         title=values.get("title"),
         description=values.get("description"),
         handoff_description=values.get("handoff_description"),
         model=values.get("model"),
-        scope=values.get("scope", scope),
-        tools=tuple(name for name, _, _ in tools.get("allow", ())),
-        tool_lines={name: line for name, line, _ in tools.get("allow", ())},
-        require_confirmation=_names(confirmation),
         confirmation=_template_and_timeout(confirmation),
         triggers=Triggers(**{**triggers, "keywords": _once(triggers.get("keywords", ()))}),
         capabilities=tuple(Capability(**each.value) for each in values.get("capabilities", ())),
-        handoffs=tuple(_handoff(each) for each in values.get("handoffs", ())),
         guardrails=GuardrailDefinition(**values["guardrails"]) if "guardrails" in values else None,
         memory=MemoryDefinition(**values["memory"]) if "memory" in values else None,
-        line=place.line,
-        column=place.column,
     )
-    return None if report.failed else definition
 
 
 def _handoff(entry: Placed) -> HandoffDefinition:
@@ -86,8 +89,8 @@ def _confirmation(
     return said
 
 
-def _names(confirmation: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(name for name, _, _ in confirmation.get("require_confirmation", ()))
+def _places(names: Iterable[Placed]) -> dict[str, Place]:
+    return {name: (line, column) for name, line, column in names}
 
 
 def _template_and_timeout(confirmation: Mapping[str, Any]) -> Confirmation | None:
@@ -131,15 +134,27 @@ def _warn_of_what_is_not_enforced(
     if values.get("memory", {}).get("enabled"):
         report.warning(_entry(root, "memory")[0], "not_enforced_yet", f"`memory` {_NOT_YET}")
     for entry in values.get("handoffs", ()):
-        said = [
-            f"`{key}: {entry.value[key]}`"
-            for key, ordinary in (("when", "manual"), ("policy", "graceful"))
-            if entry.value.get(key, ordinary) != ordinary
-        ]
-        if "trigger" in entry.value:
-            said.append("`trigger`")
-        for what in said:
-            report.warning(entry, "not_enforced_yet", f"{what} of this handoff {_NOT_YET}")
+        for words in _not_enforced(entry.value):
+            report.warning(entry, "not_enforced_yet", words)
+
+
+def _not_enforced(handoff: Mapping[str, Any]) -> Iterable[str]:
+    if handoff.get("when") == "conditional":
+        yield (
+            "a handoff with `when: conditional` is not offered in this version, as its condition "
+            "cannot be checked yet: leave `when` out to offer it always"
+        )
+    elif handoff.get("when") == "auto":
+        yield (
+            "a handoff with `when: auto` does not start by itself in this version: it is offered "
+            "to the model like any other"
+        )
+    if handoff.get("policy", "graceful") != "graceful":
+        yield f"`policy: {handoff['policy']}` of this handoff {_NOT_YET}"
+    if "trigger" in handoff:
+        yield f"`trigger` of this handoff {_NOT_YET}"
+    if handoff.get("allow_return"):
+        yield f"`allow_return` of this handoff {_NOT_YET}"
 
 
 def _entry(root: nodes.Mapping, name: str) -> tuple[nodes.Node, nodes.Node]:

@@ -29,6 +29,8 @@ class AgentFile:
     """`None` if the file has an error, or is no agent."""
     problems: tuple[Problem, ...] = ()
     """All of them, warnings too, in the order of the file."""
+    partial: AgentDefinition | None = None
+    """Of a file that has an error, what could be read: only to check tools and handoffs with."""
     name: str | None = None
     """The agent's name, if it could be read although the file has errors."""
 
@@ -75,13 +77,13 @@ def origin_of(path: Path) -> Origin:
 def _read(text: str | None, report: Report, origin: Origin, scope: Scope) -> AgentFile:
     parts = None if text is None else _split(text, report, origin)
     root = None if parts is None else parse_front_matter(parts.front, report)
-    definition = None
+    found = None
     if parts is not None and root is not None:
         if origin == "ekiden":
-            definition = read_own(root, parts.body, report, scope)
+            found = read_own(root, parts.body, report, scope)
         else:
-            definition = read_foreign(root, parts.body, report, origin, scope)
-        if not parts.body and definition is not None:
+            found = read_foreign(root, parts.body, report, origin, scope)
+        if not parts.body and found is not None:
             report.warning(
                 None,
                 "no_instructions",
@@ -89,9 +91,10 @@ def _read(text: str | None, report: Report, origin: Origin, scope: Scope) -> Age
             )
     return AgentFile(
         path=report.path,
-        definition=None if report.failed else definition,
+        definition=None if report.failed else found,
         problems=tuple(sorted(report.problems)),
-        name=definition.name if definition else _name(root),
+        partial=found if report.failed else None,
+        name=found.name if found and found.name else _name(root),
     )
 
 

@@ -16,18 +16,23 @@ _MAX_SUGGESTIONS = 20
 
 
 def check_team(
-    definitions: Sequence[AgentDefinition], *, known: Collection[str] = ()
+    definitions: Sequence[AgentDefinition],
+    *,
+    known: Collection[str] = (),
+    partial: Sequence[AgentDefinition] = (),
 ) -> list[Problem]:
     """Handoffs that lead nowhere, and names that cannot be told apart.
 
     `known` are agents that exist without being among the definitions: those written in Python,
-    and those whose files have errors of their own.
+    and those whose files have errors of their own. Of the latter `partial` is what could be read:
+    their handoffs are checked too.
     """
     problems: list[Problem] = []
-    by_name = {each.name: each for each in definitions}
+    everybody = [*definitions, *partial]
+    by_name = {each.name: each for each in everybody if each.name}
     names = {*by_name, *known, ROUTER}
     suggested = 0
-    for source in definitions:
+    for source in everybody:
         reached: set[str] = set()
         for edge in source.handoffs:
             if edge.to not in names:

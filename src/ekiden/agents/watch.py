@@ -115,4 +115,4 @@ def _is_bad(file: AgentFile) -> bool:
 def _usable(known: _Known) -> AgentFile:
     if known.good is None or known.good is known.file.definition:
         return known.file
-    return replace(known.file, definition=known.good, name=known.good.name)
+    return replace(known.file, definition=known.good, partial=None, name=known.good.name)

@@ -19,7 +19,7 @@ from ruamel.yaml.events import (
 from ruamel.yaml.reader import ReaderError
 
 from ekiden.agents.nodes import MAX_DEPTH, MAX_NODES, Mapping, Node, Scalar, Sequence
-from ekiden.agents.yaml_errors import YamlFault, explained
+from ekiden.agents.yaml_errors import YamlFault, explained, unclosed
 
 
 class _Lines:
@@ -63,12 +63,20 @@ def parse_yaml(text: str, *, first_line: int = 1) -> Node | None:
             'it as an escape in double quotes, as in "\\u00ad"',
         ) from exc
     except MarkedYAMLError as exc:
-        mark = exc.problem_mark or exc.context_mark
-        place = lines.at(mark.index) if mark is not None else (first_line, 1)
-        raise YamlFault(*place, "yaml_syntax", explained(exc.problem, exc.context)) from exc
+        raise _fault(exc, text, lines, first_line) from exc
     except (YAMLError, ValueError, AssertionError, IndexError, TypeError, AttributeError) as exc:
         # The parser checks some of its own assumptions only by failing.
         raise YamlFault(first_line, 1, "yaml_syntax", explained(str(exc), None)) from exc
+
+
+def _fault(exc: MarkedYAMLError, text: str, lines: _Lines, first_line: int) -> YamlFault:
+    mark, begin = exc.problem_mark or exc.context_mark, exc.context_mark
+    if mark is None:
+        return YamlFault(first_line, 1, "yaml_syntax", explained(exc.problem, exc.context))
+    bracket = unclosed(text, exc.problem, None if begin is None else begin.index, mark.index)
+    if bracket is not None:
+        return YamlFault(*lines.at(bracket.at), "yaml_syntax", bracket.message)
+    return YamlFault(*lines.at(mark.index), "yaml_syntax", explained(exc.problem, exc.context))
 
 
 def _events(text: str) -> Iterator[Any]:

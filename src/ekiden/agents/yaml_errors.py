@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 _ADVICE = (
     ("'\\t' that cannot start", "there is a tab here; write spaces instead"),
     (
@@ -17,11 +19,11 @@ _ADVICE = (
     ("unknown escape character", "in double quotes \\ begins an escape; write \\\\, or use single"),
     (
         "expected ',' or ']'",
-        "a list in [ ] is not closed, or a comma is missing; put a text with [ in quotes",
+        "a comma is missing before this, in a list in [ ]; or put the whole text in quotes",
     ),
     (
         "expected ',' or '}'",
-        "a mapping in { } is not closed, or a comma is missing; put a text with { in quotes",
+        "a comma is missing before this, in a mapping in { }; or put the whole text in quotes",
     ),
     (
         "expected <block end>",
@@ -40,6 +42,18 @@ _ADVICE = (
 )
 
 
+_CLOSED_BY = {"[": ("]", "[a, b]"), "{": ("}", "{a: b, c: d}")}
+_NOT_CLOSED = ("expected ',' or ']'", "expected ',' or '}'", "expected the node content")
+
+
+class Unclosed(NamedTuple):
+    """A bracket without its counterpart."""
+
+    at: int
+    """Where in the text it stands."""
+    message: str
+
+
 class YamlFault(Exception):
     """Front matter that cannot be read, with its place."""
 
@@ -56,3 +70,46 @@ def explained(problem: str | None, context: str | None) -> str:
             return advice
     words = " ".join((problem or context or "unknown").split())[:200]
     return f"this is not YAML: {words}"
+
+
+def unclosed(text: str, problem: str | None, begin: int | None, end: int) -> Unclosed | None:
+    """The ``[`` or ``{`` that is to blame for a fault, if one is.
+
+    That is where the parser, which began a list or mapping at `begin`, comes to the end of the
+    text, to another line or to the wrong bracket at `end` and still waits for its end.
+    """
+    said = problem or ""
+    if not said.startswith(_NOT_CLOSED):
+        return None
+    at_end = "stream end" in said
+    if begin is None or text[begin : begin + 1] not in _CLOSED_BY:
+        begin = _last_open(text[:end]) if at_end else None
+    if begin is None or "<scalar>" in said:
+        return None
+    row = text.count("\n", begin, end)
+    if not at_end and row == 0 and not said.endswith(("'}'", "']'")):
+        return None
+    sign = text[begin]
+    closing, example = _CLOSED_BY[sign]
+    reach = "is never closed"
+    if not at_end and row:
+        line = "the next line" if row == 1 else "a line below"
+        reach = f"is not closed, or a comma is missing before {line}"
+    return Unclosed(
+        begin,
+        f"this {sign} {reach}; write {closing} behind the last item, as in {example}, or put a "
+        f"text that has {sign} in quotes",
+    )
+
+
+def _last_open(text: str) -> int | None:
+    """The last opening bracket that has no counterpart behind it."""
+    closed = 0
+    for index in range(len(text) - 1, -1, -1):
+        if text[index] in "]}":
+            closed += 1
+        elif text[index] in _CLOSED_BY:
+            if not closed:
+                return index
+            closed -= 1
+    return None

@@ -30,8 +30,9 @@ class Address:
 def parse_address(text: str) -> Address:
     """Split ``@name``, ``@auto`` and its options from what is said.
 
-    Only at the very beginning: an ``@`` elsewhere is part of the text, and so is ``\\@`` at the
-    beginning, without its backslash. Quotation marks around all of the rest are taken off.
+    ``@auto`` is read in upper case too. Only at the very beginning: an ``@`` elsewhere is part of
+    the text, and so is ``\\@`` at the beginning, without its backslash. Quotation marks around all
+    of the rest are taken off.
     `UserError` for an option that does not exist, or a strategy that does not::
 
         parse_address('@auto --strategy=rule "why does it crash?"')
@@ -41,7 +42,7 @@ def parse_address(text: str) -> Address:
     mention = _MENTION.match(text)
     if mention is None:
         return Address(text=text)
-    name = mention["name"]
+    name = AUTO if mention["name"].casefold() == AUTO else mention["name"]
     rest = text[mention.end() :]
     strategy: Strategy | None = None
     while rest.startswith("--") and name == AUTO:
@@ -67,8 +68,8 @@ def _option(rest: str) -> tuple[Strategy, str]:
         raise UserError(f"@auto has no option {shown[:80]!r}; it takes --strategy=NAME")
     if found["value"] is not None:
         return check_strategy(found["value"]), rest[found.end() :]
-    value, _, after = rest[found.end() :].partition(" ")
-    return check_strategy(value), after.lstrip()
+    value, after = [*rest[found.end() :].split(maxsplit=1), "", ""][:2]
+    return check_strategy(value), after
 
 
 def _unquoted(text: str) -> str:

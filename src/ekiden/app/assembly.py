@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from ekiden.agents.definition import AgentDefinition, HandoffDefinition, Problem
+from ekiden.agents.definition import AgentDefinition, HandoffDefinition, Place, Problem
 from ekiden.core.agent import Agent
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.profile import Confirmation
 from ekiden.core.suggest import suggestion
 from ekiden.core.tool import FunctionTool
-from ekiden.handoff import declared_handoff
+from ekiden.handoff import declared_handoff, parse_filter
 
 ResolveTool: TypeAlias = Callable[[str], FunctionTool]
 """A tool by the name that a file gives it; `EkidenError` if there is none."""
 
 _MCP = ("mcp:", "mcp__")
+_NOWHERE: Place = (1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +37,16 @@ def is_mcp_name(name: str) -> bool:
 
 
 def assemble(
-    definitions: Sequence[AgentDefinition], *, resolve: ResolveTool, model: str | None
+    definitions: Sequence[AgentDefinition],
+    *,
+    resolve: ResolveTool,
+    model: str | None,
+    partial: Sequence[AgentDefinition] = (),
 ) -> Assembled:
     """An agent for every definition; what cannot be found is left out and listed as a problem.
 
-    `model` is for those that name none.
+    `model` is for those that name none. Of `partial`, the files that have other faults, tools and
+    filters are checked only.
     """
     problems: list[Problem] = []
     agents: dict[str, Agent[Any]] = {}
@@ -49,19 +55,37 @@ def assemble(
         agents[each.name] = _agent(each, _tools(each, resolve, problems), model)
         if served := [name for name in each.tools if is_mcp_name(name)]:
             mcp_names[each.name] = served
-    for each in definitions:
+    for each in partial:
+        _tools(each, resolve, problems)
+    for each in (*definitions, *partial):
         for edge in each.handoffs:
             _connect(each, edge, agents, problems)
     return Assembled(agents=agents, problems=problems, mcp_names=mcp_names)
 
 
-def confirmed(definition: AgentDefinition, tool: FunctionTool, name: str) -> FunctionTool:
-    """The tool, asking a person first if the file says so."""
-    if name not in definition.require_confirmation and tool.name not in (
-        definition.require_confirmation
-    ):
+def confirmed(
+    definition: AgentDefinition, tool: FunctionTool, names: Collection[str]
+) -> FunctionTool:
+    """The tool, asking a person first if the file says so of it, by one of `names` or its own.
+
+    A tool that asks anyway asks as the file says; what the file leaves at its default stays as the
+    tool has it.
+    """
+    named = {tool.name, *names}
+    if tool.confirmation is None and named.isdisjoint(definition.require_confirmation):
         return tool
-    return replace(tool, confirmation=definition.confirmation or Confirmation())
+    default = Confirmation()
+    own, said = tool.confirmation or default, definition.confirmation or default
+    template, timeout_s = said.prompt_template, said.timeout_s
+    return replace(
+        tool,
+        confirmation=Confirmation(
+            prompt_template=own.prompt_template
+            if template == default.prompt_template
+            else template,
+            timeout_s=own.timeout_s if timeout_s == default.timeout_s else timeout_s,
+        ),
+    )
 
 
 def _agent(definition: AgentDefinition, tools: list[FunctionTool], model: str | None) -> Agent[Any]:
@@ -86,23 +110,38 @@ def _tools(
     for name in definition.tools:
         if is_mcp_name(name):
             continue
+        place = definition.tool_places.get(name, _NOWHERE)
         try:
-            tool = confirmed(definition, resolve(name), name)
+            tool = resolve(name)
+            # Of one that is not imported, the function's name is the best guess at its own.
+            guessed = [tool.name.rpartition(":")[2]] if tool.name == name else []
+            tool = confirmed(definition, tool, [name, *guessed])
         except EkidenError as exc:
-            problems.append(_problem(definition, name, "agent.unknown_tool", str(exc)))
+            problems.append(_problem(definition, place, "agent.unknown_tool", str(exc)))
             continue
         if tool.name in tools:
             message = f"{name!r} is a second tool called {tool.name!r}; leave one of them out"
-            problems.append(_problem(definition, name, "agent.duplicate_tool", message))
+            problems.append(_problem(definition, place, "agent.duplicate_tool", message))
             continue
         tools[tool.name] = tool
     for name in definition.require_confirmation:
-        if name not in definition.tools and name not in tools:
-            known = definition.tools
+        if (
+            name not in definition.tools
+            and name not in tools
+            and not _may_be(name, definition, tools)
+        ):
             message = f"{name!r} is to be confirmed, but is not in tools.allow"
-            message += suggestion(name, known)
-            problems.append(_problem(definition, name, "agent.unknown_tool", message))
+            message += suggestion(name, definition.tools)
+            place = definition.confirmation_places.get(name, _NOWHERE)
+            problems.append(_problem(definition, place, "agent.unknown_tool", message))
     return list(tools.values())
+
+
+def _may_be(name: str, definition: AgentDefinition, tools: Collection[str]) -> bool:
+    """Whether a tool of this name may yet turn up: from a server, or a module not imported."""
+    if any(":" in tool for tool in tools):
+        return True
+    return (is_mcp_name(name) or "__" in name) and any(map(is_mcp_name, definition.tools))
 
 
 def _connect(
@@ -111,34 +150,32 @@ def _connect(
     agents: Mapping[str, Agent[Any]],
     problems: list[Problem],
 ) -> None:
-    target = agents.get(edge.to)
-    if target is None or edge.when == "conditional":
+    faults = [fault for text in edge.filters if (fault := _filter_fault(text)) is not None]
+    place = (edge.line, edge.column)
+    problems.extend(_problem(source, place, "agent.bad_filter", fault) for fault in faults)
+    agent, target = agents.get(source.name), agents.get(edge.to)
+    if agent is None or target is None or faults or edge.when == "conditional":
         # Who is missing was said by the checks of the files; a condition that nobody can check
         # yet must not count as met.
         return
-    try:
-        agents[source.name].handoffs.append(
-            declared_handoff(
-                target,
-                description=edge.description,
-                include_context=edge.include_context,
-                filters=edge.filters,
-            )
+    agent.handoffs.append(
+        declared_handoff(
+            target,
+            description=edge.description,
+            include_context=edge.include_context,
+            filters=edge.filters,
         )
-    except UserError as exc:
-        problems.append(
-            Problem(
-                path=source.path, line=edge.line, column=1, code="agent.bad_filter",
-                message=str(exc),
-            )
-        )  # fmt: skip
-
-
-def _problem(definition: AgentDefinition, name: str, code: str, message: str) -> Problem:
-    return Problem(
-        path=definition.path,
-        line=definition.tool_lines.get(name, 1),
-        column=1,
-        code=code,
-        message=message,
     )
+
+
+def _filter_fault(text: str) -> str | None:
+    try:
+        parse_filter(text)
+    except UserError as exc:
+        return str(exc)
+    return None
+
+
+def _problem(definition: AgentDefinition, place: Place, code: str, message: str) -> Problem:
+    line, column = place
+    return Problem(path=definition.path, line=line, column=column, code=code, message=message)

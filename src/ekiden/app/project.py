@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ekiden.agents import AgentDefinition, LoadedAgents, Problem, load_agent_files
-from ekiden.app.assembly import Assembled, assemble, confirmed
+from ekiden.app.assembly import Assembled, assemble
 from ekiden.app.defaults import DEMO_TEAM
 from ekiden.app.demo_model import register_demo
+from ekiden.app.serving import serve
 from ekiden.app.settings import LoadedSettings, Settings, load_settings
 from ekiden.app.teams import load_team
 from ekiden.core.agent import Agent
-from ekiden.core.errors import AgentFilesInvalid, EkidenError, UnknownTool
+from ekiden.core.errors import AgentFilesInvalid, UnknownAgent, UserError
 from ekiden.core.team import Team
 from ekiden.handoff import declared_handoff
 from ekiden.routing import Router
@@ -52,7 +52,9 @@ class Project:
     problems: Sequence[Problem] = ()
     """Warnings, and with `keep_going` the errors of the files that were left out."""
     notes: list[str] = field(default_factory=list)
-    """What a person should know, such as a server that cannot be reached."""
+    """What a person should know: what files ask for in vain, a server that cannot be reached."""
+    tell: Callable[[str], None] | None = None
+    """Called with what a person should know at once: that connecting servers takes its time."""
     _served: Mapping[str, Sequence[str]] = field(default_factory=dict)
     _mcp: McpTools | None = None
 
@@ -82,19 +84,19 @@ class Project:
         servers, problems = parse_mcp_servers(self.settings.mcp_servers)
         self.notes.extend(str(problem) for problem in problems)
         self._mcp = McpTools(servers, root=self.root, ask=self.settings.tools.ask)
-        wanted = {name for names in self._served.values() for name in names}
-        # Side by side; what is wrong with a name is told below, agent by agent.
-        with suppress(UnknownTool):
-            await self._mcp.open(wanted)
-        for each in self.definitions:
-            for name in self._served.get(each.name, ()):
-                try:
-                    tools = await self._mcp.tools_for([name])
-                except EkidenError as exc:
-                    self.notes.append(f"{each.name} has no {name}: {exc}")
-                    continue
-                known = self.team[each.name].tools
-                known.extend(confirmed(each, tool, name) for tool in tools)
+        users = [(each, self.team[each.name]) for each in self.definitions]
+        self.notes.extend(
+            await serve(self._mcp, servers, users, names=self._served, tell=self.tell)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedFiles:
+    """The agent files of a project, looked at and not used."""
+
+    definitions: Sequence[AgentDefinition]
+    """Also of files that have an error, as far as they can be read."""
+    problems: Sequence[Problem]
 
 
 def load_project(
@@ -103,6 +105,7 @@ def load_project(
     overrides: Mapping[str, object] | None = None,
     team: str | None = None,
     keep_going: bool = False,
+    inert: bool = False,
     files: LoadedAgents | None = None,
     home: Path | None = None,
 ) -> Project:
@@ -111,8 +114,11 @@ def load_project(
     That is the team which `team` or the setting `team` names as ``module:attribute``; else the
     agents of the files; else, where there are none, the demo team. `overrides` are settings by
     their dotted names. `AgentFilesInvalid` lists every fault of every file; with `keep_going` the
-    files that have one are left out instead. `files` are the agents' files where somebody, such
-    as an `AgentWatcher`, has read them already. `SettingsInvalid` for the settings.
+    files that have one are left out instead. With `inert` nothing that the files name is imported:
+    the project can be looked at and its router asked, but its own tools cannot be called; a team
+    that is named is code, and is imported all the same. `files` are the agents' files where
+    somebody, such as an `AgentWatcher`, has read them already. `SettingsInvalid` for the settings,
+    `UserError` for agents of which none can get a request.
     """
     register_demo()
     root = Path.cwd() if root is None else root
@@ -120,10 +126,30 @@ def load_project(
     _set_up_local_models(loaded.settings)
     named = team or loaded.settings.team
     if named is None:
-        project = _from_files(root, loaded, files=files, keep_going=keep_going, home=home)
+        files = files or _read_files(root, loaded.settings, home)
+        project = _from_files(root, loaded, files, keep_going=keep_going, inert=inert)
         if project is not None:
             return project
     return _from_code(root, loaded, named or DEMO_TEAM)
+
+
+def check_files(root: Path, *, inert: bool = True, home: Path | None = None) -> CheckedFiles:
+    """What is wrong with the agent files of the folder `root`, without making a team of them.
+
+    Only without `inert` the functions that they name as tools are imported. Where the settings
+    name a team in code, which may register tools, no tool is looked up. `SettingsInvalid`, and
+    `UserError` for good files that make no team.
+    """
+    settings = load_settings(root, home=home).settings
+    files = _read_files(root, settings, home)
+    definitions = (*files.definitions, *files.partial)
+    if settings.team is not None:
+        return CheckedFiles(definitions=definitions, problems=files.problems)
+    made = _assemble(files, settings, root, inert=inert, partial=files.partial)
+    problems = sorted([*files.problems, *made.problems])
+    if made.agents and not _errors(problems):
+        _team(made.agents, _router(made.agents.values(), settings), settings)
+    return CheckedFiles(definitions=definitions, problems=problems)
 
 
 def _set_up_local_models(settings: Settings) -> None:
@@ -140,7 +166,7 @@ def _set_up_local_models(settings: Settings) -> None:
 
 
 def _from_code(root: Path, loaded: LoadedSettings, name: str) -> Project:
-    team = load_team(name)
+    team = _demo() if name == DEMO_TEAM else load_team(name)
     own = None if team.router is None else team.router.router
     router = own if isinstance(own, Router) else _router(team, loaded.settings)
     if team.router is None:
@@ -148,27 +174,31 @@ def _from_code(root: Path, loaded: LoadedSettings, name: str) -> Project:
     return Project(root=root, team=team, router=router, loaded=loaded, is_demo=name == DEMO_TEAM)
 
 
+def _demo() -> Team:
+    """Imported as any other module, so that the current folder is not looked into."""
+    from ekiden.app.demo import team
+
+    return team
+
+
+def _read_files(root: Path, settings: Settings, home: Path | None) -> LoadedAgents:
+    return load_agent_files(
+        root, home=home, foreign_user_folders=settings.agents.foreign_user_folders
+    )
+
+
 def _from_files(
-    root: Path,
-    loaded: LoadedSettings,
-    *,
-    files: LoadedAgents | None,
-    keep_going: bool,
-    home: Path | None,
+    root: Path, loaded: LoadedSettings, files: LoadedAgents, *, keep_going: bool, inert: bool
 ) -> Project | None:
     settings = loaded.settings
-    if files is None:
-        files = load_agent_files(
-            root, home=home, foreign_user_folders=settings.agents.foreign_user_folders
-        )
-    if not files.definitions and not files.problems:
+    if not files.definitions and not files.errors:
         return None
-    made = _assemble(files.definitions, settings, root)
+    # What is left out anyway is not looked at further.
+    partial = () if keep_going else files.partial
+    made = _assemble(files, settings, root, inert=inert, partial=partial)
     problems = sorted([*files.problems, *made.problems])
-    errors = [problem for problem in problems if problem.severity == "error"]
-    if errors and not keep_going:
-        raise AgentFilesInvalid(errors)
-    if not made.agents:
+    errors = _errors(problems)
+    if errors and (not keep_going or not made.agents):
         raise AgentFilesInvalid(errors)
     router = _router(made.agents.values(), settings)
     return Project(
@@ -178,16 +208,48 @@ def _from_files(
         loaded=loaded,
         definitions=files.definitions,
         problems=problems,
+        notes=_in_vain(root, files.definitions, problems),
         _served=made.mcp_names,
     )
 
 
-def _assemble(definitions: Sequence[AgentDefinition], settings: Settings, root: Path) -> Assembled:
+def _errors(problems: Iterable[Problem]) -> list[Problem]:
+    return [problem for problem in problems if problem.severity == "error"]
+
+
+def _in_vain(
+    root: Path, definitions: Iterable[AgentDefinition], problems: Iterable[Problem]
+) -> list[str]:
+    """What the files in use ask for and do not get, each once for a file."""
+    used = {each.path for each in definitions}
+    told: dict[tuple[Path, str], Problem] = {}
+    for problem in problems:
+        if problem.code == "agent.not_enforced_yet" and problem.path in used:
+            told.setdefault((problem.path, problem.message), problem)
+    return [
+        f"{_relative(problem.path, root)}:{problem.line}: {problem.message}"
+        for problem in told.values()
+    ]
+
+
+def _relative(path: Path, root: Path) -> Path:
+    return path.relative_to(root) if path.is_relative_to(root) else path
+
+
+def _assemble(
+    files: LoadedAgents,
+    settings: Settings,
+    root: Path,
+    *,
+    inert: bool,
+    partial: Sequence[AgentDefinition],
+) -> Assembled:
     builtins = builtin_tools(root, settings.tools)
     return assemble(
-        definitions,
-        resolve=lambda name: resolve_tool(name, builtins=builtins, root=root),
+        files.definitions,
+        resolve=lambda name: resolve_tool(name, builtins=builtins, root=root, inert=inert),
         model=settings.model,
+        partial=partial,
     )
 
 
@@ -196,11 +258,28 @@ def _router(agents: Iterable[Agent[Any]], settings: Settings) -> Router:
 
 
 def _team(agents: Mapping[str, Agent[Any]], router: Router, settings: Settings) -> Team:
-    """Begins with the router; without routing, with the default agent or the first by name."""
+    """Begins with the router; without routing, with the default agent or the first by name.
+
+    System agents get no requests: `UserError` if all are, or the default agent is one.
+    """
     routing = settings.agents.routing
     members = [agents[name] for name in sorted(agents)]
+    open_to_all = [agent.name for agent in members if agent.scope != "system"]
+    if not open_to_all:
+        raise UserError(
+            "there is no agent that requests can go to: "
+            f"{', '.join(agents)[:200]} can only be used by Ekiden itself; add an agent whose "
+            "`scope` is not system"
+        )
     if not routing.enabled:
-        entry = routing.default_agent or members[0].name
+        entry = routing.default_agent or open_to_all[0]
+        if entry in agents and entry not in open_to_all:
+            raise UserError(
+                f"agents.routing.default_agent is {entry!r}, a system agent, which gets no "
+                f"requests; known: {', '.join(open_to_all)[:200]}"
+            )
+        if entry not in agents:
+            raise UnknownAgent(entry, known=open_to_all)
         return Team(*members, router.agent, entry=entry, name="project")
     for agent in members:
         if agent.scope != "system" and len(members) > 1:

@@ -5,25 +5,52 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, TypeAlias
 
 from ekiden.cli.output import safe
 from ekiden.cli.transcript import shorten
 from ekiden.core.roles import Approval, ConfirmationRequest
+from ekiden.runtime.confirmation import NOBODY
 
-Ask: TypeAlias = Callable[[str], Awaitable[str | None]]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a person is asked; text of a model stands in `quoted` only.
+
+    As text it is whole, with a mark before every line that is quoted.
+    """
+
+    heading: str = ""
+    quoted: str = ""
+    rules: str = ""
+    """What the answers mean."""
+    line: str
+    """The end, behind which the answer is typed; short, so that it fits into a narrow window."""
+
+    def __str__(self) -> str:
+        if not self.heading:
+            return self.line
+        return f"{self.heading}\n{marked(self.quoted)}\n{self.rules}\n{self.line}"
+
+
+Ask: TypeAlias = Callable[[Question], Awaitable[str | None]]
 """Shows a question and gives the line that was typed, or `None` when nobody will answer (end of
-input). Cancelled when the time for an answer is over; it must then leave the terminal as it was."""
+input). What was typed before the question is no answer. Cancelled when the time for an answer is
+over; it must then leave the terminal as it was."""
 
+MARK: Final = "  | "
+"""Stands before text of a model."""
 BY: Final = "terminal"
 _BY_OPTION: Final = "--allow"
 
 _YES = frozenset({"y", "yes", "j", "ja", "是", "好", "はい"})
 _NO = frozenset({"", "n", "no", "nein", "否", "不", "いいえ"})
 _ALWAYS = frozenset({"a", "always"})
-_AGAIN = "please answer y, n or a: "
-_LONGEST_PROMPT = 4000
+_AGAIN = Question(line="please answer y, n or a: ")
+_LONGEST_PROMPT = 20_000
+_LONGEST_SCOPE = 200
 
 
 class TerminalApprover:
@@ -49,8 +76,8 @@ class TerminalApprover:
         if self._ask is None:
             return Approval(
                 approved=False,
-                by=BY,
-                reason=f"there is nobody to ask here; --allow {request.tool} lets it run",
+                by=NOBODY,
+                reason=f"nobody could be asked here; --allow {request.tool} lets it run",
             )
         async with self._turn:
             return await self._answer(self._ask, question(request))
@@ -59,7 +86,7 @@ class TerminalApprover:
         """Whether the tool runs without asking."""
         return any(fnmatchcase(tool, pattern) for pattern in self._allow)
 
-    async def _answer(self, ask: Ask, asked: str) -> Approval:
+    async def _answer(self, ask: Ask, asked: Question) -> Approval:
         while True:
             line = await ask(asked)
             word = "" if line is None else line.strip().casefold()
@@ -70,19 +97,27 @@ class TerminalApprover:
             asked = _AGAIN
 
 
-def question(request: ConfirmationRequest) -> str:
+def question(request: ConfirmationRequest) -> Question:
     """What the person is asked.
 
-    The tool and the agent are named by us, and the last line is ours: text of the model is marked
-    as such and cannot pass for either.
+    The tool and the agent are named by us, and the last lines are ours: text of the model is
+    marked as such and cannot pass for either.
     """
-    quoted = "\n".join(
-        f"  | {line}" for line in shorten(safe(request.prompt), _LONGEST_PROMPT).split("\n")
+    quoted = shorten(safe(request.prompt), _LONGEST_PROMPT)
+    if request.scope:
+        scope = shorten(" ".join(safe(request.scope).split()), _LONGEST_SCOPE)
+        quoted = f"{quoted}\n(always: {scope})"
+    return Question(
+        heading=f"{safe(request.agent)} wants to run {safe(request.tool)}:",
+        quoted=quoted,
+        rules=f"always: in this session; no answer in {request.timeout_s:g} s: no",
+        line="[y]es, [n]o, [a]lways: ",
     )
-    return (
-        f"{safe(request.agent)} wants to run {safe(request.tool)}:\n{quoted}\n"
-        f"[y]es, [n]o, [a]lways in this session ({request.timeout_s:g} s, then it is a no): "
-    )
+
+
+def marked(text: str) -> str:
+    """`text` with the mark before each of its lines."""
+    return "\n".join(f"{MARK}{line}" for line in text.split("\n"))
 
 
 def approver(allow: Iterable[str] = ()) -> TerminalApprover:
@@ -91,10 +126,10 @@ def approver(allow: Iterable[str] = ()) -> TerminalApprover:
     return TerminalApprover(allow=allow, ask=ask_on_terminal if attended else None)
 
 
-async def ask_on_terminal(asked: str) -> str | None:
+async def ask_on_terminal(asked: Question) -> str | None:
     """Ask on standard error, read standard input; what was typed before the question is dropped."""
     _forget_typed_ahead()
-    sys.stderr.write(asked)
+    sys.stderr.write(str(asked))
     sys.stderr.flush()
     answered = False
     try:

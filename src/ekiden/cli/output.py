@@ -27,10 +27,17 @@ def prepare_streams() -> None:
 
 
 def safe(text: str) -> str:
-    """`text` with control and direction characters spelled out; line breaks and tabs stay."""
-    return _UNSAFE.sub(
-        lambda found: found.group().encode("unicode_escape", "replace").decode(), text
-    )
+    """`text` with control and direction characters spelled out; line breaks and tabs stay.
+
+    JSON stays JSON of the same value: what is spelled out in it becomes an escape of its own.
+    """
+    return _UNSAFE.sub(lambda found: _spelled(found.group()), text)
+
+
+def _spelled(char: str) -> str:
+    if char < " ":  # Never stands in JSON as it is.
+        return char.encode("unicode_escape").decode()
+    return f"\\u{ord(char):04x}"
 
 
 def say(text: str = "") -> None:
@@ -47,7 +54,7 @@ def note(text: str) -> None:
 
 def emit(value: Any) -> None:
     """A value for programs: JSON on one line of standard output."""
-    sys.stdout.write(dumps(value) + "\n")
+    sys.stdout.write(safe(dumps(value)) + "\n")
     sys.stdout.flush()
 
 
@@ -55,7 +62,7 @@ def complain(code: str, message: str, *, as_json: bool, **facts: Any) -> None:
     """An error, on standard error."""
     if as_json:
         error: Mapping[str, Any] = {"code": code, "message": message, **facts}
-        sys.stderr.write(dumps({"error": error}) + "\n")
+        sys.stderr.write(safe(dumps({"error": error})) + "\n")
     else:
         sys.stderr.write(f"error[{code}]: {safe(message)}\n")
     sys.stderr.flush()

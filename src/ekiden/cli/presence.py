@@ -18,6 +18,8 @@ class Presence:
     agent: str
     known: bool
     """Whether the team has such an agent."""
+    is_router: bool = False
+    """Whether these sessions wait for a message that can be routed."""
     idle: int = 0
     ready: int = 0
     waiting: int = 0
@@ -41,6 +43,7 @@ class Presence:
         return {
             "agent": self.agent,
             "known": self.known,
+            "router": self.is_router,
             "sessions": self.idle + self.ready + self.waiting,
             "idle": self.idle,
             "ready": self.ready,
@@ -52,10 +55,12 @@ class Presence:
         }
 
 
-async def presences(store: Store | None, names: Iterable[str]) -> list[Presence]:
+async def presences(
+    store: Store | None, names: Iterable[str], *, router: str | None = None
+) -> list[Presence]:
     """One for each of `names`, and behind them one for everybody else who has a session.
 
-    Without a store nobody has any.
+    Those may be the `router`'s, too. Without a store nobody has any.
     """
     found = {name: Presence(agent=name, known=True) for name in names}
     strangers: dict[str, Presence] = {}
@@ -65,7 +70,9 @@ async def presences(store: Store | None, names: Iterable[str]) -> list[Presence]
         for row in page.sessions:
             here = found.get(row.agent)
             if here is None:
-                here = strangers.setdefault(row.agent, Presence(agent=row.agent, known=False))
+                routes = row.agent == router
+                other = Presence(agent=row.agent, known=routes, is_router=routes)
+                here = strangers.setdefault(row.agent, other)
             here.count(row)
         cursor = page.next_cursor
         if cursor is None:

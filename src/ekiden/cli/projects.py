@@ -21,12 +21,13 @@ def open_project(
     model: str | None = None,
     strategy: str | None = None,
     keep_going: bool = False,
+    inert: bool = False,
     as_json: bool = False,
 ) -> Project:
     """The team here: `team`, the project's own, or the demo; options override the settings.
 
-    With `keep_going` files that have an error are left out, and named on standard error. Raises
-    what `load_project` does.
+    With `keep_going` files that have an error are left out, and named on standard error. With
+    `inert` the project is only looked at. Raises what `load_project` does.
     """
     from ekiden.app.project import load_project
 
@@ -35,7 +36,9 @@ def open_project(
         overrides={"model": model, "agents.routing.strategy": strategy},
         team=team,
         keep_going=keep_going,
+        inert=inert,
     )
+    project.tell = lambda text: _tell(text, as_json=as_json)
     left_out = [problem for problem in project.problems if problem.severity == "error"]
     tell_problems(left_out, as_json=as_json)
     return project
@@ -61,7 +64,11 @@ def tell_problems(problems: Iterable[Problem], *, as_json: bool) -> None:
 def tell_notes(project: Project, *, as_json: bool) -> None:
     """Say what a person should know of the project, such as a server that cannot be reached."""
     for text in project.notes:
-        note(dumps({"note": text}) if as_json else text)
+        _tell(text, as_json=as_json)
+
+
+def _tell(text: str, *, as_json: bool) -> None:
+    note(dumps({"note": text}) if as_json else text)
 
 
 def store_address(option: str | None) -> str:

@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from ekiden.agents import AgentDefinition, Problem, load_agent_files, read_agent_file
+from ekiden.agents import AgentDefinition, Problem, read_agent_file
 from ekiden.cli.errors import UsageError
 from ekiden.cli.projects import relative
-from ekiden.core.errors import AgentFilesInvalid
+from ekiden.tools import is_project_function
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,8 @@ class Validation:
     """How many were looked at."""
     problems: Sequence[Problem]
     """Sorted by file, line and column."""
+    not_looked_up: int = 0
+    """How many tools are functions of modules that were not imported."""
 
     def fails(self, *, strict: bool) -> bool:
         """Whether something has to be changed."""
@@ -34,6 +38,7 @@ class Validation:
             "files": self.files,
             "errors": self._count("error"),
             "warnings": self._count("warning"),
+            "not_looked_up": self.not_looked_up,
             "problems": [problem.to_json() for problem in self.problems],
         }
 
@@ -50,50 +55,53 @@ class Validation:
         summary = f"{_counted(self.files, 'file')}, {_counted(errors, 'problem')}"
         if warnings:
             summary += f", {_counted(warnings, 'warning')}"
+        if self.not_looked_up:
+            tools = _counted(self.not_looked_up, "tool")
+            summary += f"; {tools} not looked up: --imports does that, and runs the project's code"
         return "\n".join([*lines, "", summary] if lines else [summary])
 
     def _count(self, severity: str) -> int:
         return sum(problem.severity == severity for problem in self.problems)
 
 
-def validate(paths: Sequence[Path] = ()) -> Validation:
+def validate(paths: Sequence[Path] = (), *, imports: bool = False) -> Validation:
     """Check the files at `paths`, or all of the project.
 
     A folder stands for the ``.md`` files in it. Files of the project are checked with those they
-    hand to; others for themselves. `UsageError` for a path that leads nowhere.
+    hand to; others for themselves. Only with `imports` the functions that the project's files name
+    as tools are looked up. `UsageError` for a path that leads nowhere.
     """
-    members, problems = _project()
-    if not paths:
-        return Validation(files=len(members), problems=problems)
+    from ekiden.app.project import check_files
+
+    checked = check_files(Path.cwd(), inert=not imports)
+    problems = _by_file((each.path, each) for each in checked.problems)
+    definitions = _by_file((each.path, each) for each in checked.definitions)
+    members = problems.keys() | definitions.keys()
     wanted = {os.path.realpath(path): path for path in _expanded(paths)}
     found: list[Problem] = []
-    for real, path in wanted.items():
+    unknown = 0
+    for real in wanted if paths else members:
         if real in members:
-            found += [each for each in problems if os.path.realpath(each.path) == real]
+            found += problems.get(real, ())
+            unknown += 0 if imports else sum(map(_functions, definitions.get(real, ())))
         else:
-            found += read_agent_file(path).problems
-    return Validation(files=len(wanted), problems=sorted(found))
+            file = read_agent_file(wanted[real])
+            found += file.problems
+            unknown += _functions(file.definition or file.partial)
+    files = len(wanted) if paths else len(members)
+    return Validation(files=files, problems=sorted(found), not_looked_up=unknown)
 
 
-def _project() -> tuple[set[str], Sequence[Problem]]:
-    """The files of the project here, and what is wrong with them.
+def _by_file(values: Iterable[tuple[Path, _T]]) -> dict[str, list[_T]]:
+    found: dict[str, list[_T]] = {}
+    for path, value in values:
+        found.setdefault(os.path.realpath(path), []).append(value)
+    return found
 
-    Also where the team is one in Python: then tools are not looked up.
-    """
-    from ekiden.app.project import load_project
 
-    problems: Sequence[Problem]
-    definitions: Sequence[AgentDefinition] = ()
-    try:
-        project = load_project(Path.cwd(), keep_going=True)
-        definitions, problems = project.definitions, project.problems
-        if project.settings.team is not None:
-            files = load_agent_files(Path.cwd())
-            definitions, problems = files.definitions, files.problems
-    except AgentFilesInvalid as exc:
-        problems = [each for each in exc.problems if isinstance(each, Problem)]
-    places = [*(each.path for each in definitions), *(each.path for each in problems)]
-    return {os.path.realpath(path) for path in places}, sorted(problems)
+def _functions(definition: AgentDefinition | None) -> int:
+    """How many tools are functions that would have to be imported."""
+    return 0 if definition is None else sum(map(is_project_function, definition.tools))
 
 
 def _expanded(paths: Iterable[Path]) -> Iterable[Path]:

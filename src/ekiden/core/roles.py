@@ -80,6 +80,9 @@ class ConfirmationRequest:
     prompt: str
     """What to ask; it has text of the model in it: show it as text."""
     timeout_s: float
+    scope: str = ""
+    """The part of the tool that an "always" would cover, such as a program or a host, in the
+    model's spelling; empty: all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +96,7 @@ class Approval:
     arguments: str | None = None
     """JSON text: run it with these instead."""
     always: bool = False
-    """Do not ask again for this tool in this session."""
+    """Do not ask this agent again for this tool, or for the same `scope` of it, in this session."""
 
 
 class Approver(Protocol):

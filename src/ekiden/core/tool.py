@@ -17,6 +17,11 @@ Enabled: TypeAlias = bool | Callable[[RunContextWrapper[Any], Any], bool | Await
 """Whether something is offered this turn: fixed, or asked with the context and the agent."""
 
 
+ScopeFunction: TypeAlias = Callable[[str], str]
+"""Names the part of a tool that a call with these arguments (JSON text) belongs to: the program
+that it runs, the host that it asks. Raises for arguments of which it cannot be told."""
+
+
 @dataclass(eq=False)
 class FunctionTool:
     """A function that the model may ask for, with its schema; `function_tool` makes one.
@@ -42,6 +47,8 @@ class FunctionTool:
     """`None`: an exception of the tool ends the run."""
     confirmation: Confirmation | None = None
     """If set, a person is asked before every call (`RunConfig.approver`)."""
+    confirmation_scope: ScopeFunction | None = None
+    """Which calls a person's "always" covers: those of the same scope; `None`: all."""
     spec: ToolSpec = field(init=False, repr=False)
     """As the model is shown it; made once."""
 

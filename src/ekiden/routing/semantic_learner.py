@@ -23,6 +23,9 @@ WIDTH = 1.0
 """Of the Gaussian: larger makes likeness by meaning more local."""
 LETTERS = 0.25
 """How much likeness by letters counts."""
+SHARED = 0.2
+"""A text whose letters are less like those of every known one is worded in another way, perhaps in
+another language: its meaning then counts for its letters too."""
 RIDGE = 0.05
 """How much a single text is doubted."""
 EMPHASIS = 0.25
@@ -84,7 +87,11 @@ class Learner:
 
     def scores(self, texts: Views) -> Matrix:
         """A row for every text: how much speaks for each agent, 1 at most or a little more."""
-        result: Matrix = self._likeness(self._seen(texts)) @ self._weights
+        seen = self._seen(texts)
+        shared = (seen.letters @ self._landmarks.letters.T).max(axis=1, keepdims=True)
+        foreign = 1 - np.clip(shared / SHARED, 0, 1)
+        likeness = self._likeness(seen) * (1 + LETTERS * foreign)
+        result: Matrix = likeness @ self._weights
         return result
 
     def _seen(self, texts: Views) -> Views:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -14,6 +14,7 @@ from ekiden.core.items import Item
 from ekiden.core.profile import Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.tool import FunctionTool
+from ekiden.runtime.cursor import Grant
 from ekiden.runtime.finish import describe
 from ekiden.runtime.state import RunState
 from ekiden.tools import ToolResult
@@ -25,8 +26,10 @@ NOBODY = "nobody"
 
 _MAX_SHOWN = 10_000
 """Characters of the arguments in a question; the request has all of them."""
+_MAX_TEMPLATE = 2_000
 _MAX_REASON = 2_000
 _MAX_NAME = 200
+_MAX_SCOPE = 200
 _PLACES = re.compile(r"\{tool_(?:name|args)\}")
 
 
@@ -69,34 +72,60 @@ async def ask_first(run: RunState, tool: FunctionTool, call: Item, key: str) -> 
     """The person's decision on `call`, whose step is `key`; asked once, whatever crashes.
 
     Whatever is not clearly a yes within the tool's time-out is a no. The decision is stored when
-    this returns; that of an earlier "always" is, at the latest, with the result of the call.
+    this returns; that of an earlier "always" is, at the latest, with the result of the call. An
+    "always" counts for the same agent and tool, and for the same scope of a tool that has scopes;
+    where that cannot be told, it is a yes to this one call.
     """
     step = run.step_key(f"ask.{key.rpartition('.')[2]}")
     stored = run.memo.get(step)
     if stored is not None:
         return _recalled(run, stored, tool, call)
-    granted_by = run.cursor.always.get(tool.name)
-    if granted_by is not None:
-        decision = Decision(approved=True, by=granted_by, always=True)
+    grant = _grant(run, tool, call)
+    decision = _granted(run, grant)
+    if decision is not None:
         _note(run, decision, tool, call, step, None)
         return decision
     async with run.work.stopped():
-        # Whoever was asked just before may have said "always".
-        granted_by = run.cursor.always.get(tool.name)
         began = run.config.clock.monotonic()
-        if granted_by is not None:
-            decision = Decision(approved=True, by=granted_by, always=True)
-        else:
-            decision = await _ask(run, tool, call)
+        # Whoever was asked just before may have said "always".
+        decision = _granted(run, grant)
+        if decision is None:
+            decision = _kept(run, await _ask(run, tool, call, grant), tool, call)
         duration_us = int((run.config.clock.monotonic() - began) * 1e6)
-        if decision.always:
-            run.cursor.always[tool.name] = decision.by
         _note(run, decision, tool, call, step, duration_us)
     await run.commit()
     return decision
 
 
-async def _ask(run: RunState, tool: FunctionTool, call: Item) -> Decision:
+def _grant(run: RunState, tool: FunctionTool, call: Item) -> Grant | None:
+    """What an "always" to this call covers; `None` if that cannot be told."""
+    if tool.confirmation_scope is None:
+        return run.agent.name, tool.name, ""
+    try:
+        scope = tool.confirmation_scope(call.get("arguments") or "")
+    except Exception:
+        return None
+    is_usable = isinstance(scope, str) and 0 < len(scope) <= _MAX_SCOPE
+    return (run.agent.name, tool.name, scope) if is_usable else None
+
+
+def _granted(run: RunState, grant: Grant | None) -> Decision | None:
+    by = None if grant is None else run.cursor.always.get(grant)
+    return None if by is None else Decision(approved=True, by=by, always=True)
+
+
+def _kept(run: RunState, decision: Decision, tool: FunctionTool, call: Item) -> Decision:
+    """Keep an "always" for the call that was allowed, which may have other arguments."""
+    if not decision.always:
+        return decision
+    grant = _grant(run, tool, decision.call(call))
+    if grant is None:
+        return replace(decision, always=False)
+    run.cursor.always[grant] = decision.by
+    return decision
+
+
+async def _ask(run: RunState, tool: FunctionTool, call: Item, grant: Grant | None) -> Decision:
     confirmation, approver = tool.confirmation, run.config.approver
     assert confirmation is not None
     if approver is None:
@@ -109,6 +138,7 @@ async def _ask(run: RunState, tool: FunctionTool, call: Item) -> Decision:
         arguments=arguments,
         prompt=question(confirmation, tool.name, arguments),
         timeout_s=confirmation.timeout_s,
+        scope="" if grant is None else grant[2],
     )
     deadline = asyncio.timeout(confirmation.timeout_s)
     late = f"nobody answered within {confirmation.timeout_s:g} s"
@@ -205,16 +235,19 @@ def _digest(call: Item) -> str:
 def question(confirmation: Confirmation, tool: str, arguments: str) -> str:
     """What the person is asked: the template, filled in once and literally.
 
-    Nothing in it is hidden: escapes of JSON are resolved, control and invisible characters spelled
-    out, and what is too long to be read is said to go on.
+    Nothing in it is hidden: a template that leaves out the tool's name or the arguments has them
+    below it, escapes of JSON are resolved, control and invisible characters spelled out, and what
+    is too long to be read is said to go on.
     """
     filled = {
         "{tool_name}": tool,
         "{tool_args}": shortened(_readable(arguments), _MAX_SHOWN),
     }
-    return spelled_out(
-        _PLACES.sub(lambda place: filled[place.group()], confirmation.prompt_template)
-    )
+    template = shortened(confirmation.prompt_template, _MAX_TEMPLATE)
+    for label, place in (("tool", "{tool_name}"), ("arguments", "{tool_args}")):
+        if place not in confirmation.prompt_template[:_MAX_TEMPLATE]:
+            template = f"{template}\n{label}: {place}"
+    return spelled_out(_PLACES.sub(lambda place: filled[place.group()], template))
 
 
 def _readable(arguments: str) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from ekiden.core.usage import Usage
+
+Grant: TypeAlias = tuple[str, str, str]
+"""What an "always" covers: an agent, a tool of it, and a scope of that (empty: all of it)."""
 
 
 @dataclass(slots=True)
@@ -63,8 +66,8 @@ class Cursor:
     rollbacks: int = 0
     handoffs: int = 0
     """Handoffs of the whole session, for their ids."""
-    always: dict[str, str] = field(default_factory=dict)
-    """Tools that need not be asked about in this session, and who said so."""
+    always: dict[Grant, str] = field(default_factory=dict)
+    """What need not be asked about in this session, and who said so."""
     spent_s: float = 0.0
     """Seconds worked on the run by earlier claims."""
     usage: Usage = field(default_factory=Usage)
@@ -99,7 +102,7 @@ class Cursor:
         if self.handoffs:
             data["h"] = self.handoffs
         if self.always:
-            data["al"] = self.always.copy()
+            data["al"] = [[*grant, by] for grant, by in self.always.items()]
         if self.spent_s:
             data["sp"] = round(self.spent_s, 3)
         if counts := self.usage.to_json():
@@ -128,7 +131,7 @@ class Cursor:
             mistakes=data.get("m", 0),
             rollbacks=data.get("rb", 0),
             handoffs=data.get("h", 0),
-            always=dict(data.get("al", {})),
+            always={(agent, tool, scope): by for agent, tool, scope, by in data.get("al", ())},
             spent_s=data.get("sp", 0.0),
             usage=Usage.from_json(data.get("u", {})),
         )

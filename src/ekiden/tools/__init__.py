@@ -10,7 +10,12 @@ if TYPE_CHECKING:
     from ekiden.tools.builtin import BUILTIN_NAMES, builtin_tools
     from ekiden.tools.docstrings import DocstringStyle
     from ekiden.tools.function import default_tool_error_function, function_tool
-    from ekiden.tools.registry import register_tool, registered_tools, resolve_tool
+    from ekiden.tools.registry import (
+        is_project_function,
+        register_tool,
+        registered_tools,
+        resolve_tool,
+    )
     from ekiden.tools.settings import ToolSettings
 
 __all__ = [
@@ -22,6 +27,7 @@ __all__ = [
     "default_tool_error_function",
     "function_tool",
     "invoke",
+    "is_project_function",
     "output_of",
     "output_text",
     "register_tool",
@@ -39,6 +45,7 @@ __getattr__ = lazy_names(
         "builtin_tools": "ekiden.tools.builtin",
         "default_tool_error_function": "ekiden.tools.function",
         "function_tool": "ekiden.tools.function",
+        "is_project_function": "ekiden.tools.registry",
         "register_tool": "ekiden.tools.registry",
         "registered_tools": "ekiden.tools.registry",
         "resolve_tool": "ekiden.tools.registry",

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, overload
 
+from ekiden.core.context import ToolContext
 from ekiden.core.errors import ToolUnusable, UnknownTool, UserError
 from ekiden.core.tool import FunctionTool
 from ekiden.tools.function import checked_name, function_tool
@@ -73,25 +74,50 @@ def resolve_tool(
     *,
     builtins: Mapping[str, FunctionTool] | None = None,
     root: Path | None = None,
+    inert: bool = False,
 ) -> FunctionTool:
     """The tool that an agent file means by `name`.
 
     That is a function or `FunctionTool` of a module as ``module:function``, where modules are
     looked for in the folder `root` first; else a registered tool; else one of `builtins`
-    (`builtin_tools`). Raises `UnknownTool`, and `ToolUnusable` where there is something but it
-    cannot be a tool, fails on import, or is a tool of an MCP server: `McpTools` has those.
+    (`builtin_tools`). With `inert` nothing of a project is imported: for its ``module:function``
+    there is a tool of this whole name, which stands for the function and cannot be called. Raises
+    `UnknownTool`, and `ToolUnusable` where there is something but it cannot be a tool, fails on
+    import, or is a tool of an MCP server: `McpTools` has those.
     """
     if name.startswith(MCP_PREFIXES):
         raise ToolUnusable(
             name, "it is a tool of an MCP server, which has to be connected first (`McpTools`)"
         )
     if ":" in name:
-        return _of_module(name, root)
+        if not inert:
+            return _of_module(name, root)
+        return _stand_in(name) if is_project_function(name) else _of_module(name, None)
     if name in _registered:
         return _registered[name][0]
     if builtins is not None and name in builtins:
         return builtins[name]
     raise UnknownTool(name, known={*_registered, *(builtins or ())})
+
+
+def is_project_function(name: str) -> bool:
+    """Whether a name means a function of a module that is not Ekiden's own."""
+    return ":" in name and not name.startswith((*MCP_PREFIXES, "ekiden."))
+
+
+def _stand_in(name: str) -> FunctionTool:
+    """A tool that nobody has imported."""
+    _target(name)
+
+    async def refuse(ctx: ToolContext[Any], arguments: str) -> Any:
+        raise ToolUnusable(name, "it was not imported, as the project was only looked at")
+
+    return FunctionTool(
+        name=name,
+        description="(not imported)",
+        params_json_schema={"type": "object", "properties": {}},
+        on_invoke_tool=refuse,
+    )
 
 
 def _made(given: FunctionTool | Callable[..., Any], name: str | None) -> FunctionTool:
@@ -101,11 +127,7 @@ def _made(given: FunctionTool | Callable[..., Any], name: str | None) -> Functio
 
 
 def _of_module(name: str, root: Path | None) -> FunctionTool:
-    parts = _TARGET.fullmatch(name)
-    if parts is None:
-        raise ToolUnusable(
-            name, "write module:function, where the function stands at the top of the module"
-        )
+    parts = _target(name)
     module = _module(name, parts["module"], root)
     found: Any = _attribute(name, module, parts["function"])
     if isinstance(found, FunctionTool):
@@ -115,6 +137,15 @@ def _of_module(name: str, root: Path | None) -> FunctionTool:
         return made
     except UserError as exc:
         raise ToolUnusable(name, str(exc)) from exc
+
+
+def _target(name: str) -> re.Match[str]:
+    parts = _TARGET.fullmatch(name)
+    if parts is None:
+        raise ToolUnusable(
+            name, "write module:function, where the function stands at the top of the module"
+        )
+    return parts
 
 
 def _module(tool: str, name: str, root: Path | None) -> ModuleType:

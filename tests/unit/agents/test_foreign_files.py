@@ -42,7 +42,7 @@ def test_a_claude_file_loads_as_it_is(read: Read) -> None:
         "http_get",
         "mcp__github__list_issues",
     )
-    assert definition.tool_lines["shell"] == 4
+    assert definition.tool_places["shell"][0] == 4
     assert definition.model is None
     assert definition.memory is None
     assert codes(file) == ["literal_text", "tools_left_out", "model_of_the_team"]
@@ -59,7 +59,7 @@ def test_a_gemini_file_loads_as_it_is(read: Read) -> None:
     assert file.definition is not None
     assert file.definition.title == "The Tester"
     assert file.definition.tools == ("read_file", "write_file", "shell", "http_get")
-    assert file.definition.tool_lines["shell"] == 10
+    assert file.definition.tool_places["shell"][0] == 10
     assert codes(file) == ["tools_left_out", "model_of_the_team"]
 
 

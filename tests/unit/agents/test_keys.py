@@ -93,7 +93,7 @@ def test_every_key_finds_its_place(front: str, read: Callable[..., AgentFile]) -
         model="openai:gpt-5-mini",
         scope="user",
         tools=("read_file", "shop.tools:refund", "mcp:github/issues"),
-        tool_lines={"read_file": 9, "shop.tools:refund": 9, "mcp:github/issues": 9},
+        tool_places={"read_file": (9, 11)},
         require_confirmation=("shop.tools:refund",),
         confirmation=Confirmation(prompt_template="{tool_name} with {tool_args}?", timeout_s=90.0),
         triggers=Triggers(
@@ -189,7 +189,7 @@ def test_the_scope_is_that_of_the_folder_unless_the_file_says_otherwise(good: Go
 def test_tools_may_be_a_list_a_text_or_a_mapping(tools: str, good: Good) -> None:
     definition = good(f"name: x\ntools: {tools}")
     assert definition.tools == ("read_file", "shell")
-    assert set(definition.tool_lines) == {"read_file", "shell"}
+    assert set(definition.tool_places) == {"read_file", "shell"}
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,6 @@ def test_a_template_uses_what_agent_files_offer(template: str) -> None:
     assert 3 <= len(definitions) <= 5
     returns = {(each.name, edge.to) for each in definitions for edge in each.handoffs}
     assert any((to, source) in returns for source, to in returns), "two hand to each other"
-    assert any(edge.allow_return for each in definitions for edge in each.handoffs)
     for each in definitions:
         assert each.title
         assert each.description

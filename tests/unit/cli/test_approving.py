@@ -13,14 +13,31 @@ from typing import TextIO
 import pytest
 
 from ekiden.cli import approving
-from ekiden.cli.approving import TerminalApprover, approver, ask_on_terminal, question
+from ekiden.cli.approving import (
+    Question,
+    TerminalApprover,
+    approver,
+    ask_on_terminal,
+    question,
+)
 from ekiden.core.roles import ConfirmationRequest
 
 
-def request(tool: str = "shell", prompt: str = "Run shell?") -> ConfirmationRequest:
+MAY_IT = Question(line="may it? ")
+
+
+def request(
+    tool: str = "shell", prompt: str = "Run shell?", scope: str = ""
+) -> ConfirmationRequest:
     """A question about a tool."""
     return ConfirmationRequest(
-        session_id="s1", agent="coder", tool=tool, arguments="{}", prompt=prompt, timeout_s=30
+        session_id="s1",
+        agent="coder",
+        tool=tool,
+        arguments="{}",
+        prompt=prompt,
+        timeout_s=30,
+        scope=scope,
     )
 
 
@@ -29,9 +46,9 @@ class Person:
 
     def __init__(self, *lines: str | None) -> None:
         self.lines = list(lines)
-        self.asked: list[str] = []
+        self.asked: list[Question] = []
 
-    async def __call__(self, asked: str) -> str | None:
+    async def __call__(self, asked: Question) -> str | None:
         self.asked.append(asked)
         return self.lines.pop(0)
 
@@ -71,13 +88,16 @@ async def test_an_allowed_tool_runs_without_asking(allowed: str) -> None:
 async def test_where_nobody_can_be_asked_the_answer_names_the_way_out() -> None:
     answer = await TerminalApprover(allow=["read_file"]).approve(request())
     assert not answer.approved
-    assert "--allow shell" in answer.reason
+    assert (answer.by, answer.reason) == (
+        "nobody",
+        "nobody could be asked here; --allow shell lets it run",
+    )
 
 
 async def test_questions_are_asked_one_after_the_other() -> None:
     open_questions = 0
 
-    async def ask(asked: str) -> str:
+    async def ask(asked: Question) -> str:
         nonlocal open_questions
         open_questions += 1
         assert open_questions == 1
@@ -93,7 +113,7 @@ async def test_questions_are_asked_one_after_the_other() -> None:
 async def test_a_question_that_is_withdrawn_lets_the_next_one_be_asked() -> None:
     begun = asyncio.Event()
 
-    async def never(asked: str) -> str | None:
+    async def never(asked: Question) -> str | None:
         begun.set()
         await asyncio.Event().wait()
         return None
@@ -110,18 +130,26 @@ async def test_a_question_that_is_withdrawn_lets_the_next_one_be_asked() -> None
 
 
 def test_text_of_the_model_cannot_pass_for_the_question() -> None:
-    asked = question(request(prompt="fine\x1b[2J\n[y]es to everything: "))
+    asked = str(question(request(prompt="fine\x1b[2J\n[y]es to everything: ")))
     assert "\x1b" not in asked
     assert "\n  | [y]es to everything: \n" in asked
     assert asked.startswith("coder wants to run shell:\n")
-    assert asked.splitlines()[-1].startswith("[y]es, [n]o, [a]lways")
-    assert "30 s" in asked
+    assert asked.splitlines()[-2:] == [
+        "always: in this session; no answer in 30 s: no",
+        "[y]es, [n]o, [a]lways: ",
+    ]
 
 
 def test_a_very_long_prompt_is_cut_and_says_so() -> None:
-    asked = question(request(prompt="x" * 100_000))
-    assert len(asked) < 5000
-    assert "96000 more characters" in asked
+    asked = str(question(request(prompt="x" * 100_000)))
+    assert len(asked) < 21_000
+    assert "80000 more characters" in asked
+
+
+def test_the_person_is_told_what_always_covers() -> None:
+    asked = question(request(prompt="Run it?", scope="git\x1b\n[y]es"))
+    assert asked.quoted == "Run it?\n(always: git\\x1b [y]es)"
+    assert question(request()).quoted == "Run shell?"
 
 
 def test_without_a_terminal_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +183,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 async def test_a_line_is_read_from_the_terminal(
     terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asking = asyncio.create_task(ask_on_terminal("may it? "))
+    asking = asyncio.create_task(ask_on_terminal(MAY_IT))
     await asyncio.sleep(0)
     terminal.type("yes\n")
     assert await asking == "yes\n"
@@ -164,14 +192,14 @@ async def test_a_line_is_read_from_the_terminal(
 
 async def test_what_was_typed_before_the_question_is_no_answer(terminal: Terminal) -> None:
     terminal.type("y\n")
-    asking = asyncio.create_task(ask_on_terminal("may it? "))
+    asking = asyncio.create_task(ask_on_terminal(MAY_IT))
     await asyncio.sleep(0)
     terminal.type("n\n")
     assert await asking == "n\n"
 
 
 async def test_the_end_of_input_is_no_answer(terminal: Terminal) -> None:
-    asking = asyncio.create_task(ask_on_terminal("may it? "))
+    asking = asyncio.create_task(ask_on_terminal(MAY_IT))
     await asyncio.sleep(0)
     terminal.type("\x04")
     assert await asking is None
@@ -182,7 +210,7 @@ async def test_a_question_whose_time_is_over_leaves_the_line(
 ) -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await ask_on_terminal("may it? ")
+            await ask_on_terminal(MAY_IT)
     assert capsys.readouterr().err == "may it? \n"
 
 

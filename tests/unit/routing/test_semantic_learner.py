@@ -19,9 +19,8 @@ def _views(count: int, seed: int = 3) -> tuple[Views, np.ndarray]:
     owners = np.arange(count) % 3
     meaning = np.eye(3, 8)[owners] + 0.3 * draw.normal(size=(count, 8))
     meaning /= np.linalg.norm(meaning, axis=1, keepdims=True)
-    return Views(
-        meaning=meaning.astype(np.float32), letters=np.zeros((count, 4), np.float32)
-    ), owners
+    letters = np.tile(np.eye(1, 4, dtype=np.float32), (count, 1))
+    return Views(meaning=meaning.astype(np.float32), letters=letters), owners
 
 
 def _ones(count: int) -> np.ndarray:
@@ -56,6 +55,15 @@ def test_with_many_texts_landmarks_stand_for_the_others(monkeypatch: pytest.Monk
     assert rough.scores(asked) == pytest.approx(exact.scores(asked), abs=0.25)
     assert rough.left_out == pytest.approx(exact.left_out, abs=0.4)
     assert (rough.scores(asked).argmax(axis=1) == meant).mean() > 0.9
+
+
+def test_a_text_in_other_letters_is_not_scored_lower_for_that() -> None:
+    views, owners = _views(60)
+    learner = Learner(views, owners, _ones(60), agents=3)
+    other = Views(meaning=views.meaning, letters=views.letters[:, ::-1])
+    same, foreign = learner.scores(views), learner.scores(other)
+    assert (same.argmax(axis=1) == foreign.argmax(axis=1)).all()
+    assert foreign.max(axis=1).mean() >= same.max(axis=1).mean() - 0.05
 
 
 def test_without_texts_to_learn_it_from_the_usual_calibration_is_taken() -> None:

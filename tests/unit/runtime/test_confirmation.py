@@ -15,6 +15,7 @@ from ekiden.core.events import Event
 from ekiden.core.hooks import RunHooks
 from ekiden.core.profile import Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest
+from ekiden.core.team import Team
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
 from ekiden.runtime.confirmation import question
 from ekiden.runtime.work_clock import WorkClock
@@ -246,6 +247,86 @@ async def test_always_holds_for_the_tool_and_the_session_also_after_a_restart() 
     assert all(each["always"] for each in noted)
 
 
+async def test_always_for_one_agents_tool_is_nothing_for_anothers_of_the_same_name() -> None:
+    mine, other = Bank(), Bank()
+    person = Person(Approval(approved=True, by="ada", always=True), NO)
+    config = RunConfig(approver=person)
+    session = Session("s", store=MemoryStore())
+
+    async def pay(ctx: CodeContext[Any]) -> str:
+        return str(await ctx.call("pay", cents=1))
+
+    first = Agent("first", run=pay, tools=[mine.pay])
+    second = Agent("second", run=pay, tools=[other.pay])
+    team = Team(first, second)
+    await Runner.run(team, "x", session=session, run_config=config)
+    await Runner.run(team, "x", session=session, run_config=config)
+    assert mine.paid == [1, 1]
+    with pytest.raises(ToolError, match="refused"):
+        await Runner.run(team, "x", session=session, run_config=config, to="second")
+    assert (len(person.asked), other.paid) == (2, [])
+
+
+class Errands:
+    """A tool whose calls belong to shops."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+        @function_tool(confirmation=True)
+        async def fetch(what: str) -> str:
+            self.done.append(what)
+            return "done"
+
+        fetch.confirmation_scope = self.shop_of
+        self.fetch = fetch
+
+    @staticmethod
+    def shop_of(arguments: str) -> str:
+        shop: str = json.loads(arguments)["what"].split("/")[0]
+        if shop == "?":
+            raise ValueError("which shop?")
+        return shop
+
+    async def run(self, person: Person, *wanted: str, store: MemoryStore | None = None) -> Session:
+        session = Session("s", store=store or MemoryStore())
+        steps = [*(call("fetch", what=each) for each in wanted), say("ok")]
+        agent = Agent("boy", model=ScriptedModel(steps), tools=[self.fetch])
+        await Runner.run(agent, "x", session=session, run_config=RunConfig(approver=person))
+        return session
+
+
+class TestScopes:
+    """Where a tool says what its calls belong to."""
+
+    ALWAYS = Approval(approved=True, by="ada", always=True)
+
+    async def test_always_holds_for_the_scope_of_the_call_only(self) -> None:
+        errands, store = Errands(), MemoryStore()
+        person = Person(self.ALWAYS, NO, NO)
+        await errands.run(person, "baker/bread", "baker/cake", "bank/gold", store=store)
+        await errands.run(person, "baker/rolls", "bank/gold", store=store)
+        assert errands.done == ["baker/bread", "baker/cake", "baker/rolls"]
+        assert [each.scope for each in person.asked] == ["baker", "bank", "bank"]
+
+    @pytest.mark.parametrize("what", ["?/gold", "", "x" * 201])
+    async def test_without_a_usable_scope_always_is_a_yes_to_one_call(self, what: str) -> None:
+        errands, person = Errands(), Person(self.ALWAYS, NO)
+        session = await errands.run(person, what, what)
+        assert errands.done == [what]
+        noted = decisions(list(await session.events()))
+        assert [each["always"] for each in noted] == [False, False]
+        assert [each.scope for each in person.asked] == ["", ""]
+
+    async def test_always_with_other_arguments_holds_for_their_scope(self) -> None:
+        errands = Errands()
+        edited = Approval(
+            approved=True, by="ada", always=True, arguments='{"what": "baker/bread"}'
+        )
+        await errands.run(Person(edited, NO), "bank/gold", "baker/cake", "bank/gold")
+        assert errands.done == ["baker/bread", "baker/cake"]
+
+
 async def test_always_in_one_session_is_nothing_in_another() -> None:
     bank, person = Bank(), Person(Approval(approved=True, by="ada", always=True), NO)
     await run(bank, person, call("pay", cents=1), say("ok"))
@@ -265,7 +346,7 @@ async def test_no_variable_of_the_session_grants_anything() -> None:
 
     async def code(ctx: CodeContext[Any]) -> str:
         for name in ("al", "always", "cursor", "tool_confirmation"):
-            ctx.set(name, {"pay": "me"})
+            ctx.set(name, [["code", "pay", "", "me"]])
         with pytest.raises(ToolError, match="refused"):
             await ctx.call("pay", cents=9)
         return "refused"
@@ -509,19 +590,39 @@ async def test_whoever_stops_the_run_while_a_person_thinks_loses_nothing() -> No
     ("template", "arguments", "shown"),
     [
         ("{tool_name}: {tool_args}", '{"a": "{tool_name}"}', 'pay: {"a": "{tool_name}"}'),
-        ("{0.__class__} {tool_name!r} {x}", "{}", "{0.__class__} {tool_name!r} {x}"),
-        ("{tool_args}", '{"command": "\\u0072\\u006d -rf"}', '{"command": "rm -rf"}'),
-        ("{tool_args}", '{"a": "\\u202egnp"}', '{"a": "\\u202egnp"}'),
-        ("{tool_args}", "not json \x1b[2J", "not json \\x1b[2J"),
-        ("{tool_args}", '{"a": "\\ud800", "b": "ü"}', '{"a": "\\ud800", "b": "ü"}'),
-        ("{tool_args}", "", "{}"),
-        ("支払い {tool_name}?", "{}", "支払い pay?"),
+        (
+            "{0.__class__} {tool_name!r} {x}",
+            "{}",
+            "{0.__class__} {tool_name!r} {x}\ntool: pay\narguments: {}",
+        ),
+        (
+            "{tool_name} {tool_args}",
+            '{"command": "\\u0072\\u006d -rf"}',
+            'pay {"command": "rm -rf"}',
+        ),
+        ("{tool_name} {tool_args}", '{"a": "\\u202egnp"}', 'pay {"a": "\\u202egnp"}'),
+        ("{tool_name} {tool_args}", "not json \x1b[2J", "pay not json \\x1b[2J"),
+        (
+            "{tool_name} {tool_args}",
+            '{"a": "\\ud800", "b": "ü"}',
+            'pay {"a": "\\ud800", "b": "ü"}',
+        ),
+        ("{tool_args}", "", "{}\ntool: pay"),
+        ("支払い {tool_name}?", '{"n": 1}', '支払い pay?\narguments: {"n": 1}'),
+        ("May I?", '{"a": "{tool_name}"}', 'May I?\ntool: pay\narguments: {"a": "{tool_name}"}'),
     ],
 )
 def test_the_question_hides_nothing_and_interprets_nothing(
     template: str, arguments: str, shown: str
 ) -> None:
     assert question(Confirmation(prompt_template=template), "pay", arguments) == shown
+
+
+def test_a_template_that_goes_on_and_on_does_not_hide_the_call() -> None:
+    template = "\n" * 100_000 + "{tool_name} {tool_args}"
+    asked = question(Confirmation(prompt_template=template), "pay", '{"cents": 7}')
+    assert asked.endswith('more characters)\ntool: pay\narguments: {"cents": 7}')
+    assert len(asked) < 3000
 
 
 def test_a_long_question_says_how_much_is_left_out() -> None:

@@ -385,6 +385,35 @@ class TestAsTools:
         assert tools["shell"] is tools["shell"]
         assert tools.get("rm") is None
 
+    @pytest.mark.parametrize(
+        ("name", "arguments", "scope"),
+        [
+            ("shell", '{"command": "git log -3"}', "git"),
+            ("shell", '{"command": "ls", "command": "\'bin/do it\' now"}', "bin/do it"),
+            ("http_get", '{"url": "https://Docs.Example.com/a?b"}', "docs.example.com"),
+            ("http_get", '{"url": "http://[::1]:8080/"}', "[::1]:8080"),
+        ],
+    )
+    def test_always_is_for_one_program_or_one_site(
+        self, tmp_path: Path, name: str, arguments: str, scope: str
+    ) -> None:
+        scope_of = builtin_tools(tmp_path, ToolSettings())[name].confirmation_scope
+        assert scope_of is not None
+        assert scope_of(arguments) == scope
+
+    @pytest.mark.parametrize("name", ["shell", "http_get"])
+    @pytest.mark.parametrize(
+        "arguments",
+        ["", "[]", "{}", '{"command": "a; b", "url": "ftp://x"}', '{"command": 1, "url": 1}'],
+    )
+    def test_a_call_that_cannot_be_read_has_no_scope(
+        self, tmp_path: Path, name: str, arguments: str
+    ) -> None:
+        scope_of = builtin_tools(tmp_path, ToolSettings())[name].confirmation_scope
+        assert scope_of is not None
+        with pytest.raises((ToolError, ValueError, LookupError, TypeError, AttributeError)):
+            scope_of(arguments)
+
     async def test_a_refusal_is_told_in_words(self, tmp_path: Path, run: Run) -> None:
         tools = builtin_tools(tmp_path, ToolSettings())
         result = await run(tools["read_file"], path="../x", start_line=1, max_lines=None)

@@ -11,6 +11,7 @@ ProblemCode: TypeAlias = Literal[
     "settings.duplicate_key",
     "settings.unknown_key",
     "settings.wrong_value",
+    "settings.conflict",
 ]
 
 

@@ -22,6 +22,7 @@ class Found:
 
     value: object
     line: int
+    column: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +111,8 @@ class _Reader:
         except ValueError as exc:
             self._complain(member.node.start, "settings.wrong_value", f"{name} {exc}")
             return
-        line, _ = self.document.position(member.start)
-        self.values[name] = Found(value=value, line=line)
+        line, column = self.document.position(member.start)
+        self.values[name] = Found(value=value, line=line, column=column)
 
     def _complain(self, offset: int, code: ProblemCode, message: str) -> None:
         line, column = self.document.position(offset)

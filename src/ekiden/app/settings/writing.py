@@ -6,20 +6,32 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from ekiden.app.settings.agreement import (
+    DEFAULT_AGENT,
+    FALLBACK,
+    lacks_default_agent,
+    refused_set,
+    refused_unset,
+)
 from ekiden.app.settings.atomic import replace_file, sync_folder
 from ekiden.app.settings.editing import KeyPath, with_value, without
-from ekiden.app.settings.files import Unreadable, Where, read_text, settings_files
+from ekiden.app.settings.files import SettingsFiles, Unreadable, Where, read_text, settings_files
 from ekiden.app.settings.jsonc import JsoncError
 from ekiden.app.settings.keys import Setting
 from ekiden.app.settings.locking import locked
+from ekiden.app.settings.merging import merged_with
+from ekiden.app.settings.model import Settings
 from ekiden.app.settings.places import Group, ServerEntry, key_path, place_of
 from ekiden.app.settings.problems import SettingsProblem
 from ekiden.app.settings.reading import read_content
 from ekiden.core.errors import SettingsInvalid, SettingsNotWritten, UnknownSetting
 
 _PATIENCE_S = 10.0
+
+_Judge: TypeAlias = Callable[[str, str], None]
+"""Raises what speaks against replacing the first text by the second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +55,17 @@ def set_setting(
     where: Where = "project",
     root: Path | None = None,
     home: Path | None = None,
+    check: Callable[[Settings], None] | None = None,
 ) -> Change:
     """Give `key` a value in the project's or the user's file, which is made if it is missing.
 
     Text is read as the command line would: ``true``, ``80``, ``null``, JSON for lists and
     objects, and ``rule`` as well as ``"rule"``. The change is atomic and on the disk when this
-    returns; writers that come at the same time take turns. A name that no setting has is
-    `UnknownSetting`, a value that it does not take, or a file with other faults,
-    `SettingsInvalid`, and a file that cannot be written `SettingsNotWritten`; then nothing
-    changes::
+    returns; writers that come at the same time take turns. `check` gets the settings as they would
+    hold here, and raises what speaks against them. A name that no setting has is
+    `UnknownSetting`; a value that it does not take, or that does not go with another setting, or a
+    file with other faults, `SettingsInvalid`; and a file that cannot be written
+    `SettingsNotWritten`; then nothing changes::
 
         set_setting("agents.routing.strategy", "rule")
     """
@@ -63,8 +77,16 @@ def set_setting(
     def changed(text: str) -> str:
         return with_value(text, key_path(place), wanted)
 
-    path = _file(where, root, home)
-    is_changed = _rewrite(path, changed, must_be_valid=True)
+    def judge(_: str, fresh: str) -> None:
+        loaded = merged_with(files, where, fresh)
+        if place.name in (FALLBACK, DEFAULT_AGENT) and lacks_default_agent(loaded.settings):
+            raise SettingsInvalid([refused_set(place.name, loaded)])
+        if check is not None:
+            check(loaded.settings)
+
+    files = settings_files(root, home)
+    path = _file(files, where)
+    is_changed = _rewrite(path, changed, judge=judge, must_be_valid=True)
     return Change(name=place.name, path=path, is_changed=is_changed, value=wanted)
 
 
@@ -76,15 +98,24 @@ def unset_setting(
     Comments stay. A name that means nothing can be removed if the file has it, and is
     `UnknownSetting` otherwise. See `set_setting` for the rest.
     """
-    path = _file(where, root, home)
+    files = settings_files(root, home)
+    path = _file(files, where)
+
+    def judge(text: str, fresh: str) -> None:
+        loaded = merged_with(files, where, fresh)
+        if lacks_default_agent(loaded.settings) and not lacks_default_agent(
+            merged_with(files, where, text).settings
+        ):
+            raise SettingsInvalid([refused_unset(place.name, loaded)])
+
     try:
         place = place_of(key)
     except UnknownSetting:
         literal: KeyPath = [(part,) for part in key.split(".")]
-        if not _rewrite(path, lambda text: without(text, literal), must_be_valid=False):
+        if not _rewrite(path, lambda text: without(text, literal)):
             raise
         return Change(name=key, path=path, is_changed=True)
-    is_changed = _rewrite(path, lambda text: without(text, key_path(place)), must_be_valid=False)
+    is_changed = _rewrite(path, lambda text: without(text, key_path(place)), judge=judge)
     return Change(name=place.name, path=path, is_changed=is_changed)
 
 
@@ -110,23 +141,37 @@ def _jsonable(value: object) -> Any:
     return value
 
 
-def _file(where: Where, root: Path | None, home: Path | None) -> Path:
-    path = settings_files(root, home).path(where)
+def _file(files: SettingsFiles, where: Where) -> Path:
+    path = files.path(where)
     if path is None:
         raise SettingsNotWritten("nobody knows where the home folder is; set HOME")
     return path
 
 
-def _rewrite(path: Path, edit: Callable[[str], str], *, must_be_valid: bool) -> bool:
+def _no_objection(text: str, fresh: str) -> None:
+    """A `_Judge` to whom everything is right."""
+
+
+def _rewrite(
+    path: Path,
+    edit: Callable[[str], str],
+    *,
+    judge: _Judge = _no_objection,
+    must_be_valid: bool = False,
+) -> bool:
     """Replace the file's text by what `edit` makes of it; whether that is another text."""
     target = Path(os.path.realpath(path))
     try:
-        if not must_be_valid and not target.exists():
-            return False
+        if not target.exists():
+            if not must_be_valid:
+                return False
+            # What is refused leaves no folder behind.
+            judge("", _edited(path, "", edit, must_be_valid=True))
         _make_folder(target.parent)
         with locked(target, patience_s=_PATIENCE_S):
             text = read_text(target)
             fresh = _edited(path, text or "", edit, must_be_valid=must_be_valid)
+            judge(text or "", fresh)
             if fresh == text:
                 return False
             if text is not None and not os.access(target, os.W_OK):

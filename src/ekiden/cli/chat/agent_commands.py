@@ -12,6 +12,8 @@ from ekiden.core.items import text_of
 from ekiden.core.jsonio import dumps
 
 if TYPE_CHECKING:
+    from ekiden.app.project import Project
+    from ekiden.app.settings import LoadedSettings
     from ekiden.cli.chat.conversation import Chat
     from ekiden.core.events import Event
 
@@ -98,14 +100,20 @@ async def config(chat: Chat, argument: str) -> Reply:
 
 
 async def _set(chat: Chat, key: str, value: str) -> Reply:
-    from ekiden.app.settings import set_setting
+    from ekiden.app.settings import default_agent_check, set_setting
 
-    change = set_setting(key, value, root=chat.roster.project.root)
+    project = chat.roster.project
+    team = {name: agent.scope for name, agent in project.agents.items()}
+    check = default_agent_check(
+        key, root=project.root, agents=None if project.definitions else team
+    )
+    change = set_setting(key, value, root=project.root, check=check)
+    text = f"{change.name} is {dumps(change.value)} in {change.path}"
     problem = await chat.roster.reload()
     if problem is not None:
+        chat.screen.note(f"{text}; the team stays as it was")
         raise problem
     holds = chat.roster.project.loaded.value(change.name)
-    text = f"{change.name} is {dumps(change.value)} in {change.path}"
     if holds != change.value:
         origin = chat.roster.project.loaded.origin(change.name)
         text = f"{text}; it does not count here: {origin} comes first"
@@ -114,7 +122,7 @@ async def _set(chat: Chat, key: str, value: str) -> Reply:
 
 
 def _shown(chat: Chat, key: str) -> Reply:
-    loaded = chat.roster.project.loaded
+    loaded = _on_disk(chat.roster.project)
     value = loaded.value(key)
     rows = [
         (name, dumps(each), str(loaded.origin(f"{key}.{name}" if name != key else key)))
@@ -125,6 +133,18 @@ def _shown(chat: Chat, key: str) -> Reply:
         record={"key": key, "value": value},
         shapes=(Table(headers=("key", "value", "from"), rows=rows),),
     )
+
+
+def _on_disk(project: Project) -> LoadedSettings:
+    """What the files say by now, below what the command line said."""
+    from ekiden.app.settings import load_settings
+
+    given = {
+        name: project.loaded.value(name)
+        for name, origin in project.loaded.origins.items()
+        if origin.kind == "call"
+    }
+    return load_settings(project.root, overrides=given)
 
 
 def _flat(value: Any, key: str, above: str = "") -> list[tuple[str, Any]]:

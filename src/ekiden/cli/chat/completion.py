@@ -68,14 +68,19 @@ async def candidates(before: str, sources: Sources) -> list[Candidate]:
 def ranked(typed: str, choices: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """The choices that have the typed letters in this order; those that begin with them first."""
     wanted = typed.casefold()
-    letters = re.compile(".*".join(map(re.escape, wanted)))
     placed = []
     for place, choice in enumerate(choices):
         text = choice[0].casefold()
-        if letters.search(text):
+        if _has_in_order(text, wanted):
             quality = 0 if text.startswith(wanted) else 1 if wanted in text else 2
             placed.append((quality, place, choice))
     return [choice for _, _, choice in sorted(placed, key=lambda each: each[:2])]
+
+
+def _has_in_order(text: str, letters: str) -> bool:
+    """Whether `text` has the letters one behind the other, perhaps with others in between."""
+    rest = iter(text)
+    return all(letter in rest for letter in letters)
 
 
 def _strategies(option: str, sources: Sources) -> list[Candidate]:

@@ -10,6 +10,7 @@ from ekiden.cli.chat.interrupts import Interrupts
 from ekiden.cli.chat.reader import Reader, Status
 from ekiden.cli.chat.screen import Reply, Screen, told
 from ekiden.cli.exits import Exit
+from ekiden.cli.titles import title_of
 from ekiden.core.errors import SessionNotFound
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 AUTO = "auto"
 """Who gets a message when the router chooses."""
 
-_TITLE = 60
 _UNFINISHED = frozenset({None, "failed", "out_of_budget"})
 """Outcomes of a last run that `/resume` can go on with; `None` is that of one that was stopped."""
 
@@ -73,7 +73,7 @@ class Chat:
         from ekiden.app.relay import begin
 
         if self.row is None:
-            self.session.meta.setdefault("title", _title(address.text))
+            self.session.meta.setdefault("title", title_of(address.text))
         team, session = self.roster.team, self.session
         return await self._watch(
             lambda config: begin(
@@ -129,8 +129,3 @@ class Chat:
             "stopped; /resume goes on with it, or just write something else",
             session_id=self.session.session_id,
         )
-
-
-def _title(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _TITLE else f"{line[: _TITLE - 1]}…"

@@ -64,6 +64,11 @@ class Options:
         """Whether a session is named, so that there is something to show before the prompt."""
         return self.resume or self.newest or self.session is not None
 
+    @property
+    def speaks_first(self) -> bool:
+        """Whether there may be something to show before the prompt."""
+        return self.goes_on or self.keep_going
+
 
 class Beginning:
     """What the prompt tells and completes, before there is a chat and afterwards."""
@@ -125,7 +130,7 @@ async def _hold(options: Options, manner: Manner, interrupts: Interrupts) -> int
     reader = _reader(manner, beginning, interrupts)
     if manner in ("drawn", "typed"):
         say("ekiden: /help says what can be written here")
-    if not options.goes_on:
+    if not options.speaks_first:
         await reader.begin()
     try:
         if manner == "drawn":
@@ -158,6 +163,8 @@ async def _talk(
     roster = open_roster(options)
     async with open_store(options.store or roster.project.settings.store) as store:
         chat = _chat(options, manner, roster, store, reader, interrupts)
+        for line in left_out(roster.project):
+            chat.screen.note(line)
         if not await _enter(chat, options):
             return Exit.OK
         beginning.is_done(chat)
@@ -173,6 +180,13 @@ async def _talk(
             await roster.close()
     # Whoever sat there has seen what went wrong.
     return Exit.OK if manner in ("drawn", "typed") else code
+
+
+def left_out(project: Project) -> list[str]:
+    """What is wrong with the agent files that the project does without."""
+    from ekiden.cli.projects import relative
+
+    return [str(relative(each)) for each in project.problems if each.severity == "error"]
 
 
 async def warm(chat: Chat) -> None:
@@ -223,15 +237,17 @@ def _chat(
 ) -> Chat:
     from ekiden.cli.approving import TerminalApprover
     from ekiden.cli.chat.conversation import Chat
+    from ekiden.cli.chat.questions import HeldScreen, Questions
     from ekiden.runtime import RunConfig
     from ekiden.sessions import Session
 
-    ask = reader.ask if manner in ("drawn", "typed") else None
+    screen = HeldScreen(_screen(manner, roster.project))
+    ask = Questions(screen, reader).ask if manner in ("drawn", "typed") else None
     config = RunConfig(model=options.model).with_turns(options.max_turns)
     return Chat(
         roster=roster,
         store=store,
-        screen=_screen(manner, roster.project),
+        screen=screen,
         reader=reader,
         interrupts=interrupts,
         config=replace(config, approver=TerminalApprover(allow=options.allow, ask=ask)),

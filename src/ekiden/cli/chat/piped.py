@@ -95,9 +95,9 @@ class TypedLines(LineReader):
         return line
 
     async def ask(self, question: str) -> str | None:
-        from ekiden.cli.approving import ask_on_terminal
+        from ekiden.cli.approving import Question, ask_on_terminal
 
-        return await ask_on_terminal(question)
+        return await ask_on_terminal(Question(line=question))
 
     def interrupted(self) -> None:
         """Ctrl-C at the prompt: the terminal has emptied the line; twice in a row is the end."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from ekiden.cli.approving import marked
 from ekiden.cli.chat.lines import event_line, said_by_agent
-from ekiden.cli.chat.screen import Cleared, Lines, Pairs, Reply, Shape, Table
+from ekiden.cli.chat.screen import Cleared, Lines, Pairs, Quoted, Reply, Shape, Table
 from ekiden.cli.output import complain, note, safe, say
 from ekiden.cli.tables import plain_pairs, plain_table
 from ekiden.core.events import Event
@@ -71,6 +72,8 @@ def drawn_plain(shape: Shape) -> str:
     match shape:
         case Lines(text=text):
             return f"{safe(text)}\n"
+        case Quoted(text=text):
+            return f"{marked(safe(text))}\n"
         case Pairs(pairs=pairs):
             return plain_pairs(pairs)
         case Table(rows=rows) if not rows:

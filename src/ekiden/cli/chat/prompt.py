@@ -10,6 +10,7 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.styles import Style
 
 from ekiden.cli.chat.completion import Sources, candidates
@@ -141,8 +142,9 @@ class TerminalReader:
             return None
 
     async def ask(self, question: str) -> str | None:
-        """Ctrl-C is a no, and stops the turn, too."""
+        """Ctrl-C is a no, and stops the turn, too; keys of before the question are dropped."""
         asking: PromptSession[str] = PromptSession(**self._streams)
+        _forget_typed_ahead(asking.app.input)
         try:
             return await asking.prompt_async(question, handle_sigint=False)
         except KeyboardInterrupt:
@@ -166,3 +168,11 @@ class TerminalReader:
 
     def _say_hint(self, text: str) -> None:
         self._hint = text
+
+
+def _forget_typed_ahead(keys: Input) -> None:
+    """Drop what waits in the terminal, and what an earlier prompt has read too much."""
+    while keys.read_keys():
+        pass
+    keys.flush_keys()
+    clear_typeahead(keys)

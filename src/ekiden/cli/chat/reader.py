@@ -42,7 +42,7 @@ class Reader(Protocol):
         ...
 
     async def ask(self, question: str) -> str | None:
-        """The line typed behind `question`; `None` when nobody will answer."""
+        """The line typed behind `question`, and after it; `None` when nobody will answer."""
         ...
 
     async def choose(self, title: str, options: Sequence[str], *, start: int = 0) -> int | None:

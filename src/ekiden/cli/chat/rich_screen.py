@@ -7,9 +7,10 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ekiden.cli.approving import MARK
 from ekiden.cli.chat.lines import event_line, said_by_agent
 from ekiden.cli.chat.markdown import clean
-from ekiden.cli.chat.screen import Cleared, Lines, Pairs, Reply, Shape, Table
+from ekiden.cli.chat.screen import Cleared, Lines, Pairs, Quoted, Reply, Shape, Table
 from ekiden.cli.chat.streaming import Streamed, print_text
 from ekiden.cli.output import safe
 from ekiden.cli.tables import rich_pairs, rich_table
@@ -142,6 +143,8 @@ class RichScreen:
         match shape:
             case Lines(text=text):
                 self._line(text)
+            case Quoted(text=text):
+                self._quote(text)
             case Pairs(pairs=pairs):
                 self._console.print(rich_pairs(pairs))
             case Table(rows=rows) if not rows:
@@ -157,3 +160,10 @@ class RichScreen:
         from rich.text import Text
 
         self._console.print(Text(safe(text), style=style))
+
+    def _quote(self, text: str) -> None:
+        from rich.text import Text
+
+        width = max(self._console.width - len(MARK), 1)
+        for row in Text(safe(text)).wrap(self._console, width):
+            self._console.print(Text(MARK).append_text(row))

@@ -20,6 +20,13 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quoted:
+    """Text of a model, with a mark before every line, also before those that wrapping makes."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
     """Labels with texts."""
 
@@ -42,7 +49,7 @@ class Cleared:
     """An empty screen."""
 
 
-Shape: TypeAlias = Lines | Pairs | Table | Cleared
+Shape: TypeAlias = Lines | Quoted | Pairs | Table | Cleared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

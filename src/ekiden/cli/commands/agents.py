@@ -35,7 +35,7 @@ def agents_list(
     from ekiden.cli.projects import open_project
 
     as_json = as_json or json_lines
-    project = open_project(team=team, keep_going=keep_going, as_json=as_json)
+    project = open_project(team=team, keep_going=keep_going, inert=True, as_json=as_json)
     agents = sorted(project.agents.values(), key=lambda agent: agent.name)
     records = [agent_record(project, agent) for agent in agents]
     if json_lines:
@@ -62,7 +62,7 @@ def agents_show(
     from ekiden.cli.agent_view import detail_pairs
     from ekiden.cli.projects import open_project
 
-    project = open_project(team=team, keep_going=keep_going, as_json=as_json)
+    project = open_project(team=team, keep_going=keep_going, inert=True, as_json=as_json)
     record = agent_details(project, project.team[name.removeprefix("@")])
     if as_json:
         emit(record)
@@ -86,14 +86,15 @@ async def agents_ps(
     from ekiden.cli.presence import presences
     from ekiden.cli.projects import open_project
 
-    project = open_project(team=team, keep_going=keep_going, as_json=as_json)
+    project = open_project(team=team, keep_going=keep_going, inert=True, as_json=as_json)
     address = project.settings.store if store is None else store
     path = sqlite_path(address)
+    names, router = sorted(project.agents), project.router.agent.name
     if path is not None and not path.exists():
-        found = await presences(None, sorted(project.agents))
+        found = await presences(None, names)
     else:
         async with open_store(address, create=False) as opened:
-            found = await presences(opened, sorted(project.agents))
+            found = await presences(opened, names, router=router)
     if as_json:
         emit([each.to_json() for each in found])
     else:
@@ -104,6 +105,14 @@ def agents_validate(
     *paths: Annotated[
         Path, Parameter(help="Files or folders; all of the project's agents if none is given.")
     ],
+    imports: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Look tools up that are functions, which runs the project's code.",
+        ),
+    ] = False,
     strict: Annotated[
         bool, Parameter(negative="", show_default=False, help="Warnings fail, too.")
     ] = False,
@@ -111,12 +120,14 @@ def agents_validate(
 ) -> int:
     """Check agent files and list every fault of every one, with line and column.
 
+    Nothing of the project is run, unless --imports says so.
+
     The exit code is 2 when there is an error, or with --strict a warning.
     """
     from ekiden.cli.exits import Exit
     from ekiden.cli.validating import validate
 
-    report = validate(paths)
+    report = validate(paths, imports=imports)
     if as_json:
         emit(report.to_json())
     else:
@@ -160,7 +171,7 @@ def _print_presences(found: list[Presence]) -> None:
         ("agent", "idle", "ready", "waiting", "run by"),
         [
             (
-                each.agent if each.known else f"{each.agent} (not in the team)",
+                _with_standing(each),
                 str(each.idle),
                 str(each.ready),
                 str(each.waiting),
@@ -169,6 +180,12 @@ def _print_presences(found: list[Presence]) -> None:
             for each in found
         ],
     )
+
+
+def _with_standing(presence: Presence) -> str:
+    if presence.is_router:
+        return f"{presence.agent} (the router)"
+    return presence.agent if presence.known else f"{presence.agent} (not in the team)"
 
 
 def _short(path: str) -> str:

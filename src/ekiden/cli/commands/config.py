@@ -27,15 +27,8 @@ UserOption = Annotated[
 ]
 
 
-def config_list(
-    *,
-    origin: Annotated[
-        bool,
-        Parameter(negative="", show_default=False, help="Also say where each value comes from."),
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """List every setting with its value; secrets are hidden."""
+def config_list(*, as_json: JsonOption = False) -> None:
+    """List every setting with its value and where that comes from; secrets are hidden."""
     from ekiden.app.settings import load_settings, redacted
     from ekiden.cli.tables import print_table
 
@@ -45,11 +38,9 @@ def config_list(
     ]
     if as_json:
         emit([{"key": key, "value": value, "origin": _record(o)} for key, value, o in entries])
-    elif origin:
+    else:
         rows = [(key, _shown(value), str(o)) for key, value, o in entries]
         print_table(("key", "value", "origin"), rows)
-    else:
-        print_table(("key", "value"), [(key, _shown(value)) for key, value, _ in entries])
 
 
 def config_get(key: KeyArgument, /, *, as_json: JsonOption = False) -> None:
@@ -78,10 +69,11 @@ def config_set(
     as_json: JsonOption = False,
 ) -> None:
     """Give a setting a value; the rest of the file stays as it is."""
-    from ekiden.app.settings import redacted, set_setting, settings_files
+    from ekiden.app.settings import default_agent_check, redacted, set_setting, settings_files
 
     where: Where = "user" if user else "project"
-    change = set_setting(key, value, where=where)
+    check = default_agent_check(key, where=where)
+    change = set_setting(key, value, where=where, check=check)
     shown = redacted(change.name, change.value)
     origin, fault = _who_decides(change.name)
     if as_json:

@@ -47,6 +47,7 @@ async def route(
         model=model,
         strategy=address.strategy or strategy,
         keep_going=keep_going,
+        inert=True,
         as_json=as_json,
     )
     decision = await decide(project, address)

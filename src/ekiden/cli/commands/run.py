@@ -62,6 +62,7 @@ async def run(
     from ekiden.cli.approving import approver
     from ekiden.cli.projects import check_addressee, open_project, tell_notes
     from ekiden.cli.requests import read_request
+    from ekiden.cli.titles import title_of
     from ekiden.cli.waiting import watch_in_turn
     from ekiden.cli.watching import Onlooker, resume_command, run_config
     from ekiden.sessions import Session
@@ -77,7 +78,7 @@ async def run(
     address = project.settings.store if store is None else store
     async with open_store(address) as opened, project:
         tell_notes(project, as_json=as_json)
-        conversation = Session(session, store=opened)
+        conversation = Session(session, store=opened, title=title_of(said.text))
         hint = resume_command(conversation.session_id, store=opened, store_option=store, team=team)
         return await watch_in_turn(
             Onlooker(as_json=as_json, stream=stream, how_to_resume=hint),

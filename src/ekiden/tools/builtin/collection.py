@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.core.profile import Confirmation
-from ekiden.core.tool import FunctionTool
+from ekiden.core.tool import FunctionTool, ScopeFunction
 from ekiden.tools.function import function_tool, tool_error_in_words
 from ekiden.tools.settings import ToolSettings
 
@@ -42,6 +42,7 @@ class _BuiltinTools(Mapping[str, FunctionTool]):
                 failure_error_function=tool_error_in_words,
                 confirmation=Confirmation() if self._settings.ask else False,
             )
+            tool.confirmation_scope = self._scope(name)
         return tool
 
     def __iter__(self) -> Iterator[str]:
@@ -49,6 +50,17 @@ class _BuiltinTools(Mapping[str, FunctionTool]):
 
     def __len__(self) -> int:
         return len(BUILTIN_NAMES)
+
+    def _scope(self, name: str) -> ScopeFunction | None:
+        if name == "http_get":
+            from ekiden.tools.builtin.web import site_of
+
+            return site_of
+        if name == "shell":
+            from ekiden.tools.builtin.shell import program_of
+
+            return program_of
+        return None
 
     def _function(self, name: str) -> Callable[..., Any]:
         settings = self._settings

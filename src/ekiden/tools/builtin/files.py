@@ -11,7 +11,7 @@ from pathlib import Path
 from ekiden.core.errors import ToolError
 from ekiden.core.suggest import suggestion
 from ekiden.tools.builtin.folders import HAS_HANDLES, Folder, Place, locate
-from ekiden.tools.builtin.guarded import check_content, check_reading, check_writing
+from ekiden.tools.builtin.guarded import check_content, check_opened, check_reading, check_writing
 from ekiden.tools.settings import FileToolSettings
 
 _LISTED = 100
@@ -57,7 +57,8 @@ class ProjectFiles:
         with locate(self._root, path, by_handle=self._by_handle) as place:
             if place.is_folder:
                 raise ToolError(f"{place.name!r} is a folder")
-            check_writing(place.parts)
+            for parts in (*place.links, place.parts):
+                check_writing(parts)
             try:
                 _write(place, data)
             except OSError as exc:
@@ -71,9 +72,10 @@ class ProjectFiles:
         if place.missing:
             near = suggestion(place.missing[0], place.folder.names())
             raise ToolError(f"there is no file {place.name!r}{near}")
-        check_reading(place.parts)
+        for parts in (*place.links, place.parts):
+            check_reading(parts)
         try:
-            data = _read(place, self._max_bytes)
+            data = _read(place, self._max_bytes, self._root)
         except OSError as exc:
             raise ToolError(f"{place.name!r} cannot be read: {exc.strerror or exc}") from exc
         check_content(place.name, data)
@@ -86,12 +88,13 @@ class ProjectFiles:
         return text
 
 
-def _read(place: Place, max_bytes: int) -> bytes:
+def _read(place: Place, max_bytes: int, root: Path) -> bytes:
     name = place.parts[-1]
     _check_regular(place, place.folder.stat(name))
     with open(place.folder.open(name, os.O_RDONLY), "rb") as file:
         status = os.fstat(file.fileno())
         _check_regular(place, status)
+        check_opened(name, status, root)
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise ToolError(_too_large(place.name, max(status.st_size, len(data)), max_bytes))

@@ -108,6 +108,8 @@ class Place:
     """The last of `parts`, as far as they do not exist."""
     is_folder: bool = False
     """Whether it is `folder` itself."""
+    links: tuple[tuple[str, ...], ...] = ()
+    """The links that were followed, each from the root."""
 
     @property
     def name(self) -> str:
@@ -137,7 +139,7 @@ class _Walk:
         self._by_handle = by_handle
         self._folders: list[Folder] = []
         self._names: list[str] = []
-        self._links = 0
+        self._followed: list[tuple[str, ...]] = []
 
     def go(self) -> Place:
         if not self._path or "\0" in self._path:
@@ -157,6 +159,7 @@ class _Walk:
             except FileNotFoundError:
                 return self._nothing([part, *todo])
             if stat.S_ISLNK(mode):
+                self._followed.append((*self._names, part))
                 todo.extendleft(reversed(self._target(here.link(part))))
             elif stat.S_ISDIR(mode):
                 self._folders.append(here.enter(part))
@@ -164,8 +167,8 @@ class _Walk:
             elif todo:
                 raise ToolError(f"{self._path!r}: {part!r} is not a folder")
             else:
-                return Place(folder=here, parts=(*self._names, part))
-        return Place(folder=self._folders[-1], parts=tuple(self._names), is_folder=True)
+                return self._place(here, (*self._names, part))
+        return self._place(self._folders[-1], tuple(self._names), is_folder=True)
 
     def close(self) -> None:
         while self._folders:
@@ -174,7 +177,23 @@ class _Walk:
     def _nothing(self, rest: list[str]) -> Place:
         if ".." in rest:
             raise ToolError(f"{self._path!r} goes back from a folder that does not exist")
-        return Place(folder=self._folders[-1], parts=(*self._names, *rest), missing=tuple(rest))
+        return self._place(self._folders[-1], (*self._names, *rest), missing=tuple(rest))
+
+    def _place(
+        self,
+        folder: Folder,
+        parts: tuple[str, ...],
+        *,
+        missing: tuple[str, ...] = (),
+        is_folder: bool = False,
+    ) -> Place:
+        return Place(
+            folder=folder,
+            parts=parts,
+            missing=missing,
+            is_folder=is_folder,
+            links=tuple(self._followed),
+        )
 
     def _up(self) -> None:
         if len(self._folders) == 1:
@@ -183,8 +202,7 @@ class _Walk:
         self._names.pop()
 
     def _target(self, link: str) -> list[str]:
-        self._links += 1
-        if self._links > _MAX_LINKS:
+        if len(self._followed) > _MAX_LINKS:
             raise ToolError(f"{self._path!r} has too many links in it")
         if os.path.isabs(link):
             parts = self._from_root(link)

@@ -2,36 +2,67 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Sequence
+from pathlib import Path
 
 from ekiden.core.errors import ToolError
 
+_OURS = ".ekiden"
+_SETTINGS = "settings.json"
 _SECRET = re.compile(
-    r"""\.env(rc)?(\..*)?                       # settings with passwords
+    r"""(.*\.)?env(\..*)? | \.envrc(\..*)?      # settings with passwords
     |   id_(rsa|dsa|ecdsa|ed25519)(_sk)?        # keys of ssh
-    |   .*\.(pem|key|ppk|p12|pfx|jks|keystore|kdbx|gpg)
-    |   [._](netrc|pgpass|npmrc|pypirc|htpasswd|git-credentials|vault-token)
-    |   credentials(\.json)?""",
+    |   .*\.(pem|key|ppk|p12|pfx|p8|jks|keystore|kdbx|gpg|asc|ovpn|kubeconfig|tfvars|tfstate)
+    |   [._](netrc|pgpass|npmrc|pypirc|htpasswd|git-credentials|gitconfig|hgrc|vault-token|token
+            |dockercfg|dockerconfigjson|s3cfg|boto|databrickscfg|terraformrc|my\.cnf|mylogin\.cnf
+            |yarnrc(\.yml)?|claude\.json)
+    |   (\.|_)?mcp\.json | claude_desktop_config\.json      # servers with their tokens
+    |   auth\.json | token\.json | kubeconfig | service[._-]?account.*\.json""",
     re.VERBOSE,
 )
-_SHOWN = re.compile(r"\.env(rc)?\.(example|sample|template|dist)|.*\.pub")
+_TELLING = re.compile(
+    r"(.*[._-])?(secrets?|credentials?|passwords?|passwd|api[._-]?keys?)([._-].*)?"
+)
+"""Data of such a name holds what the name says; a program or a page is about it."""
+_CODE = re.compile(
+    r".*\.(pyi?|ipynb|[cm]?[jt]sx?|vue|svelte|html?|css|go|rs|java|kt|scala|swift|rb|php|cs|[ch]"
+    r"|cc|cpp|hpp|exs?|erl|hs|lua|pl|r|sh|ps1|sql|proto|graphql|tf|md|mdx|rst|adoc|tex)"
+)
+_EXAMPLE = r"(example|sample|template|dist|schema)"
+_SHOWN = re.compile(rf"(.*[._-])?{_EXAMPLE}([._-].*)?|.*\.pub")
 """Meant to be read, though they look like the others."""
-_SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube"})
-_STORE = re.compile(r".*\.db(-\w+)?")
-_OURS = ".ekiden"
+_BACKUP = re.compile(r"(~|\.(bak|backup|old|orig|save|swp))+")
+_SECRET_FOLDERS = frozenset(
+    {".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", "gcloud", ".password-store"}
+)
+_SECRET_IN = {
+    ".git": re.compile(r"config(\.worktree)?"),
+    ".hg": re.compile(r"hgrc"),
+    ".gh": re.compile(r"hosts\.ya?ml"),
+    "gh": re.compile(r"hosts\.ya?ml"),
+    ".m2": re.compile(r"settings.*\.xml"),
+    ".claude": re.compile(r"settings.*\.json"),
+    ".gemini": re.compile(r"settings.*\.json|oauth.*\.json"),
+}
+"""Names that are harmless elsewhere, by a folder above them."""
+_OPEN_TO_ALL = "agents"
+"""What of Ekiden's folder is there to be read."""
 _NOT_WRITTEN = frozenset({".git", ".hg", ".svn", _OURS, ".claude", ".gemini", ".agents"})
 """Folders that say what programs and agents may do."""
 _PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----")
 
 
 def check_reading(parts: Sequence[str]) -> None:
-    """`ToolError` for credentials and for Ekiden's own stores."""
+    """`ToolError` for credentials, and for Ekiden's own settings and stores."""
     _check_secret(parts)
     names = [_plain(part) for part in parts]
-    if _OURS in names[:-1] and _STORE.fullmatch(names[-1]):
-        raise ToolError(f"{parts[-1]!r} is a store of Ekiden, which agents do not read")
+    if _OURS in names[:-1]:
+        inside = names[names.index(_OURS) + 1 :]
+        if inside[0] != _OPEN_TO_ALL:
+            raise _of_ekiden(parts[-1])
 
 
 def check_writing(parts: Sequence[str]) -> None:
@@ -45,6 +76,17 @@ def check_writing(parts: Sequence[str]) -> None:
             )
 
 
+def check_opened(name: str, status: os.stat_result, root: Path) -> None:
+    """`ToolError` if the open file is a settings file of Ekiden, whatever it is called here."""
+    for folder in (root, _home()):
+        try:
+            settings = None if folder is None else os.stat(folder / _OURS / _SETTINGS)
+        except OSError:
+            continue
+        if settings is not None and os.path.samestat(status, settings):
+            raise _of_ekiden(name)
+
+
 def check_content(name: str, data: bytes) -> None:
     """`ToolError` for private keys under any name."""
     if _PRIVATE_KEY.search(data[:4096]):
@@ -53,12 +95,42 @@ def check_content(name: str, data: bytes) -> None:
 
 def _check_secret(parts: Sequence[str]) -> None:
     names = [_plain(part) for part in parts]
-    if _SECRET_FOLDERS.intersection(names) or (
-        names and _SECRET.fullmatch(names[-1]) and not _SHOWN.fullmatch(names[-1])
-    ):
+    if names and (_SECRET_FOLDERS.intersection(names) or _is_secret(names)):
         raise ToolError(
             f"{parts[-1]!r} is kept from agents, because files of this name hold passwords and keys"
         )
+
+
+def _is_secret(names: Sequence[str]) -> bool:
+    *folders, last = names
+    name = _without_backup(last)
+    if any(name_in.fullmatch(name) for at, name_in in _SECRET_IN.items() if at in folders):
+        return True
+    if _SHOWN.fullmatch(name):
+        return False
+    return bool(
+        _SECRET.fullmatch(name) or (_TELLING.fullmatch(name) and not _CODE.fullmatch(name))
+    )
+
+
+def _without_backup(name: str) -> str:
+    """What an editor or a person kept a copy of."""
+    found = next((each for each in _BACKUP.finditer(name) if each.end() == len(name)), None)
+    return name if found is None or not found.start() else name[: found.start()]
+
+
+def _of_ekiden(name: str) -> ToolError:
+    return ToolError(
+        f"{name!r} is kept from agents: it is one of Ekiden's own files, with settings, tokens or "
+        "conversations"
+    )
+
+
+def _home() -> Path | None:
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
 
 
 def _plain(part: str) -> str:

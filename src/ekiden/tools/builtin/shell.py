@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -95,6 +96,11 @@ def split_command(command: str) -> list[str]:
     if not arguments or not arguments[0]:
         raise ToolError("the command is empty")
     return arguments
+
+
+def program_of(arguments: str) -> str:
+    """The program that a call with these arguments runs; raises if there is none."""
+    return split_command(json.loads(arguments)["command"])[0]
 
 
 def scrubbed_environment(environment: os._Environ[str] | dict[str, str]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import socket
 from collections.abc import Callable, Sequence
@@ -11,18 +10,16 @@ from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit
 
 from ekiden.core.errors import ToolError
+from ekiden.tools.builtin.addresses import is_public
 from ekiden.tools.settings import config_command
 
 _PORTS = {"http": 80, "https": 443}
 _MAX_URL = 8_000
 _UNUSABLE = re.compile(r"[\x00-\x20\x7f]")
 _KEPT = "/?%:@!$&'()*+,;=~-._[]#|^{}\\\"<>`"
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 Resolve: TypeAlias = Callable[..., Sequence[tuple[Any, ...]]]
 """Gives what `socket.getaddrinfo` gives."""
-
-_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,28 +128,6 @@ def addresses_of(
             f"asked only if '{target.host}:{target.port}' itself is in tools.http_get.allow"
         )
     return public
-
-
-def is_public(address: str) -> bool:
-    """Whether an IP address belongs to the public internet, also one wrapped in another."""
-    try:
-        parsed: _Address = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    inner = _inner(parsed)
-    if inner is not None:
-        return is_public(str(inner))
-    return parsed.is_global and not parsed.is_multicast
-
-
-def _inner(address: _Address) -> _Address | None:
-    """The IPv4 address that an IPv6 address stands for, if it does."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return None
-    if address in _NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    teredo = address.teredo
-    return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else None)
 
 
 def _pattern(entry: str) -> _Pattern:

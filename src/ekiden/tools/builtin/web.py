@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import http.client
+import json
 import re
 import socket
 import ssl
@@ -65,6 +66,11 @@ class WebPages:
             raise ToolError(f"{url} gave no whole answer within {limit:g} s") from exc
         finally:
             fetch.stop()
+
+
+def site_of(arguments: str) -> str:
+    """The site that a call with these arguments asks; raises if there is none."""
+    return read_url(json.loads(arguments)["url"]).site
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -166,3 +166,8 @@ async def test_the_store_is_not_asked_at_every_key() -> None:
     for _ in range(5):
         await sources.sessions()
     assert store.asked == 1
+
+
+def test_many_letters_that_nearly_fit_are_looked_for_once() -> None:
+    hostile = "a" * 20_000
+    assert ranked(f"{hostile}b", [(hostile, ""), (f"{hostile}xb", "")]) == [(f"{hostile}xb", "")]

@@ -134,6 +134,14 @@ async def test_completion_needs_something_to_choose_from() -> None:
         assert [each.text async for each in found] == expected
 
 
+async def _asked(keys: PipeInput, reader: TerminalReader, pressed: str) -> str | None:
+    """The answer to a question, `pressed` once it is there."""
+    asking = asyncio.create_task(reader.ask("may I?"))
+    await asyncio.sleep(0)
+    keys.send_text(pressed)
+    return await asyncio.wait_for(asking, 30)
+
+
 @pytest.mark.parametrize(
     ("pressed", "answer", "stops"),
     [(f"yes{ENTER}", "yes", 0), (CTRL_D, None, 0), (CTRL_C, None, 1)],
@@ -143,9 +151,17 @@ async def test_a_question_is_answered_or_ctrl_c_stops_the_turn(
 ) -> None:
     stopped: list[int] = []
     reader = _reader(keys, stop_turn=lambda: stopped.append(1))
-    keys.send_text(pressed)
-    assert await asyncio.wait_for(reader.ask("may I?"), 30) == answer
+    assert await _asked(keys, reader, pressed) == answer
     assert len(stopped) == stops
+
+
+async def test_keys_of_before_a_question_do_not_answer_it(keys: PipeInput) -> None:
+    reader = _reader(keys)
+    keys.send_text(f"hello{ENTER}y{ENTER}")
+    assert await asyncio.wait_for(reader.read(), 30) == "hello"
+    keys.send_text(f"{'y' * 5000}{ENTER}\x1b")
+    assert await _asked(keys, reader, f"n{ENTER}next{ENTER}") == "n"
+    assert await asyncio.wait_for(reader.read(), 30) == "next"
 
 
 async def test_a_question_that_nobody_waits_for_any_more_is_taken_back(keys: PipeInput) -> None:

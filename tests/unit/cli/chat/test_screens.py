@@ -8,13 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from ekiden.cli.chat.json_screen import JsonScreen
 from ekiden.cli.chat.lines import duration, event_line, event_record, said_by_agent
 from ekiden.cli.chat.plain_screen import PlainScreen
 from ekiden.cli.chat.rich_screen import RichScreen
-from ekiden.cli.chat.screen import Cleared, Lines, Pairs, Reply, Table
+from ekiden.cli.chat.screen import Cleared, Lines, Pairs, Quoted, Reply, Table
 from ekiden.core.agent import Agent
 from ekiden.core.events import Event
 from ekiden.core.items import assistant_message, user_message
@@ -28,6 +29,7 @@ REPLY = Reply(
     record={"things": 1},
     shapes=(
         Lines(text="a line"),
+        Quoted(text="two\nlines"),
         Pairs(pairs=[("label", "text")]),
         Table(headers=("head",), rows=[("cell",)], heading="above"),
         Table(headers=("head",), rows=[], empty="nothing there"),
@@ -198,7 +200,9 @@ def test_the_plain_screen_can_show_pieces_as_they_come(capsys: pytest.CaptureFix
 
 def test_the_plain_screen_prints_replies(capsys: pytest.CaptureFixture[str]) -> None:
     PlainScreen(stream=False).reply(REPLY)
-    assert capsys.readouterr().out == "a line\nlabel: text\nabove\nhead\ncell\nnothing there\n"
+    assert capsys.readouterr().out == (
+        "a line\n  | two\n  | lines\nlabel: text\nabove\nhead\ncell\nnothing there\n"
+    )
 
 
 class Drawn:
@@ -319,6 +323,18 @@ def test_notes_errors_and_replies_are_text_and_nothing_else() -> None:
     assert "error[x.y]: [bold]broke" in text
     for part in ("a line", "label", "above", "cell", "nothing there"):
         assert part in text
+
+
+def test_a_quotation_is_wrapped_and_every_row_of_it_is_marked() -> None:
+    drawn = Drawn()
+    text = f"{'word ' * 30}\n{'x' * 130}\n{'中' * 60}\n\n[red]end\x1b[2J"
+    drawn.screen.reply(Reply(type="question", shapes=(Quoted(text=text),)))
+    assert all(line.startswith("  |") for line in drawn.lines)
+    assert all(cell_len(line) <= 60 for line in drawn.lines)
+    shown = "".join(line.removeprefix("  | ") for line in drawn.lines)
+    assert shown.count("word") == 30
+    assert (shown.count("x" * 130), shown.count("中")) == (1, 60)
+    assert drawn.lines[-2:] == ["  |", "  | [red]end\\x1b[2J"]
 
 
 async def test_the_event_loop_keeps_the_time_where_nobody_else_does() -> None:

@@ -1,0 +1,162 @@
+"""Settings of several layers, laid over each other."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ekiden.app.settings.agreement import FALLBACK, lacks_default_agent, no_default_agent
+from ekiden.app.settings.files import SettingsFiles, Unreadable, Where, read_text
+from ekiden.app.settings.keys import SERVERS, SETTINGS, Setting
+from ekiden.app.settings.loaded import LoadedSettings, Origin
+from ekiden.app.settings.model import Settings
+from ekiden.app.settings.places import Group, ServerEntry, place_of
+from ekiden.app.settings.problems import SettingsProblem
+from ekiden.app.settings.reading import read_content
+from ekiden.core.errors import UnknownSetting
+
+_Values = TypeVar("_Values", bound=Any)
+
+
+class Merge:
+    """Layers, the weakest first."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, object] = {}
+        self.origins: dict[str, Origin] = {}
+        self.columns: dict[str, int] = {}
+        """Of those that stand in a file."""
+        self.problems: list[SettingsProblem] = []
+
+    def add_file(self, files: SettingsFiles, where: Where) -> None:
+        path = files.path(where)
+        if path is None:
+            return
+        try:
+            text = read_text(path)
+        except Unreadable as exc:
+            self.problems.append(exc.problem)
+            return
+        self.add_text(text or "", path, where)
+
+    def add_text(self, text: str, path: Path, where: Where) -> None:
+        """As if it stood in the file `path`."""
+        content = read_content(text, where=str(path))
+        self.problems += content.problems
+        for name, found in content.values.items():
+            self.values[name] = found.value
+            self.origins[name] = Origin(kind=where, where=str(path), line=found.line)
+            self.columns[name] = found.column
+
+    def add_environment(self, environ: Mapping[str, str]) -> None:
+        """A variable that is set to nothing counts as not set."""
+        for setting in SETTINGS:
+            text = environ.get(setting.env, "") if setting.env else ""
+            if setting.env and text.strip():
+                value = setting.kind.parse(text.strip())
+                origin = Origin(kind="environment", where=setting.env)
+                self._add(setting, value, origin, where=setting.env)
+
+    def add_call(self, overrides: Mapping[str, object]) -> None:
+        for name, value in overrides.items():
+            place = place_of(name)
+            if value is None:
+                continue
+            if isinstance(place, Group):
+                raise UnknownSetting(
+                    name, near=None, known=[each.name for each in place.settings()]
+                )
+            self._add(place, value, Origin(kind="call"), where="the call")
+
+    def check_together(self) -> None:
+        """Add what cannot hold at the same time; each by itself is right already."""
+        if not lacks_default_agent(self.result().settings):
+            return
+        origin = self.origins[FALLBACK]
+        self.problems.append(
+            SettingsProblem(
+                where=origin.where or "the call",
+                line=origin.line,
+                column=None if origin.line is None else self.columns[FALLBACK],
+                code="settings.conflict",
+                message=no_default_agent(origin),
+            )
+        )
+
+    def result(self) -> LoadedSettings:
+        values = {
+            name: value for name, value in self.values.items() if not _is_left_out(name, value)
+        }
+        return LoadedSettings(
+            settings=_built(values),
+            origins={name: origin for name, origin in self.origins.items() if name in values},
+        )
+
+    def _add(
+        self, place: Setting | ServerEntry, value: object, origin: Origin, *, where: str
+    ) -> None:
+        try:
+            checked = place.kind.read(value)
+        except ValueError as exc:
+            message = f"{place.name} {exc}"
+            self.problems.append(
+                SettingsProblem(where=where, code="settings.wrong_value", message=message)
+            )
+            return
+        entries = {place.name: checked}
+        if place.name == SERVERS and isinstance(checked, dict):
+            entries = {f"{SERVERS}.{name}": each for name, each in checked.items()}
+        self.values.update(entries)
+        self.origins.update(dict.fromkeys(entries, origin))
+
+
+def merged_with(files: SettingsFiles, where: Where, text: str) -> LoadedSettings:
+    """What would hold if the file of the project or the user said `text`.
+
+    What is wrong elsewhere counts as not set.
+    """
+    merge = Merge()
+    layers: tuple[Where, ...] = ("user", "project")
+    for layer in layers:
+        path = files.path(layer)
+        if layer == where and path is not None:
+            merge.add_text(text, path, layer)
+        elif not files.are_one:
+            merge.add_file(files, layer)
+    merge.add_environment(os.environ)
+    return merge.result()
+
+
+def _is_left_out(name: str, value: object) -> bool:
+    return value is None and name.startswith(f"{SERVERS}.")
+
+
+def _built(values: Mapping[str, object]) -> Settings:
+    prefix = f"{SERVERS}."
+    servers = {
+        name.removeprefix(prefix): value
+        for name, value in values.items()
+        if name.startswith(prefix)
+    }
+    nested: dict[str, Any] = {"mcp_servers": servers}
+    for name, value in values.items():
+        if name.startswith(prefix):
+            continue
+        *above, last = name.split(".")
+        inner = nested
+        for part in above:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return _changed(Settings(), nested)
+
+
+def _changed(instance: _Values, changes: Mapping[str, Any]) -> _Values:
+    """A copy of a dataclass in which fields, at any depth, have other values."""
+    fields = {}
+    for name, value in changes.items():
+        current = getattr(instance, name)
+        fields[name] = _changed(current, value) if dataclasses.is_dataclass(current) else value
+    return dataclasses.replace(instance, **fields)

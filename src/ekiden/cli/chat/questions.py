@@ -1,0 +1,89 @@
+"""A question in the middle of a turn: nothing is drawn over it while it is open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ekiden.cli.chat.reader import Reader
+from ekiden.cli.chat.screen import Lines, Quoted, Reply, Screen
+
+if TYPE_CHECKING:
+    from ekiden.cli.approving import Question
+    from ekiden.core.events import Event
+    from ekiden.core.model import ModelDelta
+    from ekiden.runtime import RunResult
+
+
+class HeldScreen:
+    """Another `Screen` that waits, in order, while a question is open."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._waiting: list[Callable[[], None]] | None = None
+
+    @contextmanager
+    def held(self) -> Iterator[Screen]:
+        """While the body runs only it can show something, on the screen that this gives."""
+        waiting = self._waiting = []
+        try:
+            yield self._screen
+        finally:
+            self._waiting = None
+            for shown in waiting:
+                shown()
+
+    def show(self, shown: Event | ModelDelta) -> None:
+        self._do(partial(self._screen.show, shown))
+
+    def end(self, result: RunResult) -> None:
+        self._do(partial(self._screen.end, result))
+
+    def break_off(self) -> None:
+        self._do(self._screen.break_off)
+
+    def reply(self, reply: Reply) -> None:
+        self._do(partial(self._screen.reply, reply))
+
+    def note(self, text: str) -> None:
+        self._do(partial(self._screen.note, text))
+
+    def error(self, code: str, message: str) -> None:
+        self._do(partial(self._screen.error, code, message))
+
+    def _do(self, shown: Callable[[], None]) -> None:
+        if self._waiting is None:
+            shown()
+        else:
+            self._waiting.append(shown)
+
+
+class Questions:
+    """Puts questions of a run to the person who looks at `screen` and writes at `reader`."""
+
+    def __init__(self, screen: HeldScreen, reader: Reader) -> None:
+        self._screen = screen
+        self._reader = reader
+
+    async def ask(self, question: Question) -> str | None:
+        """Show the question, whole, and read the line behind its end; see `approving.Ask`."""
+        # What happened before is shown by another task, which is awake already: it comes first.
+        await asyncio.sleep(0)
+        with self._screen.held() as screen:
+            if question.heading:
+                screen.reply(_above(question))
+            return await self._reader.ask(question.line)
+
+
+def _above(question: Question) -> Reply:
+    return Reply(
+        type="question",
+        shapes=(
+            Lines(text=question.heading),
+            Quoted(text=question.quoted),
+            Lines(text=question.rules),
+        ),
+    )

@@ -1,0 +1,230 @@
+"""What an encoder of BERT's kind consists of, read from its folder and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from ekiden.core.errors import UserError
+from ekiden.embeddings.safetensors import SafeTensors
+from ekiden.embeddings.wordpiece import MAX_PIECES, read_json
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Matrix: TypeAlias = "NDArray[np.float32]"
+
+_LARGEST = {
+    "hidden_size": 4096,
+    "intermediate_size": 16384,
+    "num_hidden_layers": 48,
+    "num_attention_heads": 64,
+    "max_position_embeddings": 65536,
+    "vocab_size": 2_000_000,
+}
+_WORDS = "embeddings.word_embeddings.weight"
+_PLACES = "embeddings.position_embeddings.weight"
+_KINDS = "embeddings.token_type_embeddings.weight"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """The sizes, and how a text is summed up."""
+
+    width: int
+    wide: int
+    layers: int
+    heads: int
+    places: int
+    words: int
+    epsilon: float
+    pooling: Literal["mean", "cls"]
+
+    @property
+    def limit(self) -> int:
+        """So many pieces of a text are looked at."""
+        return min(MAX_PIECES, self.places)
+
+    @classmethod
+    def from_folder(cls, folder: Path) -> Shape:
+        """Raises `UserError` for a folder without ``config.json``, or another kind of model."""
+        path = folder / "config.json"
+        if not path.exists():
+            raise UserError(f"{folder} has no encoder: there is no config.json in it")
+        said = read_json(path)
+        for name, wanted in (
+            ("model_type", "bert"),
+            ("hidden_act", "gelu"),
+            ("position_embedding_type", "absolute"),
+        ):
+            if said.get(name, wanted) != wanted:
+                raise UserError(f"{path}: {name} is {said[name]!r}; only {wanted!r} can be used")
+        sizes = {name: _size(path, said, name) for name in _LARGEST}
+        width, heads = sizes["hidden_size"], sizes["num_attention_heads"]
+        if width % heads:
+            raise UserError(f"{path}: hidden_size {width} cannot be divided among {heads} heads")
+        epsilon = said.get("layer_norm_eps", 1e-12)
+        if not isinstance(epsilon, float) or not 0 <= epsilon < 1:
+            raise UserError(f"{path}: layer_norm_eps must be from 0 to 1, not {epsilon!r}")
+        return cls(
+            width=width,
+            wide=sizes["intermediate_size"],
+            layers=sizes["num_hidden_layers"],
+            heads=heads,
+            places=sizes["max_position_embeddings"],
+            words=sizes["vocab_size"],
+            epsilon=epsilon,
+            pooling=_pooling(folder / "1_Pooling" / "config.json"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dense:
+    """A row times `matrix`, plus `bias`."""
+
+    matrix: Matrix
+    bias: Matrix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Norm:
+    """What a row of mean 0 and variance 1 is multiplied with, and what is added."""
+
+    scale: Matrix
+    shift: Matrix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One step of the encoder."""
+
+    asking: Dense
+    """Queries (divided by the root of a head's width), keys and values, side by side."""
+    attended: Dense
+    after_attention: Norm
+    wide: Dense
+    narrow: Dense
+    after_all: Norm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """All numbers of an encoder, laid out for being multiplied from the left."""
+
+    words: Matrix
+    places: Matrix
+    """With what is added for a first sentence, as there is no second."""
+    norm: Norm
+    layers: tuple[Layer, ...]
+
+    @staticmethod
+    def check(file: SafeTensors, shape: Shape, *, pieces: int) -> None:
+        """`UserError` if a tensor is missing or has another shape; nothing is read yet."""
+        if pieces > shape.words:
+            raise UserError(
+                f"{file.path} does not fit its vocabulary: it has vectors for {shape.words} "
+                f"pieces, and the vocabulary has {pieces}"
+            )
+        prefix = _prefix(file)
+        for name, wanted in _tensors(shape):
+            found = file.shape(prefix + name)
+            if found != wanted:
+                raise UserError(
+                    f"{file.path} does not fit its config.json: {name} is {_times(found)}, "
+                    f"and should be {_times(wanted)}"
+                )
+
+    @classmethod
+    def read(cls, file: SafeTensors, shape: Shape) -> Weights:
+        """Reads everything; call `check` before."""
+        prefix = _prefix(file)
+        found: dict[str, Matrix] = {}
+        for name, _ in _tensors(shape):
+            found[name] = file.read(prefix + name)
+            if not np.isfinite(found[name]).all():
+                raise UserError(f"{file.path} cannot be used: {name} has values that are no number")
+        return cls(
+            words=found[_WORDS],
+            places=found[_PLACES][: shape.limit] + found[_KINDS][0],
+            norm=_norm(found, "embeddings.LayerNorm"),
+            layers=tuple(_layer(found, number, shape) for number in range(shape.layers)),
+        )
+
+
+def _layer(found: Mapping[str, Matrix], number: int, shape: Shape) -> Layer:
+    start = f"encoder.layer.{number}."
+    parts = [_dense(found, f"{start}attention.self.{name}") for name in ("query", "key", "value")]
+    scale = np.float32((shape.width // shape.heads) ** -0.5)
+    parts[0] = Dense(matrix=parts[0].matrix * scale, bias=parts[0].bias * scale)
+    return Layer(
+        asking=Dense(
+            matrix=np.ascontiguousarray(np.hstack([each.matrix for each in parts])),
+            bias=np.concatenate([each.bias for each in parts]),
+        ),
+        attended=_dense(found, f"{start}attention.output.dense"),
+        after_attention=_norm(found, f"{start}attention.output.LayerNorm"),
+        wide=_dense(found, f"{start}intermediate.dense"),
+        narrow=_dense(found, f"{start}output.dense"),
+        after_all=_norm(found, f"{start}output.LayerNorm"),
+    )
+
+
+def _dense(found: Mapping[str, Matrix], name: str) -> Dense:
+    matrix = np.ascontiguousarray(found[f"{name}.weight"].T)
+    return Dense(matrix=matrix, bias=found[f"{name}.bias"])
+
+
+def _norm(found: Mapping[str, Matrix], name: str) -> Norm:
+    return Norm(scale=found[f"{name}.weight"], shift=found[f"{name}.bias"])
+
+
+def _prefix(file: SafeTensors) -> str:
+    return "bert." if f"bert.{_WORDS}" in file else ""
+
+
+def _tensors(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Every tensor that is needed, with its shape."""
+    width, wide = shape.width, shape.wide
+    yield _WORDS, (shape.words, width)
+    yield _PLACES, (shape.places, width)
+    yield _KINDS, (2, width)
+    yield from _pair("embeddings.LayerNorm", (width,))
+    for number in range(shape.layers):
+        start = f"encoder.layer.{number}."
+        for name in ("self.query", "self.key", "self.value", "output.dense"):
+            yield from _pair(f"{start}attention.{name}", (width, width))
+        yield from _pair(f"{start}attention.output.LayerNorm", (width,))
+        yield from _pair(f"{start}intermediate.dense", (wide, width))
+        yield from _pair(f"{start}output.dense", (width, wide))
+        yield from _pair(f"{start}output.LayerNorm", (width,))
+
+
+def _pair(name: str, shape: tuple[int, ...]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    yield f"{name}.weight", shape
+    yield f"{name}.bias", shape[:1]
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " × ".join(map(str, shape)) or "one number"
+
+
+def _size(path: Path, said: Mapping[str, Any], name: str) -> int:
+    value = said.get(name)
+    if type(value) is not int or not 0 < value <= _LARGEST[name]:
+        raise UserError(f"{path}: {name} must be from 1 to {_LARGEST[name]}, not {value!r}")
+    return value
+
+
+def _pooling(path: Path) -> Literal["mean", "cls"]:
+    said = read_json(path, missing={"pooling_mode_mean_tokens": True})
+    modes = {name for name, on in said.items() if name.startswith("pooling_mode_") and on is True}
+    modes |= {f"pooling_mode_{said['pooling_mode']}"} if "pooling_mode" in said else set()
+    if modes <= {"pooling_mode_mean_tokens", "pooling_mode_mean"} and modes:
+        return "mean"
+    if modes <= {"pooling_mode_cls_token", "pooling_mode_cls"} and modes:
+        return "cls"
+    raise UserError(f"{path}: only the mean of all pieces, or the first one, can be taken")

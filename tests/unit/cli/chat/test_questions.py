@@ -1,0 +1,132 @@
+"""Questions in the middle of a turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ekiden.cli.approving import Question, TerminalApprover
+from ekiden.cli.chat.conversation import Chat
+from ekiden.cli.chat.plain_screen import drawn_plain
+from ekiden.cli.chat.questions import HeldScreen, Questions
+from ekiden.cli.chat.screen import told
+from ekiden.core.agent import Agent
+from ekiden.core.events import Event
+from ekiden.runtime import Runner
+from ekiden.testing import ScriptedModel, call, say
+from ekiden.tools import function_tool
+from tests.unit.cli.chat.doubles import GivenInputs, KeptScreen, chat_of, talk
+
+ASKED = Question(
+    heading="clerk wants to run pay:", quoted="Pay?\nAll?", rules="no is no", line="yes or no: "
+)
+
+
+class Answering(GivenInputs):
+    """Answers a question after something happened."""
+
+    def __init__(self, answer: str | BaseException, meanwhile: Callable[[], None]) -> None:
+        super().__init__()
+        self.answer = answer
+        self.meanwhile = meanwhile
+        self.asked: list[str] = []
+
+    async def ask(self, question: str) -> str | None:
+        self.asked.append(question)
+        self.meanwhile()
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+async def test_the_question_is_shown_whole_and_its_end_is_asked() -> None:
+    kept = KeptScreen()
+    reader = Answering("y", lambda: None)
+    assert await Questions(HeldScreen(kept), reader).ask(ASKED) == "y"
+    assert kept.text == "clerk wants to run pay:\n  | Pay?\n  | All?\nno is no\n"
+    assert reader.asked == ["yes or no: "]
+
+
+async def test_a_question_put_again_has_nothing_above_it() -> None:
+    kept = KeptScreen()
+    await Questions(HeldScreen(kept), Answering("y", lambda: None)).ask(Question(line="again: "))
+    assert kept.replies == []
+
+
+@pytest.mark.parametrize("answer", ["y", asyncio.CancelledError()])
+async def test_what_happens_while_a_question_is_open_is_shown_afterwards(answer: Any) -> None:
+    kept = KeptScreen()
+    screen = HeldScreen(kept)
+    event = Event(session_id="s", seq=1, type="agent_start", at_us=1, agent="clerk")
+    result = await Runner.run(Agent("clerk", model=ScriptedModel(["fine"])), "hi")
+
+    def happen() -> None:
+        screen.show(event)
+        screen.reply(told("x", "a reply"))
+        screen.note("a note")
+        screen.error("x.y", "broke")
+        screen.break_off()
+        screen.end(result)
+        assert (kept.shown, kept.notes, kept.errors, kept.results) == ([], [], [], [])
+        assert (len(kept.replies), kept.broken_off) == (1, 0)
+
+    asking = asyncio.create_task(Questions(screen, Answering(answer, happen)).ask(ASKED))
+    await asyncio.wait({asking})
+    assert (kept.shown, kept.notes, kept.errors) == ([event], ["a note"], [("x.y", "broke")])
+    assert (kept.text, kept.broken_off, kept.outputs) == ("a reply\n", 1, ["fine"])
+    screen.note("later")
+    assert kept.notes[-1] == "later"
+
+
+class Diary(KeptScreen):
+    """Keeps what was shown as lines, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def show(self, shown: Any) -> None:
+        if isinstance(shown, Event) and shown.type in ("llm_call", "tool_call"):
+            self.lines.append(shown.type)
+
+    def reply(self, reply: Any) -> None:
+        self.lines.extend("".join(map(drawn_plain, reply.shapes)).splitlines())
+
+
+def _asking_chat(diary: Diary, reader: GivenInputs) -> Chat:
+    @function_tool(confirmation=True)
+    async def pay(cents: int) -> str:
+        return f"{cents} paid"
+
+    @function_tool
+    async def look() -> str:
+        return "nothing"
+
+    steps = [call("look"), [call("look"), call("pay", cents=7)], say("Done.")]
+    chat = chat_of(Agent("clerk", model=ScriptedModel(steps), tools=[pay, look]), reader=reader)
+    screen = HeldScreen(diary)
+    asked = TerminalApprover(ask=Questions(screen, reader).ask)
+    chat.screen, chat.config = screen, replace(chat.config, approver=asked)
+    return chat
+
+
+async def test_what_happened_before_a_question_is_shown_before_it() -> None:
+    diary = Diary()
+    reader = Answering("y", lambda: diary.lines.append("answered"))
+    await talk(_asking_chat(diary, reader), "pay")
+    assert diary.lines == [
+        "llm_call",
+        "tool_call",
+        "llm_call",
+        "clerk wants to run pay:",
+        '  | Run pay with {"cents": 7}?',
+        "always: in this session; no answer in 30 s: no",
+        "answered",
+        "tool_call",
+        "tool_call",
+        "llm_call",
+    ]
