@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ekiden.embeddings.base import Embedder
+from ekiden.embeddings.base import Embedder, KnowingEmbedder
 
 
 class KeptEmbeddings:
@@ -46,3 +46,11 @@ class KeptEmbeddings:
             np.savez(file, texts=np.array(self._new), vectors=vectors)
         os.replace(name, self._folder / f"{len(self._known):08d}.npz")
         self._new = []
+
+
+class KeptSecond(KeptEmbeddings):
+    """The same of an encoder that knows some languages only."""
+
+    def __init__(self, embedder: KnowingEmbedder, folder: Path) -> None:
+        super().__init__(embedder, folder)
+        self.knows = embedder.knows

@@ -16,7 +16,8 @@ An agent has a name and examples. *right*: the agent that comes first is the one
 stands or not. *outside*: requests that are nobody's and are refused while 95 % of the others are
 kept; then, at the line that was learnt, how many of the others are kept and of these refused.
 *sure*: how many decisions stand without asking further, and how many of those are right. Domains
-are drawn with five seeds.
+are drawn with five seeds. A second encoder is used if there is one: ``EKIDEN_ENCODER`` names its
+folder, or is ``none``.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ from pathlib import Path
 from statistics import fmean
 
 import numpy as np
-from embedding_cache import KeptEmbeddings
+from embedding_cache import KeptEmbeddings, KeptSecond
 from routing_rows import ROWS, Examples, Task
 
 from ekiden import Agent
 from ekiden.core.profile import Triggers
+from ekiden.embeddings.found import second_encoder
 from ekiden.embeddings.local import MISSING, local_embedder
 from ekiden.routing import RouteDecision, Router
 from ekiden.routing.decision import Strategy
@@ -80,6 +82,8 @@ def main() -> None:
     if embedder is None:
         raise SystemExit(MISSING)
     kept = KeptEmbeddings(embedder, given.cache)
+    found_second = second_encoder()
+    second = None if found_second is None else KeptSecond(found_second, given.cache)
     found: dict[str, dict[str, float | None]] = {}
     if not given.json:
         print(_HEAD, flush=True)
@@ -87,10 +91,14 @@ def main() -> None:
         if key not in ROWS:
             raise SystemExit(f"no row is called {key!r}; there are {', '.join(ROWS)}")
         each = [
-            asyncio.run(_measured(_some(task, given.sample), kept, given.strategy, given.llm))
+            asyncio.run(
+                _measured(_some(task, given.sample), kept, second, given.strategy, given.llm)
+            )
             for task in ROWS[key].tasks(given.data)
         ]
         kept.save()
+        if second is not None:
+            second.save()
         found[key] = _mean(each)
         if not given.json:
             print(_line(key, found[key]), flush=True)
@@ -99,13 +107,18 @@ def main() -> None:
 
 
 async def _measured(
-    task: Task, kept: KeptEmbeddings, strategy: Strategy, llm: str | None
+    task: Task,
+    kept: KeptEmbeddings,
+    second: KeptSecond | None,
+    strategy: Strategy,
+    llm: str | None,
 ) -> Figures:
     agents = _agents(task.examples)
-    kept.embed([*(text for text, _ in task.asked), *task.outside])
-    kept.embed([text for texts in task.examples.values() for text in texts])
+    for each in (kept, second) if second is not None else (kept,):
+        each.embed([*(text for text, _ in task.asked), *task.outside])
+        each.embed([text for texts in task.examples.values() for text in texts])
     began = time.perf_counter()
-    stage = SemanticStage(agents, kept)
+    stage = SemanticStage(agents, kept, second=second)
     learn_s = time.perf_counter() - began
     router = Router(agents, model=llm, semantic=stage)
     decisions = [await router.route(text, strategy=strategy) for text, _ in task.asked]

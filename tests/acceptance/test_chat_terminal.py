@@ -346,8 +346,8 @@ def test_a_long_question_is_there_to_its_end_and_keys_of_before_do_not_answer_it
         above, _, quoted = screen.partition("clerk wants to run save:\n")
         assert above.count("· look") == above.count("· wait") == 1
         *rows, rules, last = quoted.split("\n")
-        assert rules == "always: in this session; no answer in 600 s: no"
-        assert last == "[y]es, [n]o, [a]lways:"
+        assert rules == "always: in this session; no answer in time: no"
+        assert last == "[y]es, [n]o, [a]lways (600 s):"
         assert all(row.startswith("  | ") for row in rows)
         assert [f"word{n}" in quoted for n in range(150)] == [True] * 150
         for width in (40, 100):
@@ -355,7 +355,7 @@ def test_a_long_question_is_there_to_its_end_and_keys_of_before_do_not_answer_it
         terminal.say("y")
         screen = terminal.wait_for("Well.", "· save", "/help")
         assert screen.count("wants to run") == screen.count("[y]es, [n]o") == 1
-        assert screen.index("[a]lways: y") < screen.index("· save")
+        assert screen.index("(600 s): y") < screen.index("· save")
 
 
 @pytest.mark.slow

@@ -41,7 +41,11 @@ def test_sessions_are_listed_newest_first(desk: Ekiden) -> None:
         ["s2", "billing", "idle", "done"],
         ["s1", "orders", "idle", "done"],
     ]
-    assert [row.rpartition("  ")[2] for row in rows] == ["你好 👋", "I want a refund for 1044", ORDER]
+    assert [row.rpartition("  ")[2] for row in rows] == [
+        "你好 👋",
+        "I want a refund for 1044",
+        ORDER,
+    ]
 
 
 def test_a_session_is_called_by_its_first_message(ekiden: Ekiden) -> None:

@@ -76,7 +76,7 @@ def unclosed(text: str, problem: str | None, begin: int | None, end: int) -> Unc
     """The ``[`` or ``{`` that is to blame for a fault, if one is.
 
     That is where the parser, which began a list or mapping at `begin`, comes to the end of the
-    text, to another line or to the wrong bracket at `end` and still waits for its end.
+    text, to a key of another line or to the wrong bracket at `end` and still waits for its end.
     """
     said = problem or ""
     if not said.startswith(_NOT_CLOSED):
@@ -84,7 +84,7 @@ def unclosed(text: str, problem: str | None, begin: int | None, end: int) -> Unc
     at_end = "stream end" in said
     if begin is None or text[begin : begin + 1] not in _CLOSED_BY:
         begin = _last_open(text[:end]) if at_end else None
-    if begin is None or "<scalar>" in said:
+    if begin is None or ("<scalar>" in said and text[end - 1 : end] != "\n"):
         return None
     row = text.count("\n", begin, end)
     if not at_end and row == 0 and not said.endswith(("'}'", "']'")):

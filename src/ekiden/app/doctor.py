@@ -15,7 +15,8 @@ from typing import Literal
 from ekiden import __version__
 from ekiden.app.fsync import fsync_us
 from ekiden.app.stores import open_store, sqlite_path
-from ekiden.core.errors import EkidenError
+from ekiden.core.errors import EkidenError, UserError
+from ekiden.embeddings.found import second_encoder
 from ekiden.models.local import Weights, found_weights, model_folders
 from ekiden.models.local.cpu import cpu_features, cpu_name, memory_bytes, physical_cores
 from ekiden.models.local.gguf import peek_gguf
@@ -96,7 +97,14 @@ def _embedder() -> Check:
     version = _version(_EMBEDDER)
     if version is None:
         return Check(name="embedder", status="missing", detail=_GET_LOCAL)
-    return Check(name="embedder", status="ok", detail=f"{_EMBEDDER} {version}")
+    detail = f"{_EMBEDDER} {version}"
+    try:
+        second = second_encoder()
+    except UserError as exc:
+        return Check(name="embedder", status="problem", detail=f"{detail}; {exc}")
+    if second is not None:
+        detail += f", and {second.name}, {second.dimensions} dimensions"
+    return Check(name="embedder", status="ok", detail=detail)
 
 
 def _runtime() -> Check:

@@ -12,7 +12,7 @@ from ekiden.app.assembly import Assembled, assemble
 from ekiden.app.defaults import DEMO_TEAM
 from ekiden.app.demo_model import register_demo
 from ekiden.app.serving import serve
-from ekiden.app.settings import LoadedSettings, Settings, load_settings
+from ekiden.app.settings import LoadedSettings, Settings, check_default_agent, load_settings
 from ekiden.app.teams import load_team
 from ekiden.core.agent import Agent
 from ekiden.core.errors import AgentFilesInvalid, UnknownAgent, UserError
@@ -200,6 +200,7 @@ def _from_files(
     errors = _errors(problems)
     if errors and (not keep_going or not made.agents):
         raise AgentFilesInvalid(errors)
+    check_default_agent(loaded, {name: agent.scope for name, agent in made.agents.items()})
     router = _router(made.agents.values(), settings)
     return Project(
         root=root,

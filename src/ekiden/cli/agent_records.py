@@ -81,7 +81,8 @@ def _tool(tool: FunctionTool) -> dict[str, Any]:
     return {
         "name": tool.name,
         "description": tool.description,
-        "asks_first": tool.confirmation is not None,
+        # What a function that was not imported says of itself is not known.
+        "asks_first": tool.confirmation is not None or (None if ":" in tool.name else False),
     }
 
 

@@ -110,8 +110,8 @@ def question(request: ConfirmationRequest) -> Question:
     return Question(
         heading=f"{safe(request.agent)} wants to run {safe(request.tool)}:",
         quoted=quoted,
-        rules=f"always: in this session; no answer in {request.timeout_s:g} s: no",
-        line="[y]es, [n]o, [a]lways: ",
+        rules="always: in this session; no answer in time: no",
+        line=f"[y]es, [n]o, [a]lways ({request.timeout_s:g} s): ",
     )
 
 

@@ -29,3 +29,11 @@ class Embedder(Protocol):
         Blocks while it computes; safe to call from several threads.
         """
         ...
+
+
+class KnowingEmbedder(Embedder, Protocol):
+    """One that understands some languages only, and can tell."""
+
+    def knows(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """For each text whether its vector tells what it means."""
+        ...

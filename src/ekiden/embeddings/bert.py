@@ -17,7 +17,7 @@ import numpy as np
 
 from ekiden.embeddings.bert_weights import Dense, Layer, Norm, Shape, Weights
 from ekiden.embeddings.safetensors import SafeTensors
-from ekiden.embeddings.wordpiece import WordPiece
+from ekiden.embeddings.wordpiece import Pieces, WordPiece
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +26,9 @@ Matrix: TypeAlias = "NDArray[np.float32]"
 
 _FOREIGN = 0.3
 """With more of it unknown, a text is not understood."""
+_BROKEN = 0.35
+"""With more pieces that only go on with a word, it is in another language: one English request in
+a hundred has so many, and most German and Spanish ones."""
 _AT_ONCE = 1024
 """Pieces in a batch."""
 
@@ -45,7 +48,7 @@ class BertEmbedder:
         self._tokens = WordPiece.from_folder(folder)
         self._file = SafeTensors(folder / "model.safetensors")
         Weights.check(self._file, self._shape, pieces=self._tokens.size)
-        self.name = f"{folder.name}/{self._file.mark}"
+        self.name = f"{folder.name.rpartition('__')[2]}/{self._file.mark}"
         self.dimensions = self._shape.width
         self._weights: Weights | None = None
         self._lock = threading.Lock()
@@ -68,8 +71,7 @@ class BertEmbedder:
         An English encoder gives a vector to a Chinese text too, but it means nothing.
         """
         found = (self._tokens.pieces(text, limit=self._shape.limit) for text in texts)
-        known = [len(each.numbers) > 2 and each.foreign <= _FOREIGN for each in found]
-        return np.array(known, dtype=np.bool_)
+        return np.array([_is_known(each) for each in found], dtype=np.bool_)
 
     def _loaded(self) -> Weights:
         with self._lock:
@@ -103,6 +105,10 @@ class BertEmbedder:
         result = _dense(_gelu(_dense(attended, layer.wide)), layer.narrow)
         result += attended
         return _normed(result, layer.after_all, epsilon)
+
+
+def _is_known(text: Pieces) -> bool:
+    return len(text.numbers) > 2 and text.foreign <= _FOREIGN and text.broken <= _BROKEN
 
 
 def _batches(rows: list[int], pieces: Sequence[tuple[int, ...]]) -> Iterator[list[int]]:

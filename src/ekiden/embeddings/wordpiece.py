@@ -46,7 +46,10 @@ class Pieces:
     """With the marks of the beginning and the end."""
     foreign: float
     """How much of it the vocabulary does not really have: unknown words, and single characters of
-    scripts without spaces, 0 to 1."""
+    other scripts, 0 to 1."""
+    broken: float
+    """How many of the pieces only go on with a word, 0 to 1: many in a language that the
+    vocabulary is not made for."""
 
 
 class WordPiece:
@@ -106,15 +109,17 @@ class WordPiece:
     def pieces(self, text: str, *, limit: int = MAX_PIECES) -> Pieces:
         """Of a text, `limit` at most; of one with nothing to see, the two marks alone."""
         found: list[int] = []
-        foreign = 0
+        foreign = words = 0
         for word in self.words(text):
             own = self._word(word)
             foreign += len(own) if self._is_foreign(word, len(own)) else own.count(self._unknown)
             found += own
+            words += 1
             if len(found) >= limit - 2:
                 break
         marked = (self._vocabulary[_FIRST], *found[: limit - 2], self._vocabulary[_LAST])
-        return Pieces(numbers=marked, foreign=foreign / max(1, len(found)))
+        count = max(1, len(found))
+        return Pieces(numbers=marked, foreign=foreign / count, broken=1 - max(1, words) / count)
 
     def words(self, text: str) -> Iterator[str]:
         """Words, marks of punctuation and, if it is so taught, single Han characters."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from ekiden.core.agent import Agent
-from ekiden.embeddings.base import Embedder
+from ekiden.embeddings.base import Embedder, KnowingEmbedder
+from ekiden.embeddings.found import second_encoder
 from ekiden.embeddings.hashing import HashingEmbedder
 from ekiden.embeddings.local import MISSING, local_embedder
 from ekiden.routing.decision import Score, StageResult
 from ekiden.routing.semantic_calibration import SURE, Calibration, calibrate
-from ekiden.routing.semantic_learner import Learner, Matrix, Views
+from ekiden.routing.semantic_learner import Indices, Learner, Matrix, Views
 from ekiden.routing.semantic_texts import NOBODYS, NOBODYS_WEIGHT, texts_of
 from ekiden.routing.settings import SemanticSettings
 from ekiden.routing.wording import plain_line
@@ -24,15 +26,25 @@ _NEAR = 0.4
 """A general request with so large a cosine to something an agent says may well be that agent's."""
 _FEWEST = 8
 """So many general requests are always compared with, and no more than the agents have texts."""
+_MOSTLY = 0.5
+"""A second encoder that knows less of what the agents say is of no use."""
 _TELLING = 0.5
 """Texts believed less than this are not taken as samples of what requests will be like."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judge:
+    learner: Learner
+    calibration: Calibration
 
 
 class SemanticStage:
     """Learns from what the agents say of themselves, once, when it is made.
 
     `threshold` is how probable a choice must be, 0 to 1; without it, the line is drawn where 95 %
-    of requests like the agents' own texts are kept. Safe to use from several threads::
+    of requests like the agents' own texts are kept. `second` is another encoder, which counts as
+    much as the first; what is asked in a language that it does not know is decided as if there were
+    none. Safe to use from several threads::
 
         stage = SemanticStage([billing, travel], local_embedder())
         stage.decide("why was I charged twice?").agent
@@ -43,14 +55,16 @@ class SemanticStage:
         agents: Sequence[Agent[Any]],
         embedder: Embedder,
         *,
+        second: KnowingEmbedder | None = None,
         threshold: float | None = None,
     ) -> None:
         self._names = [agent.name for agent in agents]
         self._threshold = threshold
         self._meaning = embedder
+        self._second = second
         self._letters = HashingEmbedder()
-        self._learner: Learner | None = None
-        self.calibration = Calibration.usual()
+        self._alone: _Judge | None = None
+        self._together: _Judge | None = None
         if agents:
             self._learn(agents)
 
@@ -64,9 +78,9 @@ class SemanticStage:
         belief = np.array(weights, dtype=np.float32)
         owner = np.array(owners, dtype=np.intp)
         everything = views.with_more(general.rows(strange))
-        self._learner = Learner(everything, owner, belief, agents=len(agents) + 1)
-        telling = np.flatnonzero((belief >= _TELLING) & (owner < len(agents)))
-        self.calibration = calibrate(self._learner.left_out[telling], owner[telling])
+        self._alone = _judge(replace(everything, second=None), owner, belief, len(agents))
+        if views.second is not None and views.second.any(axis=1).mean() >= _MOSTLY:
+            self._together = _judge(everything, owner, belief, len(agents))
 
     def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
         """The most probable agent but none of `excluded`.
@@ -76,16 +90,17 @@ class SemanticStage:
         """
         began = perf_counter()
         left = [number for number, name in enumerate(self._names) if name not in excluded]
-        scores = self._scores(text)
-        if scores is None or not left:
+        judged = self._judged(text)
+        if judged is None or not left:
             return _result((), "there is nothing to compare", began=began)
+        scores, calibration = judged
         scores = scores[[*left, -1]]
-        probable = self.calibration.probabilities(scores)[:-1]
+        probable = calibration.probabilities(scores)[:-1]
         order = np.argsort(-probable, kind="stable")[:MAX_CANDIDATES]
         candidates = tuple(_score(self._names[left[at]], float(probable[at])) for at in order)
         best = candidates[0]
         if self._threshold is None:
-            near = self.calibration.lead(scores) >= 0
+            near = calibration.lead(scores) >= 0
         else:
             near = best.score >= self._threshold
         if not near:
@@ -101,31 +116,61 @@ class SemanticStage:
 
         Without a `threshold`, requests with a lead of 0 or more are given to an agent.
         """
-        scores = self._scores(text)
-        if scores is None:
+        judged = self._judged(text)
+        if judged is None:
             return float("-inf")
-        return self.calibration.lead(scores)
+        scores, calibration = judged
+        return calibration.lead(scores)
 
-    def _scores(self, text: str) -> Matrix | None:
-        """Of every agent; `None` when there is nothing in the text, or nothing was learnt."""
-        if self._learner is None:
+    def _judged(self, text: str) -> tuple[Matrix, Calibration] | None:
+        """The scores of every agent, and what they are worth.
+
+        `None` when there is nothing in the text, or nothing was learnt.
+        """
+        if self._alone is None:
             return None
         views = self._views([text])
         if not views.meaning.any():
             return None
-        scores: Matrix = self._learner.scores(views)[0]
-        return scores
+        judge = self._alone
+        if self._together is not None and views.second is not None and views.second.any():
+            judge = self._together
+        return judge.learner.scores(views)[0], judge.calibration
 
     def _views(self, texts: Sequence[str]) -> Views:
-        return Views(meaning=self._meaning.embed(texts), letters=self._letters.embed(texts))
+        return Views(
+            meaning=self._meaning.embed(texts),
+            letters=self._letters.embed(texts),
+            second=None if self._second is None else _known(self._second, texts),
+        )
 
 
 def semantic_stage(agents: Sequence[Agent[Any]], settings: SemanticSettings) -> SemanticStage | str:
-    """The stage with the local embedder, or why there is none."""
+    """The stage with the local embedder and a second encoder that was found, or why there is none.
+
+    Raises `UserError` for a second encoder that is named and cannot be used.
+    """
     embedder = local_embedder()
     if embedder is None:
         return f"semantic routing is not there: {MISSING}"
-    return SemanticStage(agents, embedder, threshold=settings.threshold)
+    return SemanticStage(agents, embedder, second=second_encoder(), threshold=settings.threshold)
+
+
+def _known(encoder: KnowingEmbedder, texts: Sequence[str]) -> Matrix:
+    """Its vectors, and zeros for what it does not know."""
+    vectors = np.zeros((len(texts), encoder.dimensions), dtype=np.float32)
+    rows = np.flatnonzero(encoder.knows(texts)).tolist()
+    if rows:
+        vectors[rows] = encoder.embed([texts[row] for row in rows])
+    return vectors
+
+
+def _judge(texts: Views, owners: Indices, belief: Matrix, agents: int) -> _Judge:
+    """The last owner, `agents`, is nobody."""
+    learner = Learner(texts, owners, belief, agents=agents + 1)
+    telling = np.flatnonzero((belief >= _TELLING) & (owners < agents))
+    calibration = calibrate(learner.left_out[telling], owners[telling])
+    return _Judge(learner=learner, calibration=calibration)
 
 
 def _score(agent: str, probability: float) -> Score:

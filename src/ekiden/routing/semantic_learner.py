@@ -1,9 +1,10 @@
 """Learning who takes which request from a few texts: regression in a space of likenesses.
 
-Two texts are alike by meaning (a Gaussian of the distance of their embeddings) and by letters (the
-cosine of their hashed pieces). Ridge regression on these likenesses gives every agent a score. It
-has a closed form, so learning takes a moment, gives the same result every time, and tells for every
-text what the score would have been without it. That is what the calibration is made from.
+Two texts are alike by meaning (a Gaussian of the distance of their embeddings; with two encoders,
+the mean of both) and by letters (the cosine of their hashed pieces). Ridge regression on these
+likenesses gives every agent a score. It has a closed form, so learning takes a moment, gives the
+same result every time, and tells for every text what the score would have been without it. That is
+what the calibration is made from.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ Indices: TypeAlias = "NDArray[np.intp]"
 
 WIDTH = 1.0
 """Of the Gaussian: larger makes likeness by meaning more local."""
+SECOND = 0.5
+"""The second encoder's part of likeness by meaning, between texts that it knows."""
 LETTERS = 0.25
 """How much likeness by letters counts."""
 SHARED = 0.2
@@ -47,16 +50,23 @@ class Views:
 
     meaning: Matrix
     letters: Matrix
+    second: Matrix | None = None
+    """Meaning, as a second encoder sees it; zeros for a text that it does not know."""
 
     def rows(self, which: Indices) -> Views:
         """Some of them."""
-        return Views(meaning=self.meaning[which], letters=self.letters[which])
+        second = None if self.second is None else self.second[which]
+        return Views(meaning=self.meaning[which], letters=self.letters[which], second=second)
 
     def with_more(self, others: Views) -> Views:
-        """These, and then others."""
+        """These, and then others; without a second encoder if either has none."""
+        second = None
+        if self.second is not None and others.second is not None:
+            second = np.vstack([self.second, others.second])
         return Views(
             meaning=np.vstack([self.meaning, others.meaning]),
             letters=np.vstack([self.letters, others.letters]),
+            second=second,
         )
 
 
@@ -68,7 +78,8 @@ class Learner:
     """
 
     def __init__(self, texts: Views, owners: Indices, weights: Matrix, *, agents: int) -> None:
-        self._centre, self._emphasis = _emphasis(texts.meaning, owners)
+        self._first = _Lens(texts.meaning, owners)
+        self._second = None if texts.second is None else _Lens(texts.second, owners)
         count = len(owners)
         chosen = np.arange(count)
         if count > LANDMARKS:
@@ -95,15 +106,59 @@ class Learner:
         return result
 
     def _seen(self, texts: Views) -> Views:
-        meaning = (texts.meaning - self._centre) @ self._emphasis
-        lengths = np.linalg.norm(meaning, axis=1, keepdims=True)
-        return Views(meaning=meaning / np.maximum(lengths, 1e-9), letters=texts.letters)
+        second = None
+        if self._second is not None and texts.second is not None:
+            second = self._second.seen(texts.second)
+        return Views(meaning=self._first.seen(texts.meaning), letters=texts.letters, second=second)
 
     def _likeness(self, texts: Views) -> Matrix:
-        cosine = texts.meaning @ self._landmarks.meaning.T
-        likeness: Matrix = np.exp((2 * WIDTH) * np.minimum(cosine - 1, 0))
-        likeness += LETTERS * (texts.letters @ self._landmarks.letters.T)
+        known = self._landmarks
+        likeness = _near(texts.meaning, known.meaning)
+        if texts.second is not None and known.second is not None:
+            one, other = _parts(texts.second), _parts(known.second)
+            likeness *= np.sqrt(1 - one)[:, None]
+            likeness *= np.sqrt(1 - other)
+            nearness = _near(texts.second, known.second)
+            nearness *= np.sqrt(one)[:, None]
+            nearness *= np.sqrt(other)
+            likeness += nearness
+        likeness += LETTERS * (texts.letters @ known.letters.T)
         return likeness
+
+
+class _Lens:
+    """An encoder's vectors as they are compared: from the middle of the texts, and stretched."""
+
+    def __init__(self, vectors: Matrix, owners: Indices) -> None:
+        known = vectors.any(axis=1)
+        if known.any():
+            vectors, owners = vectors[known], owners[known]
+        self._centre, self._emphasis = _emphasis(vectors, owners)
+
+    def seen(self, vectors: Matrix) -> Matrix:
+        """Rows of length 1; zeros stay zeros."""
+        seen = (vectors - self._centre) @ self._emphasis
+        lengths = np.linalg.norm(seen, axis=1, keepdims=True)
+        known = vectors.any(axis=1, keepdims=True)
+        seen = np.where(known, seen / np.maximum(lengths, 1e-9), 0)
+        return np.asarray(seen, dtype=np.float32)
+
+
+def _near(texts: Matrix, others: Matrix) -> Matrix:
+    near: Matrix = texts @ others.T
+    near -= 1
+    np.minimum(near, 0, out=near)
+    near *= 2 * WIDTH
+    return np.exp(near, out=near)
+
+
+def _parts(second: Matrix) -> Matrix:
+    """How much the second encoder counts for each text.
+
+    The likeness of two texts has the root of both parts: so it stays one that a regression can be
+    made on, also where only one of them is known.
+    """
+    return np.where(second.any(axis=1), np.float32(SECOND), np.float32(0))
 
 
 def _evened(weights: Matrix, totals: Matrix) -> Matrix:

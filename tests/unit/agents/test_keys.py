@@ -80,8 +80,10 @@ def camel(front: str) -> str:
     return front
 
 
-@pytest.mark.parametrize("front", [EVERYTHING, camel(EVERYTHING)], ids=["snake", "camel"])
-def test_every_key_finds_its_place(front: str, read: Callable[..., AgentFile]) -> None:
+@pytest.mark.parametrize(
+    ("front", "column"), [(EVERYTHING, 28), (camel(EVERYTHING), 27)], ids=["snake", "camel"]
+)
+def test_every_key_finds_its_place(front: str, column: int, read: Callable[..., AgentFile]) -> None:
     file = read(front, path="agents/debugger.md")
     assert file.definition == AgentDefinition(
         name="debugger",
@@ -93,8 +95,13 @@ def test_every_key_finds_its_place(front: str, read: Callable[..., AgentFile]) -
         model="openai:gpt-5-mini",
         scope="user",
         tools=("read_file", "shop.tools:refund", "mcp:github/issues"),
-        tool_places={"read_file": (9, 11)},
+        tool_places={
+            "read_file": (9, 11),
+            "shop.tools:refund": (9, 22),
+            "mcp:github/issues": (9, 43),
+        },
         require_confirmation=("shop.tools:refund",),
+        confirmation_places={"shop.tools:refund": (11, column)},
         confirmation=Confirmation(prompt_template="{tool_name} with {tool_args}?", timeout_s=90.0),
         triggers=Triggers(
             keywords=("error", "报错"),
@@ -147,16 +154,26 @@ def test_what_has_no_effect_yet_is_warned_about(read: Callable[..., AgentFile]) 
     ]
     assert all(each[:2] == ("agent.not_enforced_yet", "warning") for each in found)
     assert [each[2:] for each in found] == [
+        (27, ["`allow_return`", "of"]),
         (27, ["`policy:", "immediate`"]),
         (27, ["`trigger`", "of"]),
-        (27, ["`when:", "auto`"]),
+        (27, ["a", "handoff"]),
         (36, ["`guardrails`", "is"]),
         (42, ["`memory`", "is"]),
     ]
 
 
+def test_a_conditional_handoff_is_said_not_to_be_offered(read: Callable[..., AgentFile]) -> None:
+    (problem,) = read("name: x\nhandoffs: [{to: y, when: conditional}]").problems
+    assert "`when: conditional` is not offered in this version" in problem.message
+    assert "no effect" not in problem.message
+
+
 def test_what_says_only_what_holds_anyway_is_not_warned_about(good: Good) -> None:
-    good("name: x\nmemory: {enabled: false}\nhandoffs: [{to: y, when: manual, policy: graceful}]")
+    good(
+        "name: x\nmemory: {enabled: false}\n"
+        "handoffs: [{to: y, when: manual, policy: graceful, allow_return: false}]"
+    )
 
 
 def test_a_name_is_enough(good: Good) -> None:

@@ -246,3 +246,27 @@ def test_the_public_names_are_these_and_importing_them_is_light() -> None:
     assert ekiden.agents.__all__ == sorted(ekiden.agents.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         ekiden.agents.nothing  # noqa: B018
+
+
+def test_the_handoffs_of_a_file_with_other_faults_are_checked_too(project: Project) -> None:
+    root = project(
+        {
+            ".ekiden/agents/a.md": agent("a", "triger: {}", "handoffs: [bb, {when: manual}]"),
+            ".ekiden/agents/b.md": agent("b", "handoffs: [a]"),
+        }
+    )
+    loaded = load(root)
+    assert [(each.code, each.line) for each in loaded.errors] == [
+        ("agent.unknown_key", 3),
+        ("agent.unknown_handoff", 4),
+        ("agent.missing_key", 4),
+    ]
+    assert [each.name for each in loaded.definitions] == ["b"]
+    (partial,) = loaded.partial
+    assert (partial.name, [edge.to for edge in partial.handoffs]) == ("a", ["bb"])
+
+
+def test_a_file_without_a_usable_name_is_checked_all_the_same(project: Project) -> None:
+    text = agent("auto", "handoffs: [nobody]")
+    loaded = load(project({".ekiden/agents/a.md": text}))
+    assert [each.code for each in loaded.errors] == ["agent.bad_name", "agent.unknown_handoff"]

@@ -13,7 +13,7 @@ from ekiden.agents import AgentFile
 @pytest.mark.parametrize(
     ("front", "code", "line", "column"),
     [
-        ("model: [a", "yaml_syntax", 4, 1),
+        ("model: [a", "yaml_syntax", 3, 8),
         ("model: 'a", "yaml_syntax", 4, 1),
         ('model: "\\q"', "yaml_syntax", 3, 10),
         ('model: "\\U00ffffff"', "yaml_syntax", 2, 1),
@@ -21,7 +21,7 @@ from ekiden.agents import AgentFile
         ("model: @a", "yaml_syntax", 3, 8),
         ("model: `a`", "yaml_syntax", 3, 8),
         ("model: - a", "yaml_syntax", 3, 8),
-        ("model: {a: b", "yaml_syntax", 4, 1),
+        ("model: {a: b", "yaml_syntax", 3, 8),
         ("model: | a", "yaml_syntax", 3, 10),
         ("just words\nmodel: x", "yaml_syntax", 4, 1),
         ("triggers:\n\tpriority: 1", "yaml_syntax", 4, 1),
@@ -66,6 +66,29 @@ def test_every_refusal_says_what_to_do(
     (problem,) = read(f"name: x\n{front}").problems
     assert advice in problem.message
     assert problem.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("front", "line", "column", "advice"),
+    [
+        ("tools: [a, b", 3, 8, "this [ is never closed; write ] behind the last item"),
+        ("tools: [", 3, 8, "this [ is never closed"),
+        ("tools: [a,", 3, 8, "this [ is never closed"),
+        ("tools: [a, b\nmodel: x:y", 3, 8, "or a comma is missing before the next line"),
+        ("tools: [a,\n  b\nmodel: x:y", 3, 8, "or a comma is missing before a line below"),
+        ("tools: {allow: [a}", 3, 16, "this [ is never closed"),
+        ("tools: {allow: [a]\nmodel: x:y", 3, 8, "this { is not closed"),
+        ("tools: {allow: [a], confirmation: {", 3, 35, "this { is never closed; write }"),
+        ("tools: ['a' 'b']", 3, 13, "a comma is missing before this"),
+        ("tools: [\n  'a'\n  'b'\n]", 5, 3, "a comma is missing before this"),
+    ],
+)
+def test_a_bracket_that_is_not_closed_is_pointed_at(
+    front: str, line: int, column: int, advice: str, read: Callable[..., AgentFile]
+) -> None:
+    (problem,) = read(f"name: x\n{front}").problems
+    assert (problem.line, problem.column) == (line, column)
+    assert advice in problem.message
 
 
 def test_a_thousand_laughs_are_not_laughed(faults: Callable[..., list[Any]]) -> None:

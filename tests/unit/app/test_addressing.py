@@ -24,6 +24,12 @@ from ekiden.core.errors import UserError
         ("@auto --strategy=rule why?", "auto", "rule", "why?"),
         ("@auto --strategy llm why?", "auto", "llm", "why?"),
         ('@auto --strategy=rule "why?"', "auto", "rule", "why?"),
+        ("@Auto why?", "auto", None, "why?"),
+        ("＠AUTO --strategy=rule why?", "auto", "rule", "why?"),
+        ("@auto --strategy rule\nwhy?", "auto", "rule", "why?"),
+        ("@auto --strategy\trule\t\twhy?", "auto", "rule", "why?"),
+        ("@auto\n--strategy\nrule", "auto", "rule", ""),
+        ("@automatic why?", "automatic", None, "why?"),
         ("  @debugger\nline one\nline two", "debugger", None, "line one\nline two"),
         ("@debugger --strategy=rule is text", "debugger", None, "--strategy=rule is text"),
         ("@debugger", "debugger", None, ""),
@@ -58,7 +64,7 @@ def test_any_text_is_read_or_refused_with_advice(text: str) -> None:
     try:
         address = parse_address(text)
     except UserError:
-        assert text.lstrip()[:5] in ("@auto", "＠auto")
+        assert text.lstrip()[:5].lower() in ("@auto", "＠auto")
         return
     if address.to is None:
         assert address.text in (text, text[1:])

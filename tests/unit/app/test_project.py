@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ekiden.agents import Problem
 from ekiden.app.project import load_project
 from ekiden.core.errors import AgentFilesInvalid, UserError
+from ekiden.core.profile import Confirmation
 from ekiden.handoff import get_handoffs
 from ekiden.runtime import RunConfig, Runner
 from ekiden.testing import ScriptedModel, call, say, transfer
@@ -196,6 +198,97 @@ async def test_a_team_in_code_keeps_its_own_router(
     monkeypatch.chdir(folder)
     project = load_project(folder, team="routed_desk:team")
     assert project.router.agent is project.team.entry
+
+
+SYSTEM = "---\nname: archivist\nscope: system\n---\nYou keep files.\n"
+
+
+def test_a_system_agent_never_begins(folder: Path) -> None:
+    write(folder, "archivist", SYSTEM)
+    settings(folder, '{"agents": {"routing": {"enabled": false}}}')
+    assert load_project(folder).team.entry.name == "debugger"
+    settings(folder, '{"agents": {"routing": {"enabled": false, "default_agent": "archivist"}}}')
+    with pytest.raises(UserError, match="'archivist', a system agent, which gets no requests"):
+        load_project(folder)
+
+
+@pytest.mark.parametrize("enabled", ["true", "false"])
+def test_a_team_of_system_agents_only_is_refused(folder: Path, enabled: str) -> None:
+    for name in ("debugger", "writer"):
+        (folder / ".ekiden" / "agents" / f"{name}.md").unlink()
+    write(folder, "archivist", SYSTEM)
+    settings(folder, f'{{"agents": {{"routing": {{"enabled": {enabled}}}}}}}')
+    with pytest.raises(UserError, match="no agent that requests can go to: archivist"):
+        load_project(folder)
+
+
+def test_an_inert_project_imports_nothing(folder: Path) -> None:
+    write(folder, "writer", WRITER.replace("name: writer", "name: writer\ntools: ['zz_own:f']"))
+    project = load_project(folder, inert=True)
+    assert [tool.name for tool in project.agents["writer"].tools] == ["zz_own:f"]
+    with pytest.raises(AgentFilesInvalid, match="zz_own"):
+        load_project(folder)
+
+
+def test_how_people_are_asked_holds_for_every_tool_that_asks(folder: Path) -> None:
+    front = "tools: {allow: [read_file, shell, zz_asking:own, zz_asking:free], confirmation: "
+    front += '{prompt_template: "May {tool_name}?", timeout: 5}}'
+    write(folder, "writer", WRITER.replace("name: writer", f"name: writer\n{front}"))
+    (folder / "zz_asking.py").write_text(
+        "from ekiden import Confirmation, function_tool\n"
+        "@function_tool(confirmation=Confirmation(prompt_template='Own?', timeout_s=9))\n"
+        "def own() -> str:\n    return ''\n"
+        "def free() -> str:\n    return ''\n"
+    )
+    tools = {tool.name: tool.confirmation for tool in load_project(folder).agents["writer"].tools}
+    said = Confirmation(prompt_template="May {tool_name}?", timeout_s=5)
+    assert tools == {"read_file": said, "shell": said, "own": said, "free": None}
+
+
+def test_what_a_file_does_not_say_of_asking_stays_as_the_tool_has_it(folder: Path) -> None:
+    front = "tools: {allow: ['zz_polite:own'], confirmation: {timeout: 5}}"
+    write(folder, "writer", WRITER.replace("name: writer", f"name: writer\n{front}"))
+    (folder / "zz_polite.py").write_text(
+        "from ekiden import Confirmation, function_tool\n"
+        "@function_tool(confirmation=Confirmation(prompt_template='Own?'))\n"
+        "def own() -> str:\n    return ''\n"
+    )
+    (tool,) = load_project(folder).agents["writer"].tools
+    assert tool.confirmation == Confirmation(prompt_template="Own?", timeout_s=5)
+
+
+def test_a_file_with_a_fault_is_checked_to_its_end(folder: Path) -> None:
+    front = (
+        "name: bad\ntriger: {}\n"
+        "tools: {allow: [red_file], require_confirmation: [shel]}\n"
+        "handoffs: [{to: writter}, {to: writer, filters: [keep_lst(2), keep_frst]}]\n"
+    )
+    write(folder, "bad", f"---\n{front}---\nx")
+    with pytest.raises(AgentFilesInvalid) as caught:
+        load_project(folder)
+    found = [each for each in caught.value.problems if isinstance(each, Problem)]
+    assert [(each.code, each.line, each.column) for each in found] == [
+        ("agent.unknown_key", 3, 1),
+        ("agent.unknown_tool", 4, 17),
+        ("agent.unknown_tool", 4, 51),
+        ("agent.unknown_handoff", 5, 12),
+        ("agent.bad_filter", 5, 27),
+        ("agent.bad_filter", 5, 27),
+    ]
+
+
+def test_what_has_no_effect_is_noted_once_for_a_file(folder: Path) -> None:
+    edges = "[{to: writer, allow_return: true}, {to: other, allow_return: true}]"
+    write(folder, "strict", f"---\nname: strict\nhandoffs: {edges}\n---\nx")
+    write(folder, "other", "---\nname: other\n---\nx")
+    (told,) = load_project(folder).notes
+    assert told.startswith(".ekiden/agents/strict.md:3: `allow_return` of this handoff")
+
+
+def test_files_that_are_no_agents_leave_the_demo_team(tmp_path: Path) -> None:
+    (tmp_path / ".claude" / "agents").mkdir(parents=True)
+    (tmp_path / ".claude" / "agents" / "README.md").write_text("These are agents.")
+    assert load_project(tmp_path).is_demo
 
 
 async def test_a_project_without_servers_opens_and_closes(folder: Path) -> None:

@@ -22,7 +22,6 @@ from ekiden.cli.approving import (
 )
 from ekiden.core.roles import ConfirmationRequest
 
-
 MAY_IT = Question(line="may it? ")
 
 
@@ -135,8 +134,8 @@ def test_text_of_the_model_cannot_pass_for_the_question() -> None:
     assert "\n  | [y]es to everything: \n" in asked
     assert asked.startswith("coder wants to run shell:\n")
     assert asked.splitlines()[-2:] == [
-        "always: in this session; no answer in 30 s: no",
-        "[y]es, [n]o, [a]lways: ",
+        "always: in this session; no answer in time: no",
+        "[y]es, [n]o, [a]lways (30 s): ",
     ]
 
 

@@ -118,10 +118,10 @@ def test_the_list_has_every_setting_and_hides_secrets(capsys: Captured) -> None:
     config("set", "mcpServers.hub", '{"command": "hub", "env": {"TOKEN": "s3cret"}}')
     config("set", "store", "postgresql://me:s3cret@db/x")
     config("list")
-    config("list", "--origin")
     out = capsys.readouterr().out
     assert "s3cret" not in out
     assert "agents.routing.rule.confidence_threshold  80" in out
+    assert ["chat.history", "1000", "default"] in [line.split() for line in out.splitlines()]
     assert "project .ekiden/settings.json:" in out
     config("list", "--json")
     listed = {each["key"]: each for each in json.loads(capsys.readouterr().out)}
@@ -132,6 +132,47 @@ def test_the_list_has_every_setting_and_hides_secrets(capsys: Captured) -> None:
         "value": 1000,
         "origin": {"kind": "default", "where": None, "line": None},
     }
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("routing.strategy", "rule, semantic, llm, hybrid"),
+        ("routing.fallback", "none, prompt_user, default_agent"),
+    ],
+)
+def test_words_that_a_setting_takes_are_told(key: str, words: str, capsys: Captured) -> None:
+    assert config("set", key, "magic") == 2
+    assert f"must be one of {words}, not 'magic'" in capsys.readouterr().err
+
+
+def test_a_token_is_not_echoed(capsys: Captured) -> None:
+    server = {"command": "hub", "args": ["ghp_s3cret", "--header", "Authorization: Bearer s3cret"]}
+    assert config("set", "mcpServers.hub", json.dumps(server)) == 0
+    assert "s3cret" not in capsys.readouterr().out
+
+
+def test_a_fallback_without_its_agent_is_refused_and_nothing_changes(
+    folder: Path, capsys: Captured
+) -> None:
+    assert config("set", "agents.routing.fallback", "default_agent") == 2
+    shown = capsys.readouterr().err
+    assert shown.index("agents.routing.default_agent NAME`, then") > 0
+    assert not list(folder.iterdir())
+
+
+def test_a_default_agent_must_be_one_of_the_files(folder: Path, capsys: Captured) -> None:
+    agents = folder / ".ekiden" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "reception.md").write_text("---\nname: reception\n---\nHello.\n")
+    assert config("set", "agents.routing.default_agent", "recepton") == 2
+    assert "did you mean 'reception'?" in capsys.readouterr().err
+    assert not (folder / ".ekiden" / "settings.json").exists()
+    assert config("set", "agents.routing.default_agent", "reception") == 0
+    assert config("set", "agents.routing.fallback", "default_agent") == 0
+    assert config("set", "agents.routing.default_agent", "nosuch") == 2
+    assert config("unset", "agents.routing.default_agent") == 2
+    assert main(["agents", "list"]) == 0
 
 
 def test_a_value_that_does_not_count_is_remarked_upon(

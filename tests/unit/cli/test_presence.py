@@ -24,6 +24,17 @@ async def test_sessions_are_counted_by_agent_and_status() -> None:
     ]
 
 
+async def test_the_router_is_known_where_it_has_a_session() -> None:
+    store = MemoryStore()
+    assert len(await presences(store, ["a"], router="router-agent")) == 1
+    await store.create(NewSession(id="s", agent="router-agent"))
+    found = await presences(store, ["a"], router="router-agent")
+    assert [each.to_json() for each in found] == [
+        _record("a"),
+        _record("router-agent", idle=1, router=True),
+    ]
+
+
 async def test_without_a_store_nobody_has_a_session() -> None:
     assert [each.to_json() for each in await presences(None, ["a"])] == [_record("a")]
 
@@ -32,6 +43,7 @@ def _record(
     agent: str,
     *,
     known: bool = True,
+    router: bool = False,
     idle: int = 0,
     ready: int = 0,
     waiting: int = 0,
@@ -40,6 +52,7 @@ def _record(
     return {
         "agent": agent,
         "known": known,
+        "router": router,
         "sessions": idle + ready + waiting,
         "idle": idle,
         "ready": ready,

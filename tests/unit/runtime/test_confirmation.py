@@ -320,9 +320,7 @@ class TestScopes:
 
     async def test_always_with_other_arguments_holds_for_their_scope(self) -> None:
         errands = Errands()
-        edited = Approval(
-            approved=True, by="ada", always=True, arguments='{"what": "baker/bread"}'
-        )
+        edited = Approval(approved=True, by="ada", always=True, arguments='{"what": "baker/bread"}')
         await errands.run(Person(edited, NO), "bank/gold", "baker/cake", "bank/gold")
         assert errands.done == ["baker/bread", "baker/cake"]
 

@@ -152,6 +152,12 @@ class TestReading:
         [
             ".env", ".env.local", ".ENV", "id_rsa", "server.pem", "tls.key", ".netrc",
             ".pypirc", ".ssh/config", "deep/.aws/credentials", ".e\u200bnv", "credentials",
+            ".npmrc", "prod.env", "Prod.ENV", "prod.env.local", ".env-prod", ".env~", ".env.bak",
+            "secrets.yaml", "secret.json", "app-secrets.toml", "secrets.prod.yml", ".secrets",
+            "secrets/db", "credentials.json", "credentials-prod.json", "aws_credentials.ini",
+            ".git/config", ".git/modules/sub/config", ".gitconfig", ".hg/hgrc",
+            ".docker/config.json", ".kube/config", "passwords.txt", "api_keys.json", ".mcp.json",
+            ".claude/settings.local.json", "main.tfvars", "token.json", "example.com.key",
         ],
     )  # fmt: skip
     def test_credentials_are_neither_read_nor_written(
@@ -163,23 +169,80 @@ class TestReading:
         for path in (name, "harmless.txt"):
             with pytest.raises(ToolError, match="kept from agents"):
                 files.read_file(path)
-            with pytest.raises(ToolError, match="kept from agents"):
+            with pytest.raises(ToolError, match="kept from agents|nothing is written in"):
                 files.write_file(path, "mine")
         assert (root / name).read_text() == "secret"
 
-    @pytest.mark.parametrize("name", [".env.example", "id_rsa.pub", "environment.py", "keys.md"])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            ".env.example", "id_rsa.pub", "environment.py", "keys.md", "env.py", "example.env",
+            "secrets.py", "credentials.md", "test_secrets.py", "secrets.example.yaml",
+            "secrets.yaml.template", "secretary.txt", "tokens.json", "password-reset.txt",
+            ".git/HEAD", "config", "settings.json", ".ekiden/agents/clerk.md", ".ekiden/notes.md",
+            ".claude/agents/a.md", "~",
+        ],
+    )  # fmt: skip
     def test_what_only_looks_like_credentials_is_read(
         self, root: Path, files: ProjectFiles, name: str
     ) -> None:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("ok")
         assert files.read_file(name) == "ok"
 
-    @pytest.mark.parametrize("name", ["ekiden.db", "ekiden.db-wal", "EKIDEN.DB"])
-    def test_a_store_is_not_read(self, root: Path, files: ProjectFiles, name: str) -> None:
+    @pytest.mark.parametrize(
+        "name",
+        ["ekiden.db", "ekiden.db-wal", "EKIDEN.DB", "settings.json", "settings.json~", "history"],
+    )
+    def test_stores_and_settings_of_ekiden_are_not_read(
+        self, root: Path, files: ProjectFiles, name: str
+    ) -> None:
         (root / ".ekiden").mkdir()
         (root / ".ekiden" / name).write_text("x")
-        with pytest.raises(ToolError, match="store of Ekiden"):
-            files.read_file(f".ekiden/{name}")
+        (root / "harmless.txt").symlink_to(f".ekiden/{name}")
+        (root / "folder").symlink_to(".ekiden")
+        for path in (f".ekiden/{name}", "harmless.txt", f"folder/{name}"):
+            with pytest.raises(ToolError, match="one of Ekiden's own files"):
+                files.read_file(path)
+
+    @pytest.mark.parametrize("of", ["project", "user"])
+    def test_settings_that_really_stand_elsewhere_are_not_read_there(
+        self, root: Path, files: ProjectFiles, of: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        home = root.parent / "home"
+        monkeypatch.setattr(Path, "home", lambda: home)
+        folder = (root if of == "project" else home) / ".ekiden"
+        folder.mkdir(parents=True)
+        (root / "shared.json").write_text("{}")
+        (root / "other.json").write_text("{}")
+        (folder / "settings.json").symlink_to(root / "shared.json")
+        os.link(root / "shared.json", root / "twin.json")
+        for path in ("shared.json", "twin.json"):
+            with pytest.raises(ToolError, match="one of Ekiden's own files"):
+                files.read_file(path)
+        assert files.read_file("other.json") == "{}"
+
+    def test_a_link_that_is_called_like_a_secret_is_one(
+        self, root: Path, files: ProjectFiles
+    ) -> None:
+        (root / "values.txt").write_text("secret")
+        (root / ".env").symlink_to("values.txt")
+        (root / "harmless").symlink_to(".env")
+        for path in (".env", "harmless"):
+            with pytest.raises(ToolError, match="kept from agents"):
+                files.read_file(path)
+            with pytest.raises(ToolError, match="kept from agents"):
+                files.write_file(path, "mine")
+
+    def test_without_a_home_the_project_is_still_guarded(
+        self, root: Path, files: ProjectFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def nobody() -> Path:
+            raise RuntimeError("no home")
+
+        monkeypatch.setattr(Path, "home", nobody)
+        (root / "a.txt").write_text("ok")
+        assert files.read_file("a.txt") == "ok"
 
 
 class TestStayingInside:

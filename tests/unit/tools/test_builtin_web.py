@@ -18,7 +18,8 @@ import pytest
 
 from ekiden.core.errors import ToolError
 from ekiden.tools.builtin import builtin_tools
-from ekiden.tools.builtin.sites import AllowList, is_public, read_url
+from ekiden.tools.builtin.addresses import is_public
+from ekiden.tools.builtin.sites import AllowList, read_url
 from ekiden.tools.builtin.web import WebPages
 from ekiden.tools.settings import HttpToolSettings, ToolSettings
 from tests.unit.tools.conftest import Run
@@ -343,13 +344,25 @@ class TestAllowing:
             "127.0.0.1", "10.1.2.3", "192.168.0.1", "172.16.0.1", "169.254.169.254", "0.0.0.0",
             "100.64.0.1", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1%eth0", "fc00::1",
             "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::",
-            "2001:0:4136:e378:8000:63bf:80ff:fffe", "nonsense",
+            "2001:0:4136:e378:8000:63bf:80ff:fffe", "nonsense", "",
+            "::127.0.0.1", "::ffff:0:127.0.0.1", "64:ff9b:1::7f00:1", "64:ff9b:1::101:101",
+            "64:ff9b::10.0.0.1", "2002:a00:1::", "fec0::1", "fd00::1", "100::1", "5f00::1",
+            "2001:0:7f00:1:8000:63bf:fefe:fefe", "2001:2::1", "2001:10::1", "2001:db8::1",
+            "3fff::1", "4000::1", "192.0.0.8", "192.0.0.9", "192.0.2.1", "192.88.99.1",
+            "198.18.0.1", "198.51.100.1", "203.0.113.1", "240.0.0.1", "0.1.2.3",
         ],
     )  # fmt: skip
     def test_these_addresses_are_not_public(self, address: str) -> None:
         assert not is_public(address)
 
-    @pytest.mark.parametrize("address", ["1.1.1.1", "2606:4700::1111", "::ffff:1.1.1.1"])
+    @pytest.mark.parametrize(
+        "address",
+        [
+            "1.1.1.1", "100.128.0.1", "172.32.0.1", "192.0.1.1", "223.255.255.255",
+            "2606:4700::1111", "2001:4860::8888", "::ffff:1.1.1.1", "::1.1.1.1",
+            "64:ff9b::1.1.1.1", "2002:101:101::", "2001:0:101:101:8000:63bf:fefe:fefe",
+        ],
+    )  # fmt: skip
     def test_these_are(self, address: str) -> None:
         assert is_public(address)
 

@@ -196,3 +196,31 @@ class TestModules:
     def test_only_functions_at_the_top_of_a_module_can_be_named(self, name: str) -> None:
         with pytest.raises(ToolUnusable, match="write module:function"):
             resolve_tool(name)
+
+
+class TestInert:
+    """Names that are looked at without running a project's code."""
+
+    async def test_a_function_is_not_imported_and_cannot_be_called(
+        self, tmp_path: Path, run: Run
+    ) -> None:
+        (tmp_path / "zz_evil.py").write_text("raise SystemExit('ran')\ndef f(): ...\n")
+        before = list(sys.path)
+        tool = resolve_tool("zz_evil:f", root=tmp_path, inert=True)
+        assert tool.name == "zz_evil:f"
+        assert "zz_evil" not in sys.modules
+        assert sys.path == before
+        with pytest.raises(ToolUnusable, match="not imported"):
+            await run(tool)
+
+    def test_its_form_is_checked(self) -> None:
+        with pytest.raises(ToolUnusable, match="write module:function"):
+            resolve_tool("m:Class.method", inert=True)
+
+    def test_functions_of_ekiden_itself_are_looked_up(self, tmp_path: Path) -> None:
+        before = list(sys.path)
+        tool = resolve_tool("ekiden.app.demo:lookup_order", root=tmp_path, inert=True)
+        assert tool.name == "lookup_order"
+        assert sys.path == before
+        with pytest.raises(UnknownTool):
+            resolve_tool("ekiden.app.demo:nothing", root=tmp_path, inert=True)

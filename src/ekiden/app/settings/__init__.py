@@ -5,7 +5,7 @@ from ekiden.app.settings.keys import SETTINGS, Setting
 from ekiden.app.settings.loaded import Entry, LoadedSettings, Origin
 from ekiden.app.settings.loading import load_settings
 from ekiden.app.settings.model import AgentsSettings, ChatSettings, LocalSettings, Settings
-from ekiden.app.settings.naming import default_agent_check
+from ekiden.app.settings.naming import check_default_agent, default_agent_check
 from ekiden.app.settings.problems import SettingsProblem
 from ekiden.app.settings.redaction import redacted
 from ekiden.app.settings.writing import Change, set_setting, unset_setting
@@ -24,6 +24,7 @@ __all__ = [
     "SettingsFiles",
     "SettingsProblem",
     "Where",
+    "check_default_agent",
     "default_agent_check",
     "load_settings",
     "redacted",

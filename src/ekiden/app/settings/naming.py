@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ekiden.app.settings.agreement import DEFAULT_AGENT, ENABLED, FALLBACK
 from ekiden.app.settings.files import Where
+from ekiden.app.settings.loaded import LoadedSettings
 from ekiden.app.settings.model import Settings
 from ekiden.app.settings.places import place_of
 from ekiden.app.settings.problems import SettingsProblem
@@ -38,22 +39,42 @@ def default_agent_check(
     setting = place_of(key).name
 
     def check(settings: Settings) -> None:
-        routing = settings.agents.routing
-        name = routing.default_agent
-        is_fallback = routing.fallback == "default_agent"
-        is_needed = is_fallback or not routing.enabled
         is_named_here = setting == DEFAULT_AGENT and where == "project"
-        if name is None or not (is_named_here or (setting in _ABOUT and is_needed)):
+        if not (is_named_here or (setting in _ABOUT and _is_needed(settings))):
             return
         known = agents if agents is not None else _of_files(settings, root or Path(), home)
-        if known is None:
-            return
-        if name not in known:
-            raise _refused(name, "no agent is called so", known)
-        if known[name] == "system" and (is_fallback or routing.enabled):
-            raise _refused(name, "a system agent gets no requests", known)
+        fault = None if known is None else _fault(settings, known)
+        if fault is not None:
+            raise SettingsInvalid([_problem(fault)])
 
     return check
+
+
+def check_default_agent(loaded: LoadedSettings, agents: Mapping[str, Scope]) -> None:
+    """`SettingsInvalid`, with file and line, if the default agent is needed and none of `agents`."""
+    fault = _fault(loaded.settings, agents) if _is_needed(loaded.settings) else None
+    if fault is not None:
+        origin = loaded.origin(DEFAULT_AGENT)
+        raise SettingsInvalid([_problem(fault, where=origin.where or "the call", line=origin.line)])
+
+
+def _is_needed(settings: Settings) -> bool:
+    routing = settings.agents.routing
+    return routing.fallback == "default_agent" or not routing.enabled
+
+
+def _fault(settings: Settings, known: Mapping[str, Scope]) -> str | None:
+    """What is wrong with the default agent, if there is one."""
+    routing = settings.agents.routing
+    name = routing.default_agent
+    if name is None:
+        return None
+    if name not in known:
+        return _refused(name, "no agent is called so", known)
+    gets_requests = routing.enabled or routing.fallback == "default_agent"
+    if known[name] == "system" and gets_requests:
+        return _refused(name, "a system agent gets no requests", known)
+    return None
 
 
 def _of_files(settings: Settings, root: Path, home: Path | None) -> Mapping[str, Scope] | None:
@@ -69,10 +90,13 @@ def _of_files(settings: Settings, root: Path, home: Path | None) -> Mapping[str,
     return {each.name: each.scope for each in found.definitions}
 
 
-def _refused(name: str, why: str, known: Mapping[str, Scope]) -> SettingsInvalid:
+def _refused(name: str, why: str, known: Mapping[str, Scope]) -> str:
     able = sorted(each for each, scope in known.items() if scope != "system")
     listed = ", ".join(able[:_LISTED]) or "none"
     more = f" and {len(able) - _LISTED} more" if len(able) > _LISTED else ""
     near = suggestion(name, able) if name not in known else ""
-    message = f"{DEFAULT_AGENT} cannot be {name[:80]!r}: {why}; known: {listed}{more}{near}"
-    return SettingsInvalid([SettingsProblem(code="settings.wrong_value", message=message)])
+    return f"{DEFAULT_AGENT} cannot be {name[:80]!r}: {why}; known: {listed}{more}{near}"
+
+
+def _problem(message: str, where: str | None = None, line: int | None = None) -> SettingsProblem:
+    return SettingsProblem(where=where, line=line, code="settings.wrong_value", message=message)

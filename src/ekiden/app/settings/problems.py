@@ -32,8 +32,8 @@ class SettingsProblem:
     def __str__(self) -> str:
         if self.where is None:
             return self.message
-        place = self.where if self.line is None else f"{self.where}:{self.line}:{self.column}"
-        return f"{place}: {self.message}"
+        place = [str(part) for part in (self.where, self.line, self.column) if part is not None]
+        return f"{':'.join(place)}: {self.message}"
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""

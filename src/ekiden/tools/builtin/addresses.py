@@ -1,7 +1,8 @@
 """Which IP addresses belong to the public internet.
 
-The networks are those of IANA's registries of special-purpose addresses that are not reachable from
-everywhere. The standard library's own answer differs between versions of Python, so it is not asked.
+The networks are those of IANA's registries of special-purpose addresses that are not reachable
+from everywhere. The standard library's own answer differs between versions of Python, so it is not
+asked.
 """
 
 from __future__ import annotations

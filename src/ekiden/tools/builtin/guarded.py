@@ -13,43 +13,47 @@ from ekiden.core.errors import ToolError
 _OURS = ".ekiden"
 _SETTINGS = "settings.json"
 _SECRET = re.compile(
-    r"""(.*\.)?env(\..*)? | \.envrc(\..*)?      # settings with passwords
+    r"""\.env([._-].*)? | \.envrc(\..*)? | .*\.env      # settings with passwords
+    |   .*\.env\.(local|enc|dev.*|test.*|stag.*|prod.*)
     |   id_(rsa|dsa|ecdsa|ed25519)(_sk)?        # keys of ssh
-    |   .*\.(pem|key|ppk|p12|pfx|p8|jks|keystore|kdbx|gpg|asc|ovpn|kubeconfig|tfvars|tfstate)
+    |   .*\.(pem|key|ppk|p12|pfx|p8|jks|keystore|kdbx|gpg|ovpn|kubeconfig|tfvars|tfstate)
     |   [._](netrc|pgpass|npmrc|pypirc|htpasswd|git-credentials|gitconfig|hgrc|vault-token|token
             |dockercfg|dockerconfigjson|s3cfg|boto|databrickscfg|terraformrc|my\.cnf|mylogin\.cnf
             |yarnrc(\.yml)?|claude\.json)
-    |   (\.|_)?mcp\.json | claude_desktop_config\.json      # servers with their tokens
-    |   auth\.json | token\.json | kubeconfig | service[._-]?account.*\.json""",
+    |   \.?mcp\.json | claude_desktop_config\.json      # servers with their tokens
+    |   token\.json | kubeconfig | service[._-]?account.*\.json""",
     re.VERBOSE,
 )
 _TELLING = re.compile(
-    r"(.*[._-])?(secrets?|credentials?|passwords?|passwd|api[._-]?keys?)([._-].*)?"
+    r"(.*[._-])?((secrets?|credentials?)([._-].*)?"
+    r"|(passwords?|passwd|api[._-]?keys?)(\.[^.]+)?)"
 )
-"""Data of such a name holds what the name says; a program or a page is about it."""
+"""Data of such a name is what the name says; a program or a page is about it."""
+_TELLING_FOLDER = re.compile(r"\.?(secrets|credentials)")
 _CODE = re.compile(
     r".*\.(pyi?|ipynb|[cm]?[jt]sx?|vue|svelte|html?|css|go|rs|java|kt|scala|swift|rb|php|cs|[ch]"
-    r"|cc|cpp|hpp|exs?|erl|hs|lua|pl|r|sh|ps1|sql|proto|graphql|tf|md|mdx|rst|adoc|tex)"
+    r"|cc|cpp|hpp|exs?|erl|hs|lua|pl|r|sh|ps1|sql|proto|graphql|tf|mdx?|rst|adoc|tex)"
 )
-_EXAMPLE = r"(example|sample|template|dist|schema)"
-_SHOWN = re.compile(rf"(.*[._-])?{_EXAMPLE}([._-].*)?|.*\.pub")
+_SHOWN = re.compile(
+    r"(.*[._-])?(example|sample|template|dist)(\.(env|ya?ml|json|toml|ini|cfg|conf|properties))?"
+    r"|.*\.pub"
+)
 """Meant to be read, though they look like the others."""
-_BACKUP = re.compile(r"(~|\.(bak|backup|old|orig|save|swp))+")
+_BACKUP = re.compile(r"(?<=.)(~|\.(bak|backup|old|orig|save|swp))+\Z")
+"""What editors and people add to the name of a copy."""
 _SECRET_FOLDERS = frozenset(
-    {".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", "gcloud", ".password-store"}
+    {".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".subversion", "gcloud"}
 )
 _SECRET_IN = {
     ".git": re.compile(r"config(\.worktree)?"),
     ".hg": re.compile(r"hgrc"),
-    ".gh": re.compile(r"hosts\.ya?ml"),
     "gh": re.compile(r"hosts\.ya?ml"),
     ".m2": re.compile(r"settings.*\.xml"),
     ".claude": re.compile(r"settings.*\.json"),
     ".gemini": re.compile(r"settings.*\.json|oauth.*\.json"),
 }
 """Names that are harmless elsewhere, by a folder above them."""
-_OPEN_TO_ALL = "agents"
-"""What of Ekiden's folder is there to be read."""
+_AGENTS = "agents"
 _NOT_WRITTEN = frozenset({".git", ".hg", ".svn", _OURS, ".claude", ".gemini", ".agents"})
 """Folders that say what programs and agents may do."""
 _PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----")
@@ -61,19 +65,19 @@ def check_reading(parts: Sequence[str]) -> None:
     names = [_plain(part) for part in parts]
     if _OURS in names[:-1]:
         inside = names[names.index(_OURS) + 1 :]
-        if inside[0] != _OPEN_TO_ALL:
+        if inside[0] != _AGENTS and not _CODE.fullmatch(inside[-1]):
             raise _of_ekiden(parts[-1])
 
 
 def check_writing(parts: Sequence[str]) -> None:
     """`ToolError` for credentials, version control, and what Ekiden and its like go by."""
-    _check_secret(parts)
     for part in parts:
         if _plain(part) in _NOT_WRITTEN:
             raise ToolError(
                 f"nothing is written in {part!r}: what is there says what agents and programs may "
                 "do, and a person has to change it"
             )
+    _check_secret(parts)
 
 
 def check_opened(name: str, status: os.stat_result, root: Path) -> None:
@@ -103,20 +107,15 @@ def _check_secret(parts: Sequence[str]) -> None:
 
 def _is_secret(names: Sequence[str]) -> bool:
     *folders, last = names
-    name = _without_backup(last)
+    name = _BACKUP.sub("", last)
     if any(name_in.fullmatch(name) for at, name_in in _SECRET_IN.items() if at in folders):
         return True
     if _SHOWN.fullmatch(name):
         return False
-    return bool(
-        _SECRET.fullmatch(name) or (_TELLING.fullmatch(name) and not _CODE.fullmatch(name))
-    )
-
-
-def _without_backup(name: str) -> str:
-    """What an editor or a person kept a copy of."""
-    found = next((each for each in _BACKUP.finditer(name) if each.end() == len(name)), None)
-    return name if found is None or not found.start() else name[: found.start()]
+    if _SECRET.fullmatch(name):
+        return True
+    tells = _TELLING.fullmatch(name) or any(map(_TELLING_FOLDER.fullmatch, folders))
+    return bool(tells) and not _CODE.fullmatch(name)
 
 
 def _of_ekiden(name: str) -> ToolError:

@@ -265,3 +265,8 @@ def test_what_was_added_can_be_removed_again(text: str, key: str) -> None:
     removed = without(added, path(key))
     assert plain(removed) == plain(text)
     assert comments(removed) == comments(text)
+
+
+def test_comments_inside_a_list_that_is_replaced_go_with_it_and_those_around_it_stay() -> None:
+    text = '{\n  // above\n  "a": [1, /* in */ 2], // behind\n}'
+    assert with_value(text, [("a",)], [3]) == '{\n  // above\n  "a": [3], // behind\n}'

@@ -385,3 +385,34 @@ def test_of_very_many_problems_a_hundred_are_told_and_some_in_the_text(places: P
         "code": "settings.unknown_key",
         "message": caught.value.problems[0].message,
     }
+
+
+class TestTogether:
+    """`agents.routing.fallback` and `agents.routing.default_agent`."""
+
+    def test_a_fallback_without_its_agent_is_told_with_its_place(self, places: Places) -> None:
+        said = places.message('{"agents": {"routing": {\n  "fallback": "default_agent"}}}')
+        assert said == (
+            "2:3: agents.routing.fallback is 'default_agent', but agents.routing.default_agent "
+            "names nobody; name one: `ekiden config set agents.routing.default_agent NAME`"
+        )
+        assert places.problems() == [("project", 2, 3, "settings.conflict")]
+
+    def test_the_place_is_that_of_the_file_that_decides(self, places: Places) -> None:
+        places.user.write_text('{"agents": {"routing": {"fallback": "default_agent"}}}')
+        assert places.problems() == [("home", 1, 25, "settings.conflict")]
+        places.project.write_text('{"agents": {"routing": {"default_agent": "a"}}}')
+        assert places.load().settings.agents.routing.fallback == "default_agent"
+        places.project.write_text('{"agents": {"routing": {"fallback": "none"}}}')
+        assert places.load().settings.agents.routing.fallback == "none"
+
+    def test_a_call_is_checked_too(self, places: Places) -> None:
+        places.project.write_text('{"agents": {"routing": {"fallback": "none"}}}')
+        with pytest.raises(SettingsInvalid, match="^the call: agents.routing.fallback is"):
+            places.load({"routing.fallback": "default_agent"})
+
+    def test_a_value_that_is_wrong_anyway_is_told_alone(self, places: Places) -> None:
+        places.project.write_text(
+            '{"agents": {"routing": {"fallback": "default_agent", "default_agent": 5}}}'
+        )
+        assert places.problems() == [("project", 1, 71, "settings.wrong_value")]

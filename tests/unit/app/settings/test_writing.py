@@ -17,7 +17,14 @@ from typing import Any
 
 import pytest
 
-from ekiden.app.settings import Change, load_settings, set_setting, unset_setting, writing
+from ekiden.app.settings import (
+    Change,
+    Settings,
+    load_settings,
+    set_setting,
+    unset_setting,
+    writing,
+)
 from ekiden.app.settings.locking import locked
 from ekiden.core.errors import SettingsInvalid, SettingsNotWritten, UnknownSetting
 
@@ -398,3 +405,78 @@ def test_a_writer_killed_at_any_call_leaves_the_old_file_or_the_new_one(folder: 
         found = now
     assert found == len(lines), "the one that was not killed"
     assert folder.files() == ["settings.json"], "what the killed ones left is removed"
+
+
+class TestTogether:
+    """What would not go with another setting is refused before anything is written."""
+
+    BOTH = '{"agents": {"routing": {"default_agent": "a", "fallback": "default_agent"}}}'
+
+    def test_a_fallback_needs_its_agent_first(self, folder: Folder) -> None:
+        with pytest.raises(SettingsInvalid) as refused:
+            folder.set("routing.fallback", "default_agent")
+        assert str(refused.value) == (
+            "agents.routing.fallback cannot be 'default_agent' while agents.routing.default_agent "
+            "names nobody; first `ekiden config set agents.routing.default_agent NAME`, then "
+            "`ekiden config set agents.routing.fallback default_agent`"
+        )
+        assert not folder.file.parent.exists()
+        folder.set("routing.default_agent", "a")
+        folder.set("routing.fallback", "default_agent")
+        assert load_settings(folder.root).settings.agents.routing.default_agent == "a"
+
+    def test_the_user_may_have_named_the_agent(self, folder: Folder, tmp_path: Path) -> None:
+        home = tmp_path / "home"
+        home.mkdir()
+        with pytest.raises(SettingsInvalid, match="`ekiden config set --user agents.routing.def"):
+            set_setting("routing.fallback", "default_agent", where="user", root=tmp_path, home=home)
+        set_setting("routing.default_agent", "a", where="user", root=tmp_path, home=home)
+        set_setting("routing.fallback", "default_agent", root=tmp_path, home=home)
+        with pytest.raises(SettingsInvalid, match="without agents.routing.default_agent"):
+            unset_setting("routing.default_agent", where="user", root=tmp_path, home=home)
+
+    @pytest.mark.parametrize("key", ["routing.default_agent", "routing.defaultAgent"])
+    def test_the_agent_stays_while_the_fallback_needs_it(self, folder: Folder, key: str) -> None:
+        folder.write(self.BOTH)
+        with pytest.raises(SettingsInvalid, match="first `ekiden config set agents.routing.fallb"):
+            folder.set(key, None)
+        with pytest.raises(SettingsInvalid, match="first `ekiden config set agents.routing.fallb"):
+            folder.unset(key)
+        assert folder.read() == self.BOTH
+        folder.unset("agents")
+        assert "agent" not in folder.read()
+
+    def test_removing_what_hides_a_fallback_is_refused(
+        self, folder: Folder, tmp_path: Path
+    ) -> None:
+        user = tmp_path / "home" / ".ekiden" / "settings.json"
+        user.parent.mkdir(parents=True)
+        user.write_text('{"agents": {"routing": {"fallback": "default_agent"}}}')
+        folder.write('{"agents": {"routing": {"fallback": "none"}}}')
+        with pytest.raises(SettingsInvalid, match="set --user agents.routing.default_agent NAME`"):
+            unset_setting("routing.fallback", root=tmp_path, home=tmp_path / "home")
+
+    def test_a_file_that_is_wrong_can_be_put_right(self, folder: Folder) -> None:
+        broken = '{"agents": {"routing": {"fallback": "default_agent"}}}'
+        folder.write(broken)
+        with pytest.raises(SettingsInvalid, match="cannot be 'default_agent'"):
+            folder.set("routing.fallback", "default_agent")
+        assert folder.set("model", "a:b").is_changed
+        assert folder.unset("model").is_changed
+        assert folder.set("routing.default_agent", "a").is_changed
+        folder.write(broken)
+        assert folder.unset("routing.fallback").is_changed
+
+    def test_a_check_sees_what_would_hold_and_can_refuse(self, folder: Folder) -> None:
+        folder.write('{"model": "a:b"}')
+        seen: list[Settings] = []
+
+        def refuse(settings: Settings) -> None:
+            seen.append(settings)
+            raise RuntimeError("no")
+
+        with pytest.raises(RuntimeError):
+            set_setting("chat.history", 5, root=folder.root, check=refuse)
+        assert (seen[0].model, seen[0].chat.history) == ("a:b", 5)
+        assert folder.read() == '{"model": "a:b"}'
+        assert folder.files() == ["settings.json"]

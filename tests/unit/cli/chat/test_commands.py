@@ -322,6 +322,58 @@ async def test_a_setting_that_cannot_be_is_refused_and_nothing_changes(
     assert not (tmp_path / ".ekiden" / "settings.json").exists()
 
 
+async def test_a_fallback_without_its_agent_is_refused_in_a_chat(tmp_path: Path) -> None:
+    chat = _Project(tmp_path).chat()
+    await talk(chat, "/agents config routing.fallback default_agent")
+    [(code, message)] = screen_of(chat).errors
+    assert code == "settings.invalid"
+    assert "first `ekiden config set agents.routing.default_agent NAME`" in message
+    assert not (tmp_path / ".ekiden").exists()
+
+
+async def test_a_default_agent_that_the_team_lacks_is_refused_in_a_chat(tmp_path: Path) -> None:
+    chat = _Project(tmp_path).chat()
+    name = next(iter(chat.roster.project.agents))
+    await talk(chat, "/agents config routing.default_agent nosuch")
+    assert "no agent is called so; known: " in screen_of(chat).errors[0][1]
+    assert not (tmp_path / ".ekiden").exists()
+    await talk(chat, f"/agents config routing.default_agent {name}")
+    assert f'"{name}"' in screen_of(chat).text
+
+
+async def test_what_the_file_says_by_now_is_shown(tmp_path: Path) -> None:
+    chat = _Project(tmp_path).chat()
+    folder = tmp_path / ".ekiden"
+    folder.mkdir()
+    (folder / "settings.json").write_text('{"agents": {"routing": {"fallback": "none"}}}')
+    await talk(chat, "/agents config routing.fallback")
+    assert '"none"' in screen_of(chat).text
+    (folder / "settings.json").write_text('{"agents": {"routing": {"fallback": "default_agent"}}}')
+    await talk(chat, "/agents config routing.fallback")
+    assert "names nobody" in screen_of(chat).errors[0][1]
+
+
+async def test_what_was_said_at_the_start_is_shown_above_the_file(tmp_path: Path) -> None:
+    given = {"agents.routing.strategy": "rule"}
+    chat = chat_of(project=load_project(tmp_path, overrides=given, home=tmp_path / "home"))
+    await talk(chat, "/agents config routing.strategy")
+    assert screen_of(chat).text.split()[-2:] == ['"rule"', "call"]
+
+
+async def test_a_team_that_cannot_be_read_again_does_not_hide_what_was_written(
+    tmp_path: Path,
+) -> None:
+    chat = _Project(tmp_path).chat()
+    agents = tmp_path / ".ekiden" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "broken.md").write_text("---\nname: [\n---\n")
+    await talk(chat, "/agents config routing.strategy rule")
+    assert 'agents.routing.strategy is "rule" in' in screen_of(chat).notes[0]
+    assert screen_of(chat).errors[0][0] == "agent.invalid"
+    await talk(chat, "/agents config routing.strategy")
+    assert '"rule"' in screen_of(chat).text
+
+
 async def test_a_setting_that_the_environment_overrides_is_said_not_to_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,7 +124,7 @@ async def test_what_happened_before_a_question_is_shown_before_it() -> None:
         "llm_call",
         "clerk wants to run pay:",
         '  | Run pay with {"cents": 7}?',
-        "always: in this session; no answer in 30 s: no",
+        "always: in this session; no answer in time: no",
         "answered",
         "tool_call",
         "tool_call",

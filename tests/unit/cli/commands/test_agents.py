@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
+
+import pytest
 
 from tests.unit.cli.commands.conftest import Desk
 
@@ -77,7 +80,7 @@ def test_an_agent_is_shown_with_everything(desk: Desk) -> None:
     shown = desk("agents", "show", "orders")
     assert shown.code == 0
     for text in (
-        "transfer_to_billing, may come back",
+        "billing (transfer_to_billing)",
         "order-tracking",
         "订单",
         "priority: 80",
@@ -87,9 +90,15 @@ def test_an_agent_is_shown_with_everything(desk: Desk) -> None:
         assert text in shown.out
     record = desk("agents", "show", "@orders", "--json").json
     edge = next(each for each in record["handoffs"] if each["to"] == "billing")
-    assert (edge["tool"], edge["allow_return"]) == ("transfer_to_billing", True)
+    assert (edge["tool"], edge["allow_return"]) == ("transfer_to_billing", False)
     assert record["triggers"]["priority"] == 80
     assert record["kind"] == "model"
+
+
+def test_a_handoff_that_may_return_says_so(desk: Desk) -> None:
+    front = "name: extra\nhandoffs: [{to: billing, allow_return: true}]"
+    desk.agent("extra", f"---\n{front}\n---\nText.\n")
+    assert "transfer_to_billing, may come back" in desk("agents", "show", "extra").out
 
 
 def test_what_only_files_can_say_is_shown_too(desk: Desk) -> None:
@@ -219,6 +228,76 @@ def test_ps_counts_the_sessions_of_each_agent(desk: Desk) -> None:
     assert (found["orders"]["idle"], found["orders"]["known"]) == (1, False)
     assert found["technical"]["sessions"] == 0
     assert "orders (not in the team)" in desk("agents", "ps").out
+
+
+def test_ps_shows_the_router_as_such(desk: Desk) -> None:
+    desk.settings('{"model": "demo:offline", "agents": {"routing": {"strategy": "rule"}}}')
+    assert desk("run", "zzz").code == 0
+    (router,) = [each for each in desk("agents", "ps", "--json").json if each["router"]]
+    assert (router["agent"], router["known"], router["sessions"]) == ("router-agent", True, 1)
+    assert "router-agent (the router)" in desk("agents", "ps").out
+
+
+EVIL = """---
+name: evil
+description: Names a module that must not run unasked.
+tools: {allow: [evil_tools:steal], confirmation: {require_confirmation: [steal]}}
+triggers: {keywords: [loot]}
+---
+Text.
+"""
+
+
+def test_looking_at_a_project_runs_nothing_of_it(desk: Desk) -> None:
+    ran = desk.folder / "ran"
+    desk.agent("evil", EVIL)
+    (desk.folder / "evil_tools.py").write_text(f"open({str(ran)!r}, 'w')\nraise SystemExit\n")
+    server = f'{{"command": "touch", "args": [{json.dumps(str(ran))}]}}'
+    desk.settings(f'{{"model": "demo:offline", "mcpServers": {{"x": {server}}}}}')
+    desk.agent("served", "---\nname: served\ntools: ['mcp:x/*']\n---\nText.\n")
+    for command in (
+        ["agents", "validate"],
+        ["agents", "list"],
+        ["agents", "show", "evil"],
+        ["agents", "ps"],
+        ["route", "--strategy", "rule", "loot"],
+    ):
+        looked = desk(*command)
+        assert looked.code == 0, looked.err
+    assert not ran.exists()
+    shown = desk("agents", "show", "evil", "--json").json
+    assert [tool["name"] for tool in shown["tools"]] == ["evil_tools:steal"]
+    assert shown["tools"][0]["asks_first"] is True
+    assert desk("route", "--strategy", "rule", "--json", "loot").json["agent"] == "evil"
+
+
+def test_functions_are_looked_up_on_demand_only(desk: Desk) -> None:
+    desk.agent("evil", EVIL)
+    validated = desk("agents", "validate")
+    assert validated.code == 0
+    assert "5 files, 0 problems; 1 tool not looked up: --imports does that" in validated.out
+    assert desk("agents", "validate", "--json").json["not_looked_up"] == 1
+    assert desk("agents", "validate", ".ekiden/agents/billing.md").out == "1 file, 0 problems\n"
+    looked_up = desk("agents", "validate", "--imports", "--json")
+    assert (looked_up.code, looked_up.json["not_looked_up"]) == (2, 0)
+    assert "no module 'evil_tools'" in looked_up.json["problems"][0]["message"]
+    (desk.folder / "draft.md").write_text(EVIL)
+    assert desk("agents", "validate", "draft.md", "--imports", "--json").json["not_looked_up"] == 1
+
+
+def test_to_validate_imports_no_team(desk: Desk) -> None:
+    desk.settings('{"team": "no_such_module:team"}')
+    assert desk("agents", "validate").out == "4 files, 0 problems\n"
+    assert desk("agents", "validate", "--imports").code == 0
+
+
+def test_the_demo_team_does_not_open_the_folder_to_imports(
+    bare: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
+    assert bare("agents", "list").code == 0
+    assert "" not in sys.path
+    assert str(bare.folder) not in sys.path
 
 
 def test_a_team_in_python_is_listed_too(bare: Desk) -> None:

@@ -1,0 +1,136 @@
+"""Projects whose agents use tools of MCP servers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ekiden.app import serving
+from ekiden.app.project import Project, load_project
+from ekiden.core.profile import Confirmation
+from tests.integration.mcp.conftest import started
+
+
+class Folder:
+    """A project with one agent, called `asker`, and some servers."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / ".ekiden" / "agents").mkdir(parents=True)
+        (root / "home").mkdir()
+
+    def project(
+        self,
+        allow: Sequence[str],
+        *,
+        ask: bool = False,
+        confirm: Sequence[str] = (),
+        **servers: Any,
+    ) -> Project:
+        tools = json.dumps({"allow": allow, "require_confirmation": confirm})
+        text = f"---\nname: asker\ntools: {tools}\n---\nYou ask.\n"
+        (self.root / ".ekiden" / "agents" / "asker.md").write_text(text)
+        settings = {"tools": {"ask": ask}, "mcpServers": servers}
+        (self.root / ".ekiden" / "settings.json").write_text(json.dumps(settings))
+        return load_project(self.root, home=self.root / "home")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def asking(project: Project) -> dict[str, bool]:
+    tools = project.agents["asker"].tools
+    assert len({tool.name for tool in tools}) == len(tools)
+    return {tool.name: tool.confirmation is not None for tool in tools}
+
+
+async def test_a_tool_that_is_named_twice_is_there_once(folder: Folder) -> None:
+    async with folder.project(["mcp:x/*", "mcp:x/pid", "mcp__x__pid"], x=started()) as project:
+        assert asking(project) == {"x__pid": False, "x__odd": False}
+        assert project.notes == []
+
+
+async def test_a_name_that_a_python_tool_has_is_told(folder: Folder) -> None:
+    (folder.root / "zz_clash.py").write_text("def x__pid() -> str:\n    return ''\n")
+    async with folder.project(["zz_clash:x__pid", "mcp:x/*"], x=started()) as project:
+        assert asking(project) == {"x__pid": False, "x__odd": False}
+        (note,) = project.notes
+        assert "asker has a tool of its own called x__pid" in note
+
+
+@pytest.mark.parametrize("name", ["mcp:x/odd", "mcp__x__odd", "x__odd"])
+async def test_one_tool_of_a_server_can_be_confirmed(folder: Folder, name: str) -> None:
+    async with folder.project(["mcp:x/*"], confirm=[name], x=started()) as project:
+        assert asking(project) == {"x__pid": False, "x__odd": True}
+        assert project.notes == []
+
+
+async def test_all_tools_of_a_server_can_be_confirmed(folder: Folder) -> None:
+    async with folder.project(["mcp:x/*"], confirm=["mcp:x"], x=started()) as project:
+        assert asking(project) == {"x__pid": True, "x__odd": True}
+
+
+@pytest.mark.parametrize("name", ["mcp:x/drop", "x__drop", "mcp:y/pid"])
+async def test_what_is_confirmed_in_vain_is_told(folder: Folder, name: str) -> None:
+    async with folder.project(["mcp:x/*"], confirm=[name], x=started()) as project:
+        (note,) = project.notes
+        assert note == f"{name} is to be confirmed for asker, which has no such tool"
+
+
+async def test_a_server_that_is_down_is_told_once(folder: Folder) -> None:
+    down = {"command": "no-such-program-here"}
+    async with folder.project(["mcp:x/*"], confirm=["mcp:x/pid", "x__pid"], x=down) as project:
+        (note,) = project.notes
+        assert note.startswith("asker has no mcp:x/*")
+
+
+async def test_a_tool_that_asks_anyway_asks_as_the_file_says(folder: Folder) -> None:
+    folder.project(["mcp:x/pid"], ask=True, x=started())
+    path = folder.root / ".ekiden" / "agents" / "asker.md"
+    tools = (
+        "{allow: ['mcp:x/pid'], confirmation: {prompt_template: 'May {tool_name}?', timeout: 7}}"
+    )
+    path.write_text(f"---\nname: asker\ntools: {tools}\n---\nYou ask.\n")
+    async with load_project(folder.root, home=folder.root / "home") as project:
+        (tool,) = project.agents["asker"].tools
+        assert tool.confirmation == Confirmation(prompt_template="May {tool_name}?", timeout_s=7)
+
+
+async def test_a_name_of_no_server_keeps_none_from_being_connected(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ekiden.tools.mcp import McpTools
+
+    opened: list[set[str]] = []
+    real = McpTools.open
+
+    async def remember(self: McpTools, names: Any = None) -> None:
+        opened.append(set(names))
+        await real(self, names)
+
+    monkeypatch.setattr(McpTools, "open", remember)
+    names = ["mcp:x/pid", "mcp:y/pid", "mcp:zz/pid"]
+    async with folder.project(names, x=started(), y=started()) as project:
+        assert asking(project) == {"x__pid": False, "y__pid": False}
+        (note,) = project.notes
+        assert note.startswith("asker has no mcp:zz/pid: ")
+    assert opened == [{"mcp:x/pid", "mcp:y/pid"}]
+
+
+async def test_whoever_waits_long_is_told_what_for(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    for slow_s, words in ((0.0, ["connecting to MCP servers: x, y …"]), (600.0, [])):
+        monkeypatch.setattr(serving, "SLOW_S", slow_s)
+        project = folder.project(["mcp:x/pid", "mcp:y/*"], x=started(), y=started())
+        project.tell = told.append
+        async with project:
+            assert told == words
+        told.clear()

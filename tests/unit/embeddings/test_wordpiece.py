@@ -1,0 +1,116 @@
+"""Texts as pieces of words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.unit.embeddings.tiny_bert import PIECES
+
+from ekiden.core.errors import UserError
+from ekiden.embeddings.wordpiece import MAX_PIECES, WordPiece
+
+VOCABULARY = {piece: number for number, piece in enumerate(PIECES)}
+
+
+def cut(text: str, **options: bool) -> list[str]:
+    numbers = WordPiece(VOCABULARY, **options).pieces(text).numbers
+    assert (PIECES[numbers[0]], PIECES[numbers[-1]]) == ("[CLS]", "[SEP]")
+    return [PIECES[number] for number in numbers[1:-1]]
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("Book a flight to Oslo!", "book a flight to os ##lo !"),
+        ("unaffable bills", "un ##aff ##able bill ##s"),
+        ("CAFÉ", "cafe"),
+        ("cafe\u0301", "cafe"),
+        ("don't", "don ' t"),
+        ("天气天", "天 气 天"),
+        ("pay天the", "pay 天 the"),
+        ("pay\u3000\tthe\n bill", "pay the bill"),
+        ("p\u200day t\x00he\ufffd b\ud800ill", "pay the bill"),
+        ("xyz pay", "[UNK] pay"),
+        ("🦆 ， pay", "[UNK] [UNK] pay"),
+        ("[SEP]", "[UNK] [UNK] [UNK]"),
+        ("a" * 101, "[UNK]"),
+        ("", ""),
+        (" \x00\n", ""),
+    ],
+)
+def test_a_text_is_cut_as_the_models_were_taught(text: str, pieces: str) -> None:
+    assert cut(text) == pieces.split()
+
+
+def test_a_model_with_capitals_keeps_them_and_accents() -> None:
+    assert cut("Cat cat é", lowercase=False) == ["Cat", "cat", "é"]
+    assert cut("é", lowercase=False, strip_accents=True) == ["[UNK]"]
+    assert cut("天气", split_han=False) == ["[UNK]"]
+
+
+def test_a_long_text_is_cut_off() -> None:
+    words = WordPiece(VOCABULARY)
+    assert len(words.pieces("pay the bill " * 100_000).numbers) == MAX_PIECES
+    assert len(words.pieces("pay the bill " * 100, limit=10).numbers) == 10
+
+
+def test_how_foreign_a_text_is() -> None:
+    words = WordPiece(VOCABULARY)
+    assert words.pieces("pay the bill").foreign == 0
+    assert words.pieces("天气 pay the").foreign == 0.5
+    assert words.pieces("🦆").foreign == 1
+    assert words.pieces("привет").foreign == 0
+    assert words.pieces("").foreign == 0
+    assert words.pieces("unaffable bill").broken == 0.5
+
+
+def test_a_chinese_vocabulary_knows_chinese() -> None:
+    han = {chr(0x4E00 + number): number + 10 for number in range(3_000)}
+    assert WordPiece({**han, "[UNK]": 0, "[CLS]": 1, "[SEP]": 2}).pieces("一丁").foreign == 0
+
+
+def test_the_vocabulary_is_a_list_or_in_the_tokenizer(tmp_path: Path) -> None:
+    said = {"normalizer": {"lowercase": False}, "model": {"vocab": VOCABULARY}}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(said))
+    assert WordPiece.from_folder(tmp_path).pieces("Cat").numbers[1] == VOCABULARY["Cat"]
+    (tmp_path / "vocab.txt").write_bytes("\r\n".join(PIECES).encode())
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    assert WordPiece.from_folder(tmp_path).pieces("Cat").numbers[1] == VOCABULARY["cat"]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "why"),
+    [
+        ("vocab.txt", b"one\ntwo", r"lacks \[UNK\], \[CLS\], \[SEP\]"),
+        ("vocab.txt", b"\xff\xff", "not UTF-8"),
+        ("tokenizer.json", b"{", "not JSON"),
+        ("tokenizer.json", b"[]", "JSON object"),
+        ("tokenizer.json", b"[" * 60_000, "not JSON"),
+        ("tokenizer.json", b"{}", "no vocabulary"),
+        ("tokenizer.json", b'{"model": {"type": "Unigram", "vocab": []}}', "Unigram"),
+        ("tokenizer.json", b'{"model": {"vocab": {"a": "x"}}}', "no number"),
+        ("tokenizer.json", b'{"model": {"vocab": {"a": -1}}}', "no number"),
+        ("other", b"", "no vocabulary"),
+    ],
+)
+def test_a_vocabulary_that_cannot_be_used_is_told(
+    tmp_path: Path, file: str, content: bytes, why: str
+) -> None:
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(UserError, match=why):
+        WordPiece.from_folder(tmp_path)
+
+
+def test_a_vocabulary_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").mkdir()
+    with pytest.raises(UserError, match="cannot be read"):
+        WordPiece.from_folder(tmp_path)
+
+
+def test_a_huge_vocabulary_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ekiden.embeddings.wordpiece._MAX_BYTES", 2)
+    (tmp_path / "vocab.txt").write_text("one")
+    with pytest.raises(UserError, match="larger than"):
+        WordPiece.from_folder(tmp_path)
