@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 Matrix: TypeAlias = "NDArray[np.float32]"
 
-_FOREIGN = 0.3
-"""With more of it unknown, a text is not understood."""
+_UNKNOWN = 0.3
+"""With more words that are unknown, a text is not understood."""
+_FOREIGN = 0.1
+"""With more in another script, it is not either: what is Latin in it is then often a name."""
 _BROKEN = 0.35
 """With more pieces that only go on with a word, it is in another language: one English request in
 a hundred has so many, and most German and Spanish ones."""
@@ -108,7 +110,12 @@ class BertEmbedder:
 
 
 def _is_known(text: Pieces) -> bool:
-    return len(text.numbers) > 2 and text.foreign <= _FOREIGN and text.broken <= _BROKEN
+    return (
+        len(text.numbers) > 2
+        and text.unknown <= _UNKNOWN
+        and text.foreign <= _FOREIGN
+        and text.broken <= _BROKEN
+    )
 
 
 def _batches(rows: list[int], pieces: Sequence[tuple[int, ...]]) -> Iterator[list[int]]:

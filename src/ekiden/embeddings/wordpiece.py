@@ -44,9 +44,10 @@ class Pieces:
 
     numbers: tuple[int, ...]
     """With the marks of the beginning and the end."""
+    unknown: float
+    """How many of the pieces stand for words that the vocabulary does not have, 0 to 1."""
     foreign: float
-    """How much of it the vocabulary does not really have: unknown words, and single characters of
-    other scripts, 0 to 1."""
+    """How many are single characters of a script that it only has the letters of, 0 to 1."""
     broken: float
     """How many of the pieces only go on with a word, 0 to 1: many in a language that the
     vocabulary is not made for."""
@@ -109,17 +110,23 @@ class WordPiece:
     def pieces(self, text: str, *, limit: int = MAX_PIECES) -> Pieces:
         """Of a text, `limit` at most; of one with nothing to see, the two marks alone."""
         found: list[int] = []
-        foreign = words = 0
+        unknown = foreign = words = 0
         for word in self.words(text):
             own = self._word(word)
-            foreign += len(own) if self._is_foreign(word, len(own)) else own.count(self._unknown)
+            unknown += own.count(self._unknown)
+            foreign += len(own) if self._is_foreign(word, len(own)) else 0
             found += own
             words += 1
             if len(found) >= limit - 2:
                 break
         marked = (self._vocabulary[_FIRST], *found[: limit - 2], self._vocabulary[_LAST])
         count = max(1, len(found))
-        return Pieces(numbers=marked, foreign=foreign / count, broken=1 - max(1, words) / count)
+        return Pieces(
+            numbers=marked,
+            unknown=unknown / count,
+            foreign=foreign / count,
+            broken=1 - max(1, words) / count,
+        )
 
     def words(self, text: str) -> Iterator[str]:
         """Words, marks of punctuation and, if it is so taught, single Han characters."""

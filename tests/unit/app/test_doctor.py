@@ -14,6 +14,7 @@ from ekiden.app.doctor import LATER, Check, examine, extras, local_checks
 from ekiden.app.stores import open_store
 from ekiden.models.local.packages import WeightPackage
 from tests.support.tiny_gguf import write_tiny_gguf
+from tests.unit.embeddings.tiny_bert import write as write_tiny_bert
 
 ROOT = Path(__file__).parents[3]
 
@@ -166,6 +167,23 @@ def test_what_the_local_extra_lacks_is_told_with_the_command(
     for name in ("embedder", "local runtime"):
         check = named(checks, name)
         assert (check.status, check.detail) == ("missing", "pip install 'ekiden[local]'")
+
+
+def test_a_second_encoder_is_named_and_one_that_is_broken_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("ekiden.app.doctor._version", lambda distribution: "1.0")
+    monkeypatch.setenv("EKIDEN_ENCODER", "none")
+    plain = named(local_checks(), "embedder")
+    monkeypatch.setenv("EKIDEN_ENCODER", str(write_tiny_bert(tmp_path / "tiny")))
+    both = named(local_checks(), "embedder")
+    assert both.status == "ok"
+    assert both.detail.startswith(f"{plain.detail}, and tiny/")
+    assert both.detail.endswith(", 8 dimensions")
+    monkeypatch.setenv("EKIDEN_ENCODER", str(tmp_path))
+    broken = named(local_checks(), "embedder")
+    assert broken.status == "problem"
+    assert "config.json" in broken.detail
 
 
 def test_a_runtime_that_does_not_load_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:

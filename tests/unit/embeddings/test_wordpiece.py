@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.unit.embeddings.tiny_bert import PIECES
 
 from ekiden.core.errors import UserError
 from ekiden.embeddings.wordpiece import MAX_PIECES, WordPiece
+from tests.unit.embeddings.tiny_bert import PIECES
 
 VOCABULARY = {piece: number for number, piece in enumerate(PIECES)}
 
@@ -60,7 +60,7 @@ def test_how_foreign_a_text_is() -> None:
     words = WordPiece(VOCABULARY)
     assert words.pieces("pay the bill").foreign == 0
     assert words.pieces("天气 pay the").foreign == 0.5
-    assert words.pieces("🦆").foreign == 1
+    assert words.pieces("🦆").unknown == 1
     assert words.pieces("привет").foreign == 0
     assert words.pieces("").foreign == 0
     assert words.pieces("unaffable bill").broken == 0.5

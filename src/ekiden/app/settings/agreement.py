@@ -38,7 +38,7 @@ def refused_set(name: str, loaded: LoadedSettings) -> SettingsProblem:
     else:
         first = command("set", FALLBACK, "prompt_user", origin=origin)
         then = command("set", DEFAULT_AGENT, "null", origin=own)
-        message = f"{DEFAULT_AGENT} cannot be null while {_IS_DEFAULT} ({origin})"
+        message = f"{DEFAULT_AGENT} cannot be null while {_IS_DEFAULT} ({origin.where})"
     return _conflict(f"{message}; first `{first}`, then `{then}`")
 
 
@@ -48,7 +48,9 @@ def refused_unset(name: str, loaded: LoadedSettings) -> SettingsProblem:
     first = command("set", FALLBACK, "prompt_user", origin=origin)
     if name == FALLBACK:
         first = command("set", DEFAULT_AGENT, "NAME", origin=origin)
-    return _conflict(f"without {name}, {_IS_DEFAULT} ({origin}) and {_NOBODY}; first `{first}`")
+    return _conflict(
+        f"without {name}, {_IS_DEFAULT} ({origin.where}) and {_NOBODY}; first `{first}`"
+    )
 
 
 def command(verb: str, *words: str, origin: Origin) -> str:

@@ -51,7 +51,7 @@ def default_agent_check(
 
 
 def check_default_agent(loaded: LoadedSettings, agents: Mapping[str, Scope]) -> None:
-    """`SettingsInvalid`, with file and line, if the default agent is needed and none of `agents`."""
+    """`SettingsInvalid`, with file and line, if a default agent is needed that is not there."""
     fault = _fault(loaded.settings, agents) if _is_needed(loaded.settings) else None
     if fault is not None:
         origin = loaded.origin(DEFAULT_AGENT)
