@@ -31,11 +31,11 @@ def as_taught(folder: Path, text: str, pooling: str = "mean") -> np.ndarray:
     found = {name: each.astype(np.float64) for name, each in tensors().items()}
 
     def dense(state: np.ndarray, name: str) -> np.ndarray:
-        return state @ found[f"{name}.weight"].T + found[f"{name}.bias"]
+        return np.asarray(state @ found[f"{name}.weight"].T + found[f"{name}.bias"])
 
     def norm(state: np.ndarray, name: str) -> np.ndarray:
         even = (state - state.mean(1, keepdims=True)) / state.std(1, keepdims=True)
-        return even * found[f"{name}.weight"] + found[f"{name}.bias"]
+        return np.asarray(even * found[f"{name}.weight"] + found[f"{name}.bias"])
 
     own = BertEmbedder(folder)._tokens.pieces(text).numbers
     state = found["embeddings.word_embeddings.weight"][list(own)]

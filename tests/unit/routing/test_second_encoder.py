@@ -34,7 +34,8 @@ class Subjects:
             row[7] = bool(text.strip())
             for number, words in enumerate(SUBJECTS):
                 row[number] = 3 * sum(word in text for word in words)
-        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / np.maximum(lengths, 1e-9), dtype=np.float32)
 
 
 class English(Subjects):
