@@ -14,7 +14,8 @@ from ekiden.models.local.gguf import check_gguf
 from tests.support.tiny_gguf import header, metadata, shapes, write_tiny_gguf
 
 ASK = """
-import asyncio, sys
+import asyncio, logging, sys
+logging.getLogger("asyncio").setLevel(logging.ERROR)  # a busy machine makes any step slow
 from pathlib import Path
 from ekiden.core.items import user_message
 from ekiden.core.model import ModelRequest, ModelSettings
