@@ -72,7 +72,7 @@ class ChatLoop:
         from ekiden.app.addressing import parse_address
 
         chat = self._chat
-        for line in await chat.roster.ready():
+        for line in await chat.roster.ready(chat.screen.note):
             chat.screen.note(line)
         address: Address = parse_address(text)
         if address.to is not None and address.to != "auto":

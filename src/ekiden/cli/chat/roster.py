@@ -53,10 +53,10 @@ class Roster:
         """Who answers."""
         return self.project.team
 
-    async def ready(self) -> list[str]:
+    async def ready(self, tell: Callable[[str], None] | None = None) -> list[str]:
         """Make the team ready for a message; gives what the person should know.
 
-        Files that changed are read again. What cannot be used is reported, and the last team that
+        `tell` is called at once with what takes long, such as connecting to MCP servers. Files that changed are read again. What cannot be used is reported, and the last team that
         could be stays.
         """
         told: list[str] = []
@@ -64,6 +64,7 @@ class Roster:
         if news is not None:
             told.extend(await self._read_again(news))
         if not self._is_entered:
+            self.project.tell = tell
             await self._enter()
             told.extend(self.project.notes)
         return told
