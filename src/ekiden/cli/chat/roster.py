@@ -56,8 +56,9 @@ class Roster:
     async def ready(self, tell: Callable[[str], None] | None = None) -> list[str]:
         """Make the team ready for a message; gives what the person should know.
 
-        `tell` is called at once with what takes long, such as connecting to MCP servers. Files that changed are read again. What cannot be used is reported, and the last team that
-        could be stays.
+        `tell` is called at once with what takes long, such as connecting to MCP servers. Files that
+        changed are read again. What cannot be used is reported, and the last team that could be
+        stays.
         """
         told: list[str] = []
         news = None if self._watcher is None else self._watcher.look()
