@@ -32,7 +32,8 @@ _BLOCK = re.compile(r"([|>])(-?) *")
 _END = re.compile(r" *(?: #.*)?")
 _FLOW_ITEM = re.compile(
     r" *(?P<item>'(?P<single>[^'\\]*)'|\"(?P<double>[^\"\\]*)\""
-    r"|(?P<plain>[A-Za-z0-9_/.\u00c0-\u052f\u3041-\u30ff\u4e00-\u9fff\uac00-\ud7a3](?:[^,\[\]{}:#'\"?&*!|>%@`]|:(?=[A-Za-z0-9_]))*)"
+    r"|(?P<plain>[A-Za-z0-9_/.\u00c0-\u052f\u3041-\u30ff\u4e00-\u9fff\uac00-\ud7a3]"
+    r"(?:[^,\[\]{}:#'\"?&*!|>%@`]|:(?=[A-Za-z0-9_]))*)"
     r") *(?P<end>[,\]])"
 )
 
