@@ -28,6 +28,8 @@ _FEWEST = 8
 """So many general requests are always compared with, and no more than the agents have texts."""
 _MOSTLY = 0.5
 """A second encoder that knows less of what the agents say is of no use."""
+_TAUGHT = 3
+"""With fewer examples an agent's probability is a guess, and nobody's choice stands on it alone."""
 _TELLING = 0.5
 """Texts believed less than this are not taken as samples of what requests will be like."""
 
@@ -59,6 +61,7 @@ class SemanticStage:
         threshold: float | None = None,
     ) -> None:
         self._names = [agent.name for agent in agents]
+        self._taught = {a.name for a in agents if len(a.triggers.examples) >= _TAUGHT}
         self._threshold = threshold
         self._meaning = embedder
         self._second = second
@@ -85,8 +88,9 @@ class SemanticStage:
     def decide(self, text: str, *, excluded: Collection[str] = ()) -> StageResult:
         """The most probable agent but none of `excluded`.
 
-        It is `sure` when the choice stands on its own; an agent that is named without that is the
-        best guess; no agent means that nothing was near enough.
+        It is `sure` when the choice stands on its own, for which its agent must have some examples;
+        an agent that is named without that is the best guess; no agent means that nothing was near
+        enough.
         """
         began = perf_counter()
         left = [number for number, name in enumerate(self._names) if name not in excluded]
@@ -106,8 +110,12 @@ class SemanticStage:
         if not near:
             reason = f"nothing is near enough; the nearest is {best.agent} with {best.score:.0%}"
             return _result(candidates, reason, began=began)
-        sure = best.score >= (SURE if self._threshold is None else self._threshold)
-        doubt = "" if sure else ", which is too little to be sure"
+        doubt = ""
+        if self._threshold is None and best.score < SURE:
+            doubt = ", which is too little to be sure"
+        elif self._threshold is None and best.agent not in self._taught:
+            doubt = f", but it has fewer than {_TAUGHT} examples to be sure by"
+        sure = not doubt
         reason = f"most like what {best.agent} is for ({best.score:.0%}{doubt})"
         return _result(candidates, reason, agent=best.agent, sure=sure, began=began)
 

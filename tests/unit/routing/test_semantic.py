@@ -259,3 +259,14 @@ def test_without_the_extra_there_is_a_reason_instead(monkeypatch: pytest.MonkeyP
     made = semantic_stage(_agents(), SemanticSettings())
     assert isinstance(made, str)
     assert "ekiden[local]" in made
+
+
+def test_descriptions_alone_give_a_guess_that_is_not_sure(embedder: LocalEmbedder) -> None:
+    agents = [
+        Agent("debugger", description="Finds out why programs crash."),
+        Agent("writer", description="Writes letters and poems."),
+    ]
+    decided = SemanticStage(agents, embedder).decide("my program crashes, find out why")
+    assert decided.agent == "debugger"
+    assert not decided.sure
+    assert "fewer than 3 examples" in decided.reason
