@@ -26,10 +26,12 @@ $(VENV)/.installed: pyproject.toml $(VENV)/.locked
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: setup  ## A request, a handoff, a tool, an answer; stored, then shown
+demo: setup  ## A request, a handoff, a tool, an answer; a routed one; stored, then shown
 	@rm -rf .ekiden/demo && mkdir -p .ekiden/demo
 	$(DEMO) run --session demo "Where is my order 1042?"
 	$(DEMO) run --session demo "我的订单1043呢？"
+	$(DEMO) route "我想退款"
+	$(DEMO) run --session routed "@auto Please send me the invoice for 1042"
 	$(DEMO) session show demo
 	$(DEMO) chain demo
 
