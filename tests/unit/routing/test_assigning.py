@@ -112,8 +112,10 @@ def test_a_default_agent_that_is_none_is_refused_at_once(name: str | None, messa
     assert message in str(raised.value)
 
 
-def test_a_default_agent_matters_only_as_the_fallback() -> None:
-    Router(TEAM, settings=settings("none", default_agent="of-another-project"))
+async def test_a_default_agent_matters_only_as_the_fallback() -> None:
+    unused = settings("none", default_agent="of-another-project")
+    given = await Router(TEAM, settings=unused, semantic=NOTHING).assign("hm", cause="new")
+    assert (given.agent, given.reply) == (None, None)
 
 
 async def test_the_agent_that_has_a_conversation_keeps_it() -> None:
