@@ -31,6 +31,7 @@ FILES = (
     "test_run",
     "test_items_helpers",
     "test_handoff_tool",
+    "test_tool_guardrails",
 )
 
 _PYTEST_INI = """\

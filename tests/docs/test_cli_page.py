@@ -53,6 +53,8 @@ def test_every_option_is_in_the_section_of_its_command(
     assert not {option for option in options if option not in section} - EVERYWHERE
 
 
-@pytest.mark.parametrize("error", [errors.UsageError, errors.BadInput, errors.Interrupted])
+@pytest.mark.parametrize(
+    "error", [errors.UsageError, errors.BadInput, errors.Interrupted, errors.NobodyCapable]
+)
 def test_every_error_of_the_command_is_on_the_page(error: type[EkidenError]) -> None:
     assert f"`{error.code}`" in PAGE

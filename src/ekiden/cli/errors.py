@@ -23,6 +23,12 @@ class Interrupted(EkidenError):
     code = "cli.interrupted"
 
 
+class NobodyCapable(UserError):
+    """No agent has the capabilities that were asked for."""
+
+    code = "cli.nobody_capable"
+
+
 class NoSessions(SessionNotFound):
     """The newest session was asked for and there is none."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from ekiden.cli.errors import Interrupted
+from ekiden.cli.errors import Interrupted, NobodyCapable
 from ekiden.core.errors import (
     EkidenError,
     LeaseLost,
@@ -48,6 +48,7 @@ _BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (
     (Interrupted, Exit.INTERRUPTED),
     (SessionNotFound, Exit.NOT_FOUND),
     (UnknownAgent, Exit.NOT_FOUND),
+    (NobodyCapable, Exit.NOT_FOUND),
     (SessionBusy, Exit.BUSY),
     (LeaseLost, Exit.BUSY),
     (StoreError, Exit.STORE),

@@ -35,6 +35,7 @@ _GROUPS = {
             "validate": "Check agent files; lists every fault.",
             "schema": "Print the JSON Schema of agent files, for editors.",
             "ps": "Show which sessions each agent has.",
+            "match": "Find the agents that have certain capabilities.",
         },
     ),
     "config": (

@@ -11,11 +11,13 @@ from typing import Any, Generic, TypeAlias
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import Handoff
+from ekiden.core.handoff_record import HandoffRequest
 from ekiden.core.hooks import AgentHooks
 from ekiden.core.model import Model, ModelSettings
 from ekiden.core.profile import Capability, Scope, Triggers
+from ekiden.core.remote import AgentRunner
 from ekiden.core.roles import Assigner
-from ekiden.core.tool import FunctionTool, Tool
+from ekiden.core.tool import Enabled, FunctionTool, Tool
 
 Instructions: TypeAlias = (
     str | Callable[[RunContextWrapper[Any], Any], str | Awaitable[str | None] | None] | None
@@ -61,6 +63,17 @@ class Agent(Generic[TContext]):
     capabilities: tuple[Capability, ...] = ()
     router: Assigner | None = None
     """The agent is a router: it gives every conversation it gets to another agent."""
+    accepts: Callable[[Any, HandoffRequest], Any] | None = None
+    """Asked before a handoff to this agent, sync or async, with the context and the request: `True`
+    takes it, `False` or a `Decline` leaves it where it is. `None` takes everything."""
+    available: Enabled = True
+    """Whether it takes handoffs now: fixed, or asked with the context and the agent."""
+    max_sessions: int | None = None
+    """With so many sessions at work it takes no more handoffs; `None` is no limit."""
+    runner: AgentRunner | None = None
+    """The agent is something else behind this: a plan, or an agent elsewhere."""
+    person: str | None = None
+    """The agent is people of this role: whatever it is handed waits for one of them."""
 
     def __post_init__(self) -> None:
         _check_name(self.name)

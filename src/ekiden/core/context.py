@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
-from typing import TYPE_CHECKING, Any, Generic
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import TYPE_CHECKING, Any, Generic, Protocol
 
+from ekiden.core.errors import UserError
 from ekiden.core.items import Item
 from ekiden.core.usage import Usage
 
@@ -19,6 +20,20 @@ else:
     TContext = TypeVar("TContext")
 
 
+class RunLink(Protocol):
+    """What a context can ask of the run that it belongs to."""
+
+    def on_rollback(
+        self, function: Callable[..., Any], *, key: str, arguments: Any
+    ) -> Awaitable[None]:
+        """Remember how to undo something; awaiting the result stores it at once."""
+        ...
+
+    def publish(self, name: str, data: Any) -> None:
+        """Say that something happened."""
+        ...
+
+
 class RunContextWrapper(Generic[TContext]):
     """The caller's own object, the usage so far, and the session's variables.
 
@@ -29,7 +44,7 @@ class RunContextWrapper(Generic[TContext]):
             return f"You serve {ctx.context.name}, visit {ctx.get('visits', 1)}."
     """
 
-    __slots__ = ("__weakref__", "context", "session_id", "usage", "variables")
+    __slots__ = ("__weakref__", "context", "link", "session_id", "usage", "variables")
 
     def __init__(
         self,
@@ -38,8 +53,10 @@ class RunContextWrapper(Generic[TContext]):
         *,
         session_id: str = "",
         variables: MutableMapping[str, Any] | None = None,
+        link: RunLink | None = None,
     ) -> None:
         self.context = context
+        self.link = link
         self.usage = Usage() if usage is None else usage
         self.session_id = session_id
         self.variables: MutableMapping[str, Any] = {} if variables is None else variables
@@ -56,6 +73,34 @@ class RunContextWrapper(Generic[TContext]):
         """Forget `name`; nothing happens if it is not there."""
         self.variables.pop(name, None)
 
+    def on_rollback(
+        self, function: Callable[..., Any], *, key: str, arguments: Any = None
+    ) -> Awaitable[None]:
+        """Have `function` undo something if the handoff that is under way is rolled back.
+
+        It is called with a `Rollback` (or with nothing, if it takes no parameter), sync or async,
+        in the reverse order of registration; once for a `key`, and again only if the process died
+        before its success was stored. `arguments` is JSON that it finds in ``rollback.arguments``.
+        A function of a module is found again after a restart; a lambda or an inner function is
+        not, and its rollback then waits for a person. Register before you act, and ``await`` the
+        result to be sure that it is stored; without ``await`` it is stored with the step::
+
+            await ctx.on_rollback(refund, key=ctx.idempotency_key, arguments={"order": order_id})
+            await ctx.context.bank.pay(order_id, key=ctx.idempotency_key)
+
+        Where no handoff is under way there is nothing to roll back, and nothing is remembered.
+        """
+        if self.link is None:
+            raise UserError("on_rollback works in tools, callbacks and code of a run only")
+        return self.link.on_rollback(function, key=key, arguments=arguments)
+
+    def publish(self, name: str, data: Any = None) -> None:
+        """Say that something happened, with `data` that is JSON: triggers of type ``event`` with
+        this name fire after the step, and it is part of what is recorded."""
+        if self.link is None:
+            raise UserError("publish works in tools, callbacks and code of a run only")
+        self.link.publish(name, data)
+
 
 class AgentHookContext(RunContextWrapper[TContext]):
     """What `on_start` hooks get: also what the agent is about to see."""
@@ -64,7 +109,11 @@ class AgentHookContext(RunContextWrapper[TContext]):
 
     def __init__(self, base: RunContextWrapper[TContext], *, turn_input: list[Item]) -> None:
         super().__init__(
-            base.context, base.usage, session_id=base.session_id, variables=base.variables
+            base.context,
+            base.usage,
+            session_id=base.session_id,
+            variables=base.variables,
+            link=base.link,
         )
         self.turn_input = turn_input
 
@@ -93,8 +142,9 @@ class ToolContext(RunContextWrapper[TContext]):
         agent: Any = None,
         session_id: str = "",
         variables: MutableMapping[str, Any] | None = None,
+        link: RunLink | None = None,
     ) -> None:
-        super().__init__(context, usage, session_id=session_id, variables=variables)
+        super().__init__(context, usage, session_id=session_id, variables=variables, link=link)
         self.tool_name = tool_name
         self.tool_call_id = tool_call_id
         self.tool_arguments = tool_arguments

@@ -8,9 +8,13 @@ EkidenError
 │   ├── UnknownSetting
 │   ├── SettingsNotWritten
 │   ├── UnknownTool
-│   └── ToolUnusable
+│   ├── ToolUnusable
+│   └── ConditionError
 ├── RoutingError
 │   └── NoRoute
+├── HandoffError
+│   ├── HandoffRefused
+│   └── HandoffNotFound
 ├── ModelBehaviorError            the model answered something that cannot be used
 ├── ModelError                    the provider failed
 │   ├── ModelTimeout
@@ -18,6 +22,10 @@ EkidenError
 ├── ToolError
 │   ├── ToolTimeout
 │   └── McpUnavailable
+├── GuardrailError
+│   ├── GuardrailFailed
+│   ├── ToolInputGuardrailTripwireTriggered
+│   └── ToolOutputGuardrailTripwireTriggered
 ├── OutOfBudgetError              (only from `RunResult.raise_for_outcome`)
 │   └── MaxTurnsExceeded
 ├── SessionError
@@ -50,6 +58,9 @@ class EkidenError(Exception):
     """The root of the tree."""
 
     code: ClassVar[str] = "ekiden.error"
+    run_data: Any = None
+    """The `RunResult` of the run that the error ended, as far as it came; `None` if it ended none
+    or is still on its way."""
 
 
 class UserError(EkidenError):
@@ -141,6 +152,18 @@ class ToolUnusable(UserError):
         self.name = name
 
 
+class ConditionError(UserError):
+    """A condition cannot be read; the message shows where and says what to write instead."""
+
+    code = "condition.invalid"
+
+    def __init__(self, problem: str, *, text: str, position: int, excerpt: str = "") -> None:
+        shown = f"\n{excerpt}" if excerpt else ""
+        super().__init__(f"the condition cannot be used: {problem}{shown}")
+        self.problem, self.text, self.position = problem, text, position
+        """`position` counts characters from 0."""
+
+
 class RoutingError(EkidenError):
     """A request could not be given to an agent."""
 
@@ -158,6 +181,40 @@ class NoRoute(RoutingError):
             "'prompt_user' or 'default_agent'"
         )
         self.reason = reason
+
+
+class HandoffError(EkidenError):
+    """A handoff could not be made, or not be undone."""
+
+    code = "handoff.failed"
+
+
+class HandoffRefused(HandoffError):
+    """A handoff was not made; `refusal` says why, for programs: ``"MAX_DEPTH_EXCEEDED"``.
+
+    The conversation stays where it is.
+    """
+
+    code = "handoff.refused"
+
+    def __init__(
+        self, refusal: Any, message: str, *, details: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.refusal: Any = refusal
+        self.details = details or {}
+
+
+class HandoffNotFound(HandoffError):
+    """No handoff has this id."""
+
+    code = "handoff.not_found"
+
+    def __init__(self, handoff_id: str) -> None:
+        super().__init__(
+            f"no handoff is called {handoff_id[:80]!r}; `ekiden handoff list` shows those there are"
+        )
+        self.handoff_id = handoff_id
 
 
 class ModelBehaviorError(EkidenError):
@@ -216,6 +273,59 @@ class McpUnavailable(ToolError):
     def __init__(self, server: str, problem: str) -> None:
         super().__init__(f"the MCP server {server!r} cannot be used: {problem}")
         self.server = server
+
+
+class GuardrailError(EkidenError):
+    """A guardrail ended the run; what was done before is kept."""
+
+    code = "guardrail.error"
+
+
+class GuardrailFailed(GuardrailError):
+    """A guardrail could not decide: it raised, gave nothing usable, or took too long.
+
+    What cannot be checked is not let through; `__cause__` is what went wrong.
+    """
+
+    code = "guardrail.failed"
+
+    def __init__(self, guardrail: str, tool: str, problem: str, *, stage: str) -> None:
+        super().__init__(
+            f"guardrail {guardrail!r} of tool {tool!r} could not decide on the call's {stage}, "
+            f"which is as good as a no: {problem}; correct the guardrail and resume the session"
+        )
+        self.guardrail, self.tool, self.stage = guardrail, tool, stage
+
+
+class ToolInputGuardrailTripwireTriggered(GuardrailError):
+    """A guardrail ended the run because of a tool call, which was not made."""
+
+    code = "guardrail.tool_input"
+
+    def __init__(self, guardrail: Any, output: Any, *, tool: str = "") -> None:
+        name = f" {tool!r}" if tool else ""
+        super().__init__(
+            f"{type(guardrail).__name__} {guardrail.get_name()!r} ended the run before the "
+            f"tool{name} was run; `output.output_info` says what it found: start again with "
+            "another request, or let the guardrail use reject_content to tell the model instead"
+        )
+        self.guardrail, self.output, self.tool = guardrail, output, tool
+
+
+class ToolOutputGuardrailTripwireTriggered(GuardrailError):
+    """A guardrail ended the run because of what a tool gave; the tool has had its effect."""
+
+    code = "guardrail.tool_output"
+
+    def __init__(self, guardrail: Any, output: Any, *, tool: str = "") -> None:
+        name = f" {tool!r}" if tool else ""
+        super().__init__(
+            f"{type(guardrail).__name__} {guardrail.get_name()!r} ended the run because of what "
+            f"the tool{name} gave, which nobody was shown; `output.output_info` says what it "
+            "found: start again with another request, or let the guardrail use reject_content to "
+            "tell the model instead"
+        )
+        self.guardrail, self.output, self.tool = guardrail, output, tool
 
 
 class OutOfBudgetError(EkidenError):

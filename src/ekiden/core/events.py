@@ -21,6 +21,15 @@ EventType: TypeAlias = Literal[
     "inbox",
 ]
 
+AUDITED: frozenset[EventType] = frozenset(
+    {"handoff", "route", "tool_confirmation", "inbox", "guardrail"}
+)
+"""Who got the work, what was allowed and who was asked: the types that the audit consists of.
+
+Each of these events carries the hash of the one before in its session, and stores keep an index
+of them over all sessions, so a type that is added here needs a migration.
+"""
+
 
 class Event:
     """Something that happened in a session, stored in the transaction that made it true.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from ekiden.core.context import RunContextWrapper, TContext
+from ekiden.core.handoff_terms import DEFAULT_TERMS, HandoffTerms
 from ekiden.core.items import Item
 from ekiden.core.jsonio import dumps
 from ekiden.core.model import ToolSpec
@@ -91,6 +92,8 @@ class Handoff(Generic[TContext, TAgent]):
     """Whether the target sees the conversation, or only the handoff's own words."""
     has_callback: bool = True
     """Whether `on_invoke_handoff` does more than return `agent`: then it must be awaited."""
+    terms: HandoffTerms = DEFAULT_TERMS
+    """When the handoff is made, how, and what the target may do and spend."""
     spec: ToolSpec = field(init=False, repr=False)
     """As the model is shown it; made once."""
 

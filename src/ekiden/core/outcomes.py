@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-LimitName: TypeAlias = Literal["turns", "depth", "tokens", "seconds"]
+LimitName: TypeAlias = Literal["turns", "tokens", "seconds", "money"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.model import ToolSpec
 from ekiden.core.profile import Confirmation
+
+if TYPE_CHECKING:
+    from ekiden.core.tool_guardrails import ToolInputGuardrail, ToolOutputGuardrail
 
 ToolErrorFunction: TypeAlias = Callable[[RunContextWrapper[Any], Exception], Any]
 """Turns an exception of a tool into what the model is told; sync or async."""
@@ -49,10 +52,18 @@ class FunctionTool:
     """If set, a person is asked before every call (`RunConfig.approver`)."""
     confirmation_scope: ScopeFunction | None = None
     """Which calls a person's "always" covers: those of the same scope; `None`: all."""
+    tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None
+    """Asked one after the other before every call; all must allow it."""
+    tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None = None
+    """Asked one after the other before the model sees what the tool gave; all must allow it."""
     spec: ToolSpec = field(init=False, repr=False)
     """As the model is shown it; made once."""
 
     def __post_init__(self) -> None:
+        if self.tool_input_guardrails is not None or self.tool_output_guardrails is not None:
+            from ekiden.core.tool_guardrails import check_guardrails
+
+            check_guardrails(self.name, self.tool_input_guardrails, self.tool_output_guardrails)
         self.spec = ToolSpec(
             name=self.name,
             description=self.description,

@@ -17,6 +17,13 @@ class Usage:
     total_tokens: int = 0
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    cost: float = 0.0
+    """In the currency of `RunConfig.prices`; 0 where no prices are known."""
+
+    @property
+    def tokens(self) -> int:
+        """All tokens, also where a provider tells no total."""
+        return max(self.total_tokens, self.input_tokens + self.output_tokens)
 
     def add(self, other: Usage) -> None:
         """Count `other` in."""
@@ -26,20 +33,23 @@ class Usage:
         self.total_tokens += other.total_tokens
         self.cached_tokens += other.cached_tokens
         self.reasoning_tokens += other.reasoning_tokens
+        self.cost += other.cost
 
-    def to_json(self) -> dict[str, int]:
+    def to_json(self) -> dict[str, int | float]:
         """The counts that are not zero."""
-        counts = {
+        counts: dict[str, int | float] = {
             "requests": self.requests,
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
             "total_tokens": self.total_tokens,
             "cached_tokens": self.cached_tokens,
             "reasoning_tokens": self.reasoning_tokens,
+            "cost": round(self.cost, 9),
         }
         return {name: count for name, count in counts.items() if count}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Usage:
         """The inverse of `to_json`."""
-        return cls(**{name: int(count) for name, count in data.items()})
+        counts = {name: int(count) for name, count in data.items() if name != "cost"}
+        return cls(**counts, cost=float(data.get("cost", 0.0)))

@@ -11,7 +11,7 @@ from ekiden.handoff.prompt import (
     prompt_with_handoff_instructions,
     received_block,
 )
-from ekiden.handoff.tool import handoff
+from ekiden.handoff.tool import BEST, PERSON, handoff, make_terms, person
 
 if TYPE_CHECKING:
     from ekiden.handoff.declared import declared_handoff, parse_filter
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "BEST",
+    "PERSON",
     "RECOMMENDED_PROMPT_PREFIX",
     "Handoff",
     "HandoffFilter",
@@ -50,8 +52,10 @@ __all__ = [
     "handoff",
     "keep_first_and_last",
     "keep_last",
+    "make_terms",
     "nest_handoff_history",
     "parse_filter",
+    "person",
     "prompt_with_handoff_instructions",
     "received_block",
     "remove_all_tools",

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias, TypeVar, overload
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.handoff import Handoff, HandoffInputFilter
+from ekiden.core.handoff import Handoff, HandoffInputFilter, transfer_tool_name
+from ekiden.core.handoff_terms import (
+    DEFAULT_TERMS,
+    DEFAULT_TIMEOUT_S,
+    Budget,
+    Completion,
+    HandoffPolicy,
+    HandoffTerms,
+    HandoffTrigger,
+    HandoffWhen,
+)
+from ekiden.core.profile import Confirmation
 from ekiden.core.strict_schema import ensure_strict_json_schema
 from ekiden.core.tool import Enabled
 from ekiden.handoff.arguments import validate_json
@@ -24,17 +36,28 @@ _Invoke: TypeAlias = Callable[[RunContextWrapper[Any], str], Awaitable[Agent[TCo
 
 @overload
 def handoff(
-    agent: Agent[TContext],
+    agent: Agent[TContext] | Callable[[Any], Awaitable[Any]] | Literal["*"],
     *,
     tool_name_override: str | None = None,
     tool_description_override: str | None = None,
     input_filter: HandoffInputFilter | None = None,
     is_enabled: Enabled = True,
     include_context: bool = True,
+    when: HandoffWhen | None = None,
+    policy: HandoffPolicy = "graceful",
+    condition: str | None = None,
+    trigger: HandoffTrigger | None = None,
+    allow_return: bool | Literal["always"] = False,
+    capabilities: Iterable[str] = (),
+    confirm: bool | Confirmation = False,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    restrict_tools: bool = False,
+    budget: Budget | None = None,
+    completes: Completion = "answer",
 ) -> Handoff[TContext, Agent[TContext]]: ...
 @overload
 def handoff(
-    agent: Agent[TContext],
+    agent: Agent[TContext] | Callable[[Any], Awaitable[Any]] | Literal["*"],
     *,
     on_handoff: OnHandoffWithInput[TInput],
     input_type: type[TInput],
@@ -43,10 +66,21 @@ def handoff(
     input_filter: HandoffInputFilter | None = None,
     is_enabled: Enabled = True,
     include_context: bool = True,
+    when: HandoffWhen | None = None,
+    policy: HandoffPolicy = "graceful",
+    condition: str | None = None,
+    trigger: HandoffTrigger | None = None,
+    allow_return: bool | Literal["always"] = False,
+    capabilities: Iterable[str] = (),
+    confirm: bool | Confirmation = False,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    restrict_tools: bool = False,
+    budget: Budget | None = None,
+    completes: Completion = "answer",
 ) -> Handoff[TContext, Agent[TContext]]: ...
 @overload
 def handoff(
-    agent: Agent[TContext],
+    agent: Agent[TContext] | Callable[[Any], Awaitable[Any]] | Literal["*"],
     *,
     on_handoff: OnHandoffWithoutInput,
     tool_name_override: str | None = None,
@@ -54,9 +88,20 @@ def handoff(
     input_filter: HandoffInputFilter | None = None,
     is_enabled: Enabled = True,
     include_context: bool = True,
+    when: HandoffWhen | None = None,
+    policy: HandoffPolicy = "graceful",
+    condition: str | None = None,
+    trigger: HandoffTrigger | None = None,
+    allow_return: bool | Literal["always"] = False,
+    capabilities: Iterable[str] = (),
+    confirm: bool | Confirmation = False,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    restrict_tools: bool = False,
+    budget: Budget | None = None,
+    completes: Completion = "answer",
 ) -> Handoff[TContext, Agent[TContext]]: ...
 def handoff(
-    agent: Agent[TContext],
+    agent: Agent[TContext] | Callable[[Any], Awaitable[Any]] | Literal["*"],
     *,
     tool_name_override: str | None = None,
     tool_description_override: str | None = None,
@@ -65,6 +110,17 @@ def handoff(
     input_filter: HandoffInputFilter | None = None,
     is_enabled: Enabled = True,
     include_context: bool = True,
+    when: HandoffWhen | None = None,
+    policy: HandoffPolicy = "graceful",
+    condition: str | None = None,
+    trigger: HandoffTrigger | None = None,
+    allow_return: bool | Literal["always"] = False,
+    capabilities: Iterable[str] = (),
+    confirm: bool | Confirmation = False,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    restrict_tools: bool = False,
+    budget: Budget | None = None,
+    completes: Completion = "answer",
 ) -> Handoff[TContext, Agent[TContext]]:
     """A handoff to `agent`.
 
@@ -76,9 +132,32 @@ def handoff(
 
         triage = Agent("triage", handoffs=[handoff(billing, input_filter=keep_last(20))])
 
-    Raises `UserError` for what is no agent, for an `on_handoff` that cannot be called so, and for
-    an `input_type` that has no strict JSON schema.
+    `agent` may also be an async function, which then is an agent that is code, or ``"*"``: the
+    member of the team that is best at the `capabilities`. The other arguments are the terms of the
+    handoff: see `HandoffTerms`. A `trigger` makes it happen without the model, which then is not
+    offered it, unless ``when="manual"`` says so; ``confirm=True`` asks a person first.
+
+    Raises `UserError` for what is no agent, for an `on_handoff` that cannot be called so, for
+    an `input_type` that has no strict JSON schema and for terms that do not fit; `ConditionError`
+    for a condition that cannot be read.
     """
+    terms = make_terms(
+        when=when,
+        policy=policy,
+        condition=condition,
+        trigger=trigger,
+        allow_return=allow_return,
+        capabilities=tuple(capabilities),
+        confirm=confirm,
+        timeout_s=timeout_s,
+        restrict_tools=restrict_tools,
+        budget=budget,
+        completes=completes,
+    )
+    if isinstance(agent, str):
+        return _to_the_best(agent, terms, tool_name_override, tool_description_override, is_enabled)
+    if inspect.iscoroutinefunction(agent):
+        agent = code_target(agent)
     if not isinstance(agent, Agent):
         raise UserError(f"handoff() needs an Agent, not {agent!r:.80} ({type(agent).__name__})")
     if input_type is None:
@@ -96,7 +175,98 @@ def handoff(
         agent=agent,
         include_context=include_context,
         has_callback=on_handoff is not None,
+        terms=terms,
     )
+
+
+def make_terms(
+    *,
+    when: HandoffWhen | None = None,
+    confirm: bool | Confirmation = False,
+    **others: Any,
+) -> HandoffTerms:
+    """The terms, with what follows from a trigger and from ``confirm=True``; conditions are read
+    here, so that a bad one is found when the team is made."""
+    trigger: HandoffTrigger | None = others.get("trigger")
+    if when is None:
+        when = "manual" if trigger is None or trigger.type == "explicit" else "auto"
+    asked: Confirmation | None = None
+    if confirm:
+        asked = CONFIRM_HANDOFF if confirm is True else confirm
+    terms = HandoffTerms(when=when, confirm=asked, **others)
+    for text in (terms.condition, None if trigger is None else trigger.expression):
+        if text is not None:
+            from ekiden.conditions import compile_condition
+
+            compile_condition(text)
+    return DEFAULT_TERMS if terms == DEFAULT_TERMS else terms
+
+
+CONFIRM_HANDOFF = Confirmation(prompt_template="Make the handoff {tool_name} with {tool_args}?")
+
+BEST = "*"
+"""As a target: the member of the team that is best at the capabilities that are required."""
+
+
+def _to_the_best(
+    name: str,
+    terms: HandoffTerms,
+    tool_name: str | None,
+    description: str | None,
+    is_enabled: Enabled,
+) -> Handoff[Any, Agent[Any]]:
+    if name != BEST:
+        raise UserError(f"handoff() needs an Agent or '*', not the name {name[:80]!r}")
+    if not terms.capabilities:
+        raise UserError("a handoff to '*' needs `capabilities`: what the agent must be able to do")
+    wanted = ", ".join(terms.capabilities)
+
+    async def nobody(context: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
+        raise UserError("a handoff to '*' needs a run: only it knows the team")
+
+    return Handoff(
+        tool_name=tool_name or transfer_tool_name("best_at_" + "_".join(terms.capabilities)),
+        tool_description=description
+        or f"Hand the conversation over to the agent that is best at: {wanted}.",
+        input_json_schema=ensure_strict_json_schema({}),
+        on_invoke_handoff=nobody,
+        agent_name=BEST,
+        is_enabled=EnabledCheck(is_enabled) if callable(is_enabled) else is_enabled,
+        has_callback=False,
+        terms=terms,
+    )
+
+
+def code_target(function: Callable[[Any], Awaitable[Any]]) -> Agent[Any]:
+    """An agent that is the function, called as the function is; always the same one for it."""
+    made: Agent[Any] | None = getattr(function, _CODE_TARGET, None)
+    if made is None:
+        said = inspect.getdoc(function)
+        described = said.partition("\n\n")[0].replace("\n", " ") if said else None
+        made = Agent(function.__name__.strip("_"), run=function, description=described)
+        with contextlib.suppress(AttributeError):
+            setattr(function, _CODE_TARGET, made)
+    return made
+
+
+_CODE_TARGET = "_ekiden_agent"
+
+
+def person(role: str, *, description: str | None = None) -> Agent[Any]:
+    """People of a role as a member of the team: what they are handed waits for one of them.
+
+    For example::
+
+        triage = Agent("triage", handoffs=[person("support", description="A human colleague.")])
+    """
+    name = role.strip() if isinstance(role, str) else ""
+    if not name:
+        raise UserError("a person needs a role, such as 'support'")
+    return Agent(PERSON + name, person=name, description=description)
+
+
+PERSON = "person:"
+"""What the names of agents that are people begin with."""
 
 
 class EnabledCheck:

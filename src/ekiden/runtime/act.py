@@ -10,10 +10,10 @@ from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff
 from ekiden.core.items import Item, function_output
 from ekiden.core.tool import FunctionTool
-from ekiden.runtime.limits import check_depth
+from ekiden.runtime.attempt import Attempt
+from ekiden.runtime.controller import carry_out
 from ekiden.runtime.state import RunState
 from ekiden.runtime.tool_calls import PlannedCall, run_tools
-from ekiden.runtime.transfer import transfer
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -27,13 +27,13 @@ class _Plan:
 async def act(run: RunState, calls: list[Item]) -> None:
     """Answer every call of the turn, then store the turn as finished or hand over.
 
-    `OverLimit`, before anything is done, if the turn asks for a handoff and the run may not go
-    deeper.
+    A transfer with the policy `immediate` does not wait for tools of its turn: they are not run.
     """
     plan = _plan(run, calls)
-    if plan.transfers:
-        check_depth(run)
-    if plan.tools:
+    if plan.tools and _is_immediate(plan):
+        for each in plan.tools:
+            tell(run, each.call, "not run: the conversation was handed over at once")
+    elif plan.tools:
         await run_tools(run, plan.tools, more_to_come=bool(plan.transfers))
     for call in plan.unknown:
         tell(run, call, f"there is no tool called {call['name']!r}; {_choices(run)}")
@@ -45,11 +45,15 @@ async def act(run: RunState, calls: list[Item]) -> None:
         for _, other in others:
             tell(run, other, "only one handoff can be made in a turn; this one was not made")
         requested = [each.tool_name for each, _ in plan.transfers] if others else None
-        moved = await transfer(run, handoff, call, requested=requested)
-        if moved:
+        attempt = Attempt(edge=handoff, arguments=call["arguments"], call=call, requested=requested)
+        if await carry_out(run, attempt):
             return
         mistaken = True
     await _end_turn(run, mistaken=mistaken)
+
+
+def _is_immediate(plan: _Plan) -> bool:
+    return bool(plan.transfers) and plan.transfers[0][0].terms.policy == "immediate"
 
 
 def tell(run: RunState, call: Item, problem: str) -> None:

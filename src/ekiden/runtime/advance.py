@@ -6,15 +6,23 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, nullcontext
 
-from ekiden.core.errors import EkidenError, SessionError, StoreUnavailable
+from ekiden.core.errors import (
+    EkidenError,
+    HandoffRefused,
+    SessionError,
+    StoreUnavailable,
+    UserError,
+)
 from ekiden.core.events import Event
+from ekiden.core.handoff import Handoff
 from ekiden.core.items import Item
 from ekiden.core.model import ModelDelta
 from ekiden.core.outcomes import OutOfBudget
 from ekiden.runtime.finish import fail, finish
-from ekiden.runtime.limits import OverLimit, over_limit, seconds_left
+from ekiden.runtime.limits import TimeLimit, over_limit, time_left
+from ekiden.runtime.rollback import finish_rollback, give_back
+from ekiden.runtime.spending import allowed
 from ekiden.runtime.state import RunState
-from ekiden.runtime.transfer import give_back
 from ekiden.runtime.turn import resume_acting, think
 
 
@@ -44,31 +52,50 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
 
 
 async def _step(run: RunState) -> None:
-    left = seconds_left(run)
-    if left is None:
+    """One step, within the time that it may take; whoever wants the run interrupted ends it too."""
+    left, cause = time_left(run)
+    if left is None and not run.is_reachable:
         await _guarded_step(run)
         return
     scope = asyncio.timeout(left)
     try:
         async with scope:
-            run.work.deadline = scope
+            run.begin_step(scope)
             await _guarded_step(run)
     except TimeoutError:
         if not scope.expired() or run.outcome is not None:
             raise
         run.discard()
-        await finish(run, OutOfBudget("seconds", run.config.limits.seconds or 0, run.spent_s()))
+        await _cut_short(run, cause)
     finally:
-        run.work.deadline = None
+        run.end_step()
+
+
+async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
+    """What comes after a step that was not finished in time, or was not to be finished."""
+    if run.wanted is not None and run.wanted.at_once:
+        from ekiden.runtime.requests import serve_requests
+
+        await serve_requests(run)
+    elif cause == "trigger":
+        from ekiden.runtime.triggers import fire_for_time
+
+        await fire_for_time(run)
+    elif cause == "handoff":
+        pending = run.cursor.pending
+        target = "" if pending is None else pending.target
+        await _recover(
+            run, HandoffRefused("TIMEOUT", f"{target!r} did not take over within its time")
+        )
+    else:
+        seconds = allowed(run, "seconds") or 0
+        await _end_over_limit(run, OutOfBudget("seconds", seconds, run.spent_s()))
 
 
 async def _guarded_step(run: RunState) -> None:
     """One step; whatever goes wrong in it is stored as its end, or gives a handoff back."""
     try:
         await _next_step(run)
-        return
-    except OverLimit as over:
-        await finish(run, over.outcome)
         return
     except (SessionError, StoreUnavailable):
         raise
@@ -83,30 +110,95 @@ async def _guarded_step(run: RunState) -> None:
     except Exception as exc:
         failure = exc
     run.discard()
-    if run.cursor.pending is not None:
+    await _recover(run, failure)
+
+
+async def _recover(run: RunState, failure: Exception) -> None:
+    """Undo the handoff that led here, or hand over because of the error, or end the run.
+
+    A source that got the conversation back more often than a model may err has failed itself: then
+    the handoff before it is undone.
+    """
+    while run.cursor.open:
         await give_back(run, failure)
         if run.cursor.rollbacks <= run.config.model_retries:
             return
+    if run.agent.handoffs:
+        from ekiden.runtime.triggers import fire_for_error
+
+        try:
+            if await fire_for_error(run, failure):
+                return
+        except UserError as wrong:
+            failure = wrong
     await fail(run, failure)
 
 
+async def _end_over_limit(run: RunState, over: OutOfBudget) -> None:
+    """A limit is reached: a budget that came with an open handoff undoes it, else the run ends."""
+    pending = run.cursor.pending
+    if pending is not None and over.limit in run.cursor.budget:
+        before = dict(pending.saved.get("budget", {})).get(over.limit)
+        if before is None or before > over.used:
+            refusal = HandoffRefused(
+                "BUDGET_EXCEEDED",
+                f"{pending.target!r} reached its budget of {over.allowed:g} {over.limit}",
+            )
+            await _recover(run, refusal)
+            return
+    await finish(run, over)
+
+
 async def _next_step(run: RunState) -> None:
-    if run.cursor.phase == "act":
+    cursor = run.cursor
+    if cursor.open and cursor.open[-1].failure is not None:
+        await finish_rollback(run)
+        return
+    if cursor.phase == "act":
         await resume_acting(run, _stored_calls(run))
         return
     limit = over_limit(run)
     if limit is not None:
-        await finish(run, limit)
-    elif run.agent.router is not None:
+        await _end_over_limit(run, limit)
+        return
+    if run.wanted is not None and run.wanted.look:
+        from ekiden.runtime.requests import serve_requests
+
+        if await serve_requests(run):
+            return
+    if run.agent.handoffs and (cursor.started or not cursor.open) and _has_triggers(run):
+        from ekiden.runtime.triggers import look_at_triggers
+
+        if await look_at_triggers(run):
+            return
+    await _take_turn(run)
+
+
+async def _take_turn(run: RunState) -> None:
+    """Let the active agent do its next part, whatever kind of agent it is."""
+    agent = run.agent
+    if agent.router is not None:
         from ekiden.runtime.assign import assign
 
         await assign(run)
-    elif run.agent.run is not None:
+    elif agent.run is not None:
         from ekiden.runtime.code_agent import run_code
 
         await run_code(run)
+    elif agent.person is not None:
+        from ekiden.runtime.people import wait_for_person
+
+        await wait_for_person(run)
+    elif agent.runner is not None:
+        from ekiden.runtime.elsewhere import run_elsewhere
+
+        await run_elsewhere(run)
     else:
         await think(run)
+
+
+def _has_triggers(run: RunState) -> bool:
+    return any(isinstance(each, Handoff) and each.terms.trigger for each in run.agent.handoffs)
 
 
 async def _watched(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:

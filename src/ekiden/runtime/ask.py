@@ -42,12 +42,30 @@ async def ask_model(run: RunState) -> ModelResponse:
     response = await _answer(run, model, request)
     fault_point("turn.model.after_call")
     run.cursor.usage.add(response.usage)
+    if run.config.prices or run.config.limits.money is not None or "money" in run.cursor.budget:
+        run.cursor.usage.cost += _cost(run, response)
     if hooks is not None or agent.hooks is not None:
         await both(
             None if hooks is None else hooks.on_llm_end(context, agent, response),
             None if agent.hooks is None else agent.hooks.on_llm_end(context, agent, response),
         )
     return response
+
+
+def _cost(run: RunState, response: ModelResponse) -> float:
+    """What the answer cost; `UserError` if that is limited and nobody knows the price."""
+    prices = run.config.prices
+    wanted = run.config.model or run.agent.model or os.environ.get("EKIDEN_MODEL")
+    for name in (wanted, response.model, getattr(wanted, "name", None)):
+        if isinstance(name, str) and name in prices:
+            return prices[name].of(response.usage)
+    if run.config.limits.money is None and "money" not in run.cursor.budget:
+        return 0.0
+    shown = wanted if isinstance(wanted, str) else response.model or type(wanted).__name__
+    raise UserError(
+        f"the run has a limit of money, and nobody knows what {shown!r} costs: add it to "
+        "RunConfig.prices"
+    )
 
 
 def resolve(run: RunState) -> Model:

@@ -29,6 +29,8 @@ class Circumstances:
     left_as: SessionStatus = "idle"
     """What the session is when the run is cancelled: `ready` if others are to go on with it."""
 
+    is_reachable: bool = True
+    """Whether others can know of the session, and want something of it while it runs."""
     to: str | None = None
     """Whom a new message goes to: an agent's name, or `AUTO`; `None`: who has the session."""
     route_options: Mapping[str, Any] | None = None

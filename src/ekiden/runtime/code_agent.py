@@ -24,7 +24,7 @@ from ekiden.core.tool import FunctionTool
 from ekiden.runtime.confirmation import ask_first
 from ekiden.runtime.offer import refresh_offer
 from ekiden.runtime.state import RunState
-from ekiden.runtime.tool_calls import PlannedCall, perform
+from ekiden.runtime.tool_calls import PlannedCall, perform, record_call
 from ekiden.runtime.turn import conclude, start_agent
 from ekiden.tools import ToolResult, output_text
 
@@ -53,7 +53,11 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
     def __init__(self, run: RunState) -> None:
         base = run.context
         super().__init__(
-            base.context, base.usage, session_id=base.session_id, variables=base.variables
+            base.context,
+            base.usage,
+            session_id=base.session_id,
+            variables=base.variables,
+            link=run,
         )
         self._run = run
         self._made = 0
@@ -96,7 +100,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
     async def call(self, tool: str | FunctionTool, **arguments: Any) -> Any:
         """Run one of the agent's tools and give its result, which is JSON.
 
-        Raises `ToolError` if the tool fails, `UserError` if the agent does not have it.
+        Raises `ToolError` if the tool fails or a guardrail rejects the call or its output,
+        `UserError` if the agent does not have it.
         """
         run = self._run
         found = self._find(tool)
@@ -163,13 +168,13 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             and isinstance(result.output, str)
             and not isinstance(result.value, str)
         )
-        run.record(
-            "tool_call",
+        record_call(
+            run,
+            PlannedCall(tool, call, key),
+            result,
             items=(call, function_output(call_id, result.output)),
-            step=key,
-            details={"tool": tool.name, "json": True} if is_json else {"tool": tool.name},
             duration_us=duration_us,
-            error=result.error,
+            as_json=is_json,
         )
         await run.commit()
         fault_point("code.tool.after_commit")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, TypeAlias
 
@@ -13,6 +13,7 @@ from ekiden.core.handoff import HandoffInputData
 from ekiden.core.items import Item
 from ekiden.core.model import Model, ModelSettings
 from ekiden.core.roles import Approver, Clock, EventSink
+from ekiden.core.usage import Usage
 
 
 @dataclass(slots=True)
@@ -52,13 +53,39 @@ class Limits:
     turns: int | None = 10
     """Turns of any agent of the run."""
     depth: int | None = 5
-    """Handoffs in one run."""
+    """Handoffs in one run; one more is refused, and the model is told."""
     tokens: int | None = None
     """Tokens of all model calls of the run."""
     seconds: float | None = None
     """Time spent working on the run, waiting for people not counted."""
+    money: float | None = None
+    """What the model calls of the run may cost, in the currency of `RunConfig.prices`."""
     calls: int | None = 64
     """Tool calls of one turn; those beyond are not made, and the model is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What a million tokens of a model cost.
+
+    For example::
+
+        RunConfig(prices={"openai:gpt-5-mini": Price(input=0.25, output=2.0)})
+    """
+
+    input: float
+    output: float
+    cached_input: float | None = None
+    """`None`: as much as `input`."""
+
+    def of(self, usage: Usage) -> float:
+        """What `usage` costs."""
+        cached = self.input if self.cached_input is None else self.cached_input
+        fresh = max(usage.input_tokens - usage.cached_tokens, 0)
+        total = (
+            fresh * self.input + usage.cached_tokens * cached + usage.output_tokens * self.output
+        )
+        return total / 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +117,10 @@ class RunConfig:
     limits: Limits = field(default_factory=Limits)
     model_retries: int = 3
     """How often in a row a model may ask for what does not exist before the run fails."""
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """By model, as it is named in agents and runs or in its answers: what it costs."""
+    compensation_backoff_s: float = 0.5
+    """How long the first retry of a failed compensation waits; each further one twice as long."""
     on_busy: Literal["wait", "refuse"] = "wait"
     """When another run has the session."""
     busy_timeout_s: float = 30.0
@@ -108,7 +139,7 @@ class RunConfig:
         for name in ("model_timeout_s", "lease_s", "parallel_tools"):
             if not getattr(self, name) > 0:
                 raise UserError(f"RunConfig.{name} must be above 0, not {getattr(self, name)!r}")
-        for name in ("busy_timeout_s", "model_retries"):
+        for name in ("busy_timeout_s", "model_retries", "compensation_backoff_s"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"RunConfig.{name} must not be below 0: {getattr(self, name)!r}")
 

@@ -65,7 +65,7 @@ class Decision:
         output: Any = f"{note}\n{result.output}"
         if not isinstance(result.output, str):
             output = [{"type": "input_text", "text": note}, *result.output]
-        return ToolResult(output=output, value=result.value, error=result.error)
+        return replace(result, output=output)
 
 
 async def ask_first(run: RunState, tool: FunctionTool, call: Item, key: str) -> Decision:

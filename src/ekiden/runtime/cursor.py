@@ -13,25 +13,71 @@ Grant: TypeAlias = tuple[str, str, str]
 
 
 @dataclass(slots=True)
+class Compensation:
+    """How one thing is undone that was done while a handoff was open."""
+
+    key: str
+    function: str | None
+    """``module:name``; `None` for a function that only the process that registered it has."""
+    arguments: Any = None
+    agent: str = ""
+    attempts: int = 0
+    state: Literal["open", "done", "failed"] = "open"
+
+    def to_json(self) -> list[Any]:
+        """As a list, short."""
+        return [self.key, self.function, self.arguments, self.agent, self.attempts, self.state]
+
+
+@dataclass(slots=True)
 class PendingHandoff:
-    """A transfer whose target has not answered yet: what is needed to give control back."""
+    """A transfer that is not confirmed yet: what is needed to give control back."""
 
     id: str
     source: str
     target: str
-    call_id: str
+    call_id: str | None
+    """The model's call that is to be answered; `None` if no model asked for the transfer."""
     seq: int
     """The event that made the transfer; it and all later ones are undone by a rollback."""
     base: str | None
     after: int
     received: Mapping[str, Any] | None
+    depth: int = 0
+    """How long the chain was before the transfer; 0 in what earlier versions stored: one less."""
+    due_s: float | None = None
+    """When the target's time is over, in seconds worked on the run."""
+    until_result: bool = False
+    """Whether only the end of the target's work confirms it."""
+    saved: dict[str, Any] = field(default_factory=dict)
+    """Further fields of the cursor as they were, by name; what is not here was at its default."""
+    variables: str | None = None
+    """The step with the session's variables as they were, if they changed since."""
+    compensations: list[Compensation] = field(default_factory=list)
+    failure: list[str] | None = None
+    """Code and reason, once it was decided that the transfer is undone."""
+    kept: list[int] = field(default_factory=list)
+    """Messages of people that came meanwhile: they stay in the conversation."""
 
     def to_json(self) -> list[Any]:
         """As a list, because it is stored at every handoff."""
         return [
             self.id, self.source, self.target, self.call_id,
-            self.seq, self.base, self.after, self.received,
+            self.seq, self.base, self.after, self.received, self.depth, self.due_s,
+            int(self.until_result), self.saved, self.variables,
+            [each.to_json() for each in self.compensations], self.failure, self.kept,
         ]  # fmt: skip
+
+    @classmethod
+    def from_json(cls, data: list[Any]) -> PendingHandoff:
+        """The inverse of `to_json`; also reads what earlier versions stored."""
+        pending = cls(*data)
+        pending.until_result = bool(pending.until_result)
+        pending.saved = dict(pending.saved)
+        pending.kept = list(pending.kept)
+        stored: list[Any] = list(pending.compensations)
+        pending.compensations = [Compensation(*each) for each in stored]
+        return pending
 
 
 @dataclass(slots=True)
@@ -56,7 +102,8 @@ class Cursor:
     """The view goes on with what was said after this event."""
     chain: list[str] = field(default_factory=list)
     """Who had the run, beginning with `user`."""
-    pending: PendingHandoff | None = None
+    open: list[PendingHandoff] = field(default_factory=list)
+    """Handoffs that are not confirmed yet; each but the last led to the source of the next."""
     received: Mapping[str, Any] | None = None
     """What the active agent was handed: from, reason, summary, context."""
     route: Mapping[str, Any] | None = None
@@ -66,6 +113,28 @@ class Cursor:
     rollbacks: int = 0
     handoffs: int = 0
     """Handoffs of the whole session, for their ids."""
+    tools: list[str] | None = None
+    """The only tools that the active agent may use; `None`: all that it has."""
+    budget: dict[str, float] = field(default_factory=dict)
+    """What handoffs left of tokens, seconds and money, counted from the run's beginning."""
+    fired: list[int] = field(default_factory=list)
+    """Places in the active agent's `handoffs` whose triggers fired since it has the run."""
+    since_s: float = 0.0
+    """Since when the active agent has the run, in seconds worked on it."""
+    published: list[str] = field(default_factory=list)
+    """Names of events that were published and that no trigger looked at yet."""
+    errors: int = 0
+    """Errors of the run."""
+    work: int = 0
+    """How often something came about in this run that the next agent could make use of."""
+    left: dict[str, int] = field(default_factory=dict)
+    """By agent, what `work` was when it handed the task on."""
+    passed: list[str] = field(default_factory=list)
+    """Digests of what was passed along with returns."""
+    head: str = ""
+    """The hash of the session's last audited event."""
+    audited: int = 0
+    """How many audited events the session has."""
     always: dict[Grant, str] = field(default_factory=dict)
     """What need not be asked about in this session, and who said so."""
     spent_s: float = 0.0
@@ -89,8 +158,8 @@ class Cursor:
             data["b"] = self.base
         if self.after:
             data["a"] = self.after
-        if self.pending is not None:
-            data["ph"] = self.pending.to_json()
+        if self.open:
+            data["ho"] = [each.to_json() for each in self.open]
         if self.received is not None:
             data["rc"] = self.received
         if self.route is not None:
@@ -101,6 +170,27 @@ class Cursor:
             data["rb"] = self.rollbacks
         if self.handoffs:
             data["h"] = self.handoffs
+        if self.tools is not None:
+            data["to"] = self.tools
+        if self.budget:
+            data["bu"] = self.budget
+        if self.fired:
+            data["fi"] = self.fired.copy()
+        if self.since_s:
+            data["si"] = round(self.since_s, 3)
+        if self.published:
+            data["pu"] = self.published.copy()
+        if self.errors:
+            data["e"] = self.errors
+        if self.work:
+            data["w"] = self.work
+        if self.left:
+            data["lf"] = self.left.copy()
+        if self.passed:
+            data["pa"] = self.passed.copy()
+        if self.head:
+            data["hd"] = self.head
+            data["hn"] = self.audited
         if self.always:
             data["al"] = [[*grant, by] for grant, by in self.always.items()]
         if self.spent_s:
@@ -114,7 +204,7 @@ class Cursor:
         """The inverse of `to_json`; an empty mapping is a session without any run."""
         if not data:
             return cls()
-        pending = data.get("ph")
+        old = data.get("ph")  # written before handoffs could be nested
         return cls(
             run=data["r"],
             turn=data["t"],
@@ -125,7 +215,18 @@ class Cursor:
             calls=data.get("c", 0),
             base=data.get("b"),
             after=data.get("a", 0),
-            pending=PendingHandoff(*pending) if pending else None,
+            open=[PendingHandoff.from_json(each) for each in data.get("ho", [old] if old else [])],
+            tools=data.get("to"),
+            budget=dict(data.get("bu", {})),
+            fired=list(data.get("fi", ())),
+            since_s=data.get("si", 0.0),
+            published=list(data.get("pu", ())),
+            errors=data.get("e", 0),
+            work=data.get("w", 0),
+            left=dict(data.get("lf", {})),
+            passed=list(data.get("pa", ())),
+            head=data.get("hd", ""),
+            audited=data.get("hn", 0),
             received=data.get("rc"),
             route=data.get("ro"),
             mistakes=data.get("m", 0),
@@ -155,7 +256,15 @@ class Cursor:
             received=self.received,
             handoffs=self.handoffs,
             always=self.always,
+            tools=self.tools,
+            head=self.head,
+            audited=self.audited,
         )
+
+    @property
+    def pending(self) -> PendingHandoff | None:
+        """The handoff to the active agent, if it is not confirmed yet."""
+        return self.open[-1] if self.open else None
 
     @property
     def depth(self) -> int:

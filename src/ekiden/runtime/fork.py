@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+from ekiden.audit.chain import chained
 from ekiden.core.errors import SessionError, StoreError, UserError
 from ekiden.core.events import Event
 from ekiden.runtime.calls import to_the_end
@@ -49,6 +50,10 @@ async def fork_session(
             "that message was stored by an older Ekiden; go back to a later one"
         )
     events = await store.events(session_id, limit=before_seq - 1)
+    linked, head, count = chained([_moved(event, branch.session_id) for event in events])
+    rechained = {"hd": head, "hn": count} if "hd" in before["cursor"] else {}
+    if not rechained:
+        linked = [_moved(event, branch.session_id) for event in events]
     await _store(
         store,
         branch.draft(before["agent"]),
@@ -57,10 +62,10 @@ async def fork_session(
                 agent=before["agent"],
                 status="idle",
                 outcome=before["outcome"],
-                cursor=before["cursor"],
+                cursor={**before["cursor"], **rechained},
                 variables=before["variables"],
             ),
-            events=[_moved(event, branch.session_id) for event in events],
+            events=linked,
             steps={key: value for key, value in steps.items() if 0 < run_of(key) < run},
             release=True,
         ),
@@ -78,11 +83,17 @@ def _begins_a_run(event: Event) -> bool:
     return event.type == "message" and event.step is None and bool(event.items)
 
 
+def _opens_a_run(event: Event) -> bool:
+    """Whether a run began with a handoff that somebody asked for, and without a message."""
+    return event.type == "handoff" and bool(event.details and event.details.get("begins_run"))
+
+
 async def _run_begun_by(store: Store, row: SessionRow, seq: int) -> int:
     """The number of the run that event `seq` began."""
     if seq >= 1:
-        begun = messages_to(await store.events(row.id, limit=seq))
-        if begun and begun[-1].seq == seq:
+        events = await store.events(row.id, limit=seq)
+        begun = [event for event in events if _begins_a_run(event) or _opens_a_run(event)]
+        if begun and begun[-1].seq == seq and _begins_a_run(begun[-1]):
             return len(begun)
     raise UserError(
         f"event {seq} of session {row.id!r} is not a message to it: go back to one that is, "

@@ -1,7 +1,7 @@
 """Keeping the leases of sessions that are being run, and noticing when one is lost.
 
-One task per store renews all its leases together, at a third of the lease time. It lives while
-there is a lease to keep.
+One task per store renews all its leases together, at a third of the lease time, and looks for what
+other processes ask of these sessions. It lives while there is a lease to keep.
 """
 
 from __future__ import annotations
@@ -11,13 +11,20 @@ import logging
 import math
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ekiden.core.errors import LeaseLost, StoreError
 from ekiden.storage.base import Claim, Store
 
 _log = logging.getLogger("ekiden.leases")
+
+REQUESTS = "handoff.requests"
+"""The collection of what is asked of sessions; keys are ``<session>/<request>``."""
+
+_LOOK_EVERY_S = 0.25
+"""How often the store is asked for requests of other processes, for all sessions together."""
+_MOST_REQUESTS = 100
 
 
 class Hold:
@@ -27,10 +34,12 @@ class Hold:
     at the next one.
     """
 
-    __slots__ = ("_step", "claim", "lost")
+    __slots__ = ("_step", "claim", "lost", "on_request")
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
+        self.on_request: Callable[[bool], None] | None = None
+        """Called when another process wants something of the session; whether at once."""
         self.lost = False
         self._step: asyncio.Task[object] | None = None
 
@@ -103,8 +112,14 @@ class LeaseKeeper:
             self._task = None
 
     async def _renew(self, every_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time() + every_s
         while True:
-            await asyncio.sleep(every_s)
+            await asyncio.sleep(min(_LOOK_EVERY_S, max(due - loop.time(), 0)))
+            await self._look_for_requests()
+            if loop.time() < due:
+                continue
+            due = loop.time() + every_s
             claims = [held.claim for held in self._held.values()]
             try:
                 lost = await self._store.renew(claims)
@@ -115,6 +130,21 @@ class LeaseKeeper:
                 held = self._held.get(id(claim))
                 if held is not None:
                     held.lose()
+
+    async def _look_for_requests(self) -> None:
+        """Tell those who run a session that another process wants something of it."""
+        try:
+            documents = await self._store.list_documents(REQUESTS, limit=_MOST_REQUESTS)
+        except StoreError:
+            return
+        if not documents:
+            return
+        by_session = {held.claim.session_id: held for held in self._held.values()}
+        for document in documents:
+            held = by_session.get(document.key.rpartition("/")[0])
+            if held is not None and held.on_request is not None:
+                urgent = document.body.get("policy") == "immediate" or document.body.get("cancel")
+                held.on_request(bool(urgent))
 
 
 _keepers: dict[tuple[int, int], LeaseKeeper] = {}

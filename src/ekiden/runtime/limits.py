@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from ekiden.core.outcomes import LimitName, OutOfBudget
+from typing import Literal, TypeAlias
+
+from ekiden.core.handoff import Handoff
+from ekiden.core.outcomes import OutOfBudget
+from ekiden.runtime.spending import allowed
 from ekiden.runtime.state import RunState
-
-
-class OverLimit(Exception):
-    """A limit was reached in the middle of a step: the step is not taken."""
-
-    def __init__(self, limit: LimitName, allowed: float, used: float) -> None:
-        super().__init__(limit)
-        self.outcome = OutOfBudget(limit, allowed, used)
 
 
 def over_limit(run: RunState) -> OutOfBudget | None:
@@ -19,24 +15,40 @@ def over_limit(run: RunState) -> OutOfBudget | None:
     limits, cursor = run.config.limits, run.cursor
     if limits.turns is not None and cursor.turn >= limits.turns:
         return OutOfBudget("turns", limits.turns, cursor.turn)
-    if limits.tokens is not None:
-        usage = cursor.usage
-        used = max(usage.total_tokens, usage.input_tokens + usage.output_tokens)
-        if used >= limits.tokens:
-            return OutOfBudget("tokens", limits.tokens, used)
-    if limits.seconds is not None and run.spent_s() >= limits.seconds:
-        return OutOfBudget("seconds", limits.seconds, run.spent_s())
+    tokens = allowed(run, "tokens")
+    if tokens is not None and cursor.usage.tokens >= tokens:
+        return OutOfBudget("tokens", tokens, cursor.usage.tokens)
+    money = allowed(run, "money")
+    if money is not None and cursor.usage.cost >= money:
+        return OutOfBudget("money", money, cursor.usage.cost)
+    seconds = allowed(run, "seconds")
+    if seconds is not None and run.spent_s() >= seconds:
+        return OutOfBudget("seconds", seconds, run.spent_s())
     return None
 
 
-def check_depth(run: RunState) -> None:
-    """`OverLimit` if one more handoff would be one too many."""
-    depth = run.config.limits.depth
-    if depth is not None and run.cursor.depth >= depth:
-        raise OverLimit("depth", depth, run.cursor.depth)
+TimeLimit: TypeAlias = Literal["run", "handoff", "trigger"]
+"""Whose time it is: the run's, that of a handoff to be confirmed, or a trigger's."""
 
 
-def seconds_left(run: RunState) -> float | None:
-    """How long the run may go on; `None` is for ever."""
-    seconds = run.config.limits.seconds
-    return None if seconds is None else max(seconds - run.spent_s(), 0.001)
+def time_left(run: RunState) -> tuple[float | None, TimeLimit | None]:
+    """How long the next step may take, and what is over then; `None` is for ever."""
+    left: float | None = None
+    cause: TimeLimit | None = None
+    seconds = allowed(run, "seconds")
+    if seconds is not None:
+        left, cause = seconds - run.spent_s(), "run"
+    pending = run.cursor.pending
+    if pending is not None and pending.due_s is not None and pending.failure is None:
+        due = pending.due_s - run.spent_s()
+        if left is None or due < left:
+            left, cause = due, "handoff"
+    if run.agent.handoffs and any(
+        isinstance(each, Handoff) and each.terms.trigger for each in run.agent.handoffs
+    ):
+        from ekiden.runtime.triggers import seconds_to_trigger
+
+        wait = seconds_to_trigger(run)
+        if wait is not None and (left is None or wait < left):
+            left, cause = wait, "trigger"
+    return None if left is None else max(left, 0.001), cause

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.core.errors import UserError
@@ -11,7 +11,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.items import Item, function_output
 from ekiden.runtime.assign import addressee
 from ekiden.runtime.circumstances import Circumstances
-from ekiden.runtime.cursor import Cursor
+from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.leases import Hold
 from ekiden.runtime.snapshot import snapshot_key, snapshot_of
 from ekiden.runtime.state import RunState
@@ -45,9 +45,11 @@ async def first_step(
         cursor=cursor.next_run(agent=agent.name, first=row.seq + 1),
     )  # fmt: skip
     if agent.name != row.agent:
-        run.cursor.received = None
+        run.cursor.received = run.cursor.tools = None
     run.cursor.route = to.asked
-    run.record("message", items=items)
+    message = run.record("message", items=items)
+    if agent.name == row.agent:
+        run.cursor.open = _still_open(cursor, message)
     if row.seq:
         run.remember(snapshot_key(run.cursor.run), snapshot_of(row))
     if to.route is not None:
@@ -57,6 +59,15 @@ async def first_step(
     await run.commit(status="ready", outcome="", release=release)
     fault_point("run.begin.after_commit")
     return run
+
+
+def _still_open(before: Cursor, message: int) -> list[PendingHandoff]:
+    """Handoffs that the run before did not settle: the way back stays, and so does the message."""
+    for pending in before.open:
+        pending.kept.append(message)
+        pending.depth = 1
+        pending.due_s = None
+    return before.open
 
 
 async def left_step(
@@ -87,6 +98,53 @@ async def left_step(
         },
     }
     return run
+
+
+async def opened_for_handoff(
+    around: Circumstances, store: Store, claim: Claim, row: SessionRow, *, hold: Hold | None
+) -> RunState:
+    """The run that was left unfinished, or a new one without a message; nothing is stored yet."""
+    cursor = Cursor.from_json(row.cursor)
+    if cursor.phase != "end":
+        return await left_step(around, store, claim, row, hold=hold)
+    events = await store.events(row.id, with_items=True)
+    visible, _ = await _view(store, row.id, events, cursor)
+    run = RunState(
+        around, store=store, claim=claim, hold=hold, row=row, visible=visible,
+        agent=around.find(row.agent),
+        cursor=cursor.next_run(agent=row.agent, first=row.seq + 1),
+    )  # fmt: skip
+    if row.seq:
+        run.remember(snapshot_key(run.cursor.run), snapshot_of(row))
+    return run
+
+
+def close_unmoved(run: RunState, row: SessionRow) -> None:
+    """A run that was opened for a handoff which was refused is not begun."""
+    if run.cursor.run > int(row.cursor.get("r", 0)):
+        run.stay_at(row.cursor)
+
+
+async def seed(
+    around: Circumstances,
+    store: Store,
+    claim: Claim,
+    row: SessionRow,
+    items: tuple[Item, ...],
+    variables: Mapping[str, Any],
+    *,
+    hold: Hold | None,
+) -> None:
+    """Give a new session a past, and leave it."""
+    run = RunState(
+        around, store=store, claim=claim, hold=hold, row=row, visible=[],
+        agent=around.find(row.agent), cursor=Cursor.from_json(row.cursor),
+    )  # fmt: skip
+    if items:
+        run.record("message", items=items, step="0.0.seed")
+    for name, value in variables.items():
+        run.context.set(name, value)
+    await run.commit(release=True)
 
 
 async def _view(

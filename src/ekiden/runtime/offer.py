@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ekiden.core.handoff import Handoff
 from ekiden.core.tool import FunctionTool
 from ekiden.handoff import get_handoffs, resolve_tool_name_collisions
 from ekiden.runtime.calls import settled
+from ekiden.runtime.facts import facts_of
 from ekiden.runtime.state import RunState
 
 
@@ -17,7 +19,11 @@ async def refresh_offer(run: RunState) -> None:
     """
     agent = run.agent
     tools = [tool for tool in agent.tools if tool.is_enabled is True or await is_enabled(tool, run)]
+    if run.cursor.tools is not None:
+        tools = [tool for tool in tools if tool.name in run.cursor.tools]
     handoffs = await get_handoffs(agent, run.context) if agent.handoffs else []
+    if any(each.terms.when != "manual" for each in handoffs):
+        handoffs = [each for each in handoffs if _is_offered(each, run)]
     offered: dict[str, Any] = {tool.name: tool for tool in tools}
     for handoff in handoffs:
         offered[handoff.tool_name] = handoff
@@ -25,6 +31,17 @@ async def refresh_offer(run: RunState) -> None:
         resolve_tool_name_collisions(tools, handoffs, collision_policy="error")
     run.offered = offered
     run.specs = tuple([offer.spec for offer in offered.values()])
+
+
+def _is_offered(handoff: Handoff[Any, Any], run: RunState) -> bool:
+    """Whether the model is to know of the handoff: not of one that a trigger makes."""
+    terms = handoff.terms
+    if terms.when == "conditional":
+        from ekiden.conditions import compile_condition
+
+        now = run.config.clock.now_us() / 1e6
+        return compile_condition(terms.condition or "").evaluate(facts_of(run), now=now).value
+    return terms.when == "manual"
 
 
 async def is_enabled(tool: FunctionTool, run: RunState) -> bool:

@@ -16,6 +16,7 @@ from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.finish import describe, park
 from ekiden.runtime.leases import Hold, keeper_of, owner_name
+from ekiden.runtime.live import on_display
 from ekiden.runtime.loading import first_step, left_step
 from ekiden.runtime.state import REDACTED, RunState
 from ekiden.sessions import Session
@@ -41,15 +42,17 @@ async def begun(
     entry = around.entry
     if session is None:
         store: Store = MemoryStore(around.config.clock)
+        around.is_reachable = False
         draft = NewSession(id=new_id("ses"), agent=entry.name)
     else:
         store, draft = session.store, session.draft(entry.name)
         await store.open()
-    claim, row = await _claim(store, draft.id, around.config, create=draft)
-    async with _owned(store, claim) as hold:
+    claim, row = await claimed(store, draft.id, around.config, create=draft)
+    async with owned(store, claim) as hold:
         run = await first_step(around, store, claim, row, items, hold=hold)
-        async with _parked_if_left(run, around.left_as):
-            yield run
+        with on_display(run):
+            async with parked_if_left(run, around.left_as):
+                yield run
 
 
 async def submit(around: Circumstances, input: str | Iterable[Any], session: Session) -> None:
@@ -58,8 +61,8 @@ async def submit(around: Circumstances, input: str | Iterable[Any], session: Ses
     around.check_addressee()
     await session.store.open()
     draft = session.draft(around.entry.name)
-    claim, row = await _claim(session.store, draft.id, around.config, create=draft)
-    async with _owned(session.store, claim) as hold:
+    claim, row = await claimed(session.store, draft.id, around.config, create=draft)
+    async with owned(session.store, claim) as hold:
         await first_step(around, session.store, claim, row, items, hold=hold, release=True)
 
 
@@ -67,7 +70,7 @@ async def submit(around: Circumstances, input: str | Iterable[Any], session: Ses
 async def resumed(around: Circumstances, session: Session) -> AsyncIterator[RunState]:
     """The run that was left unfinished; `UserError` if the session has none."""
     await session.store.open()
-    claim, row = await _claim(session.store, session.session_id, around.config)
+    claim, row = await claimed(session.store, session.session_id, around.config)
     async with taken_up(around, session.store, claim, row) as run:
         yield run
 
@@ -81,7 +84,7 @@ async def taken_up(
     A worker (`left_as` is `ready`) that cannot take it up stores that as the session's failure:
     otherwise it would be claimed again at once, for ever.
     """
-    async with _owned(store, claim) as hold:
+    async with owned(store, claim) as hold:
         try:
             run = await left_step(around, store, claim, row, hold=hold)
         except (SessionError, StoreUnavailable):
@@ -90,8 +93,9 @@ async def taken_up(
             if around.left_as == "ready":
                 await _set_aside(store, claim, row, exc, around.config)
             raise
-        async with _parked_if_left(run, around.left_as):
-            yield run
+        with on_display(run):
+            async with parked_if_left(run, around.left_as):
+                yield run
 
 
 async def _set_aside(
@@ -110,9 +114,10 @@ async def _set_aside(
     await store.commit(claim, Commit(patch=patch, events=[failed], release=True))
 
 
-async def _claim(
+async def claimed(
     store: Store, session_id: str, config: RunConfig, *, create: NewSession | None = None
 ) -> tuple[Claim, SessionRow]:
+    """Take the session, waiting for it if the configuration says so; `SessionBusy`."""
     try:
         return await _take(store, session_id, config, create)
     except SessionBusy:
@@ -144,7 +149,7 @@ async def _take(
 
 
 @asynccontextmanager
-async def _owned(store: Store, claim: Claim) -> AsyncIterator[Hold | None]:
+async def owned(store: Store, claim: Claim) -> AsyncIterator[Hold | None]:
     """Keep the lease during the body; give it up if the body did not get as far as doing so."""
     try:
         if store.shared:
@@ -159,7 +164,7 @@ async def _owned(store: Store, claim: Claim) -> AsyncIterator[Hold | None]:
 
 
 @asynccontextmanager
-async def _parked_if_left(run: RunState, status: SessionStatus) -> AsyncIterator[None]:
+async def parked_if_left(run: RunState, status: SessionStatus) -> AsyncIterator[None]:
     """Park the run if the body is cancelled, or stops before the run is over.
 
     Where that cannot be stored, the session is free when its lease has run out.

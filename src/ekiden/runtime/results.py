@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
@@ -23,7 +23,18 @@ from ekiden.runtime.state import RunState
 from ekiden.sessions import said
 from ekiden.tools.output import to_jsonable
 
+if TYPE_CHECKING:
+    from ekiden.core.tool_guardrails import ToolInputGuardrailResult, ToolOutputGuardrailResult
+
 T = TypeVar("T")
+
+
+def raise_failure(run: RunState) -> None:
+    """Raise the exception that ended the run, if one did, with its `run_data`."""
+    if isinstance(run.exception, EkidenError):
+        run.exception.run_data = RunResult(run)
+    if run.exception is not None:
+        raise run.exception
 
 
 class RunResult:
@@ -83,6 +94,24 @@ class RunResult:
         produced = [event for event in said(self._run.events) if event.seq > self._run.cursor.first]
         return run_items(produced, self._run.find_agent)
 
+    @property
+    def tool_input_guardrail_results(self) -> list[ToolInputGuardrailResult]:
+        """What guardrails decided on calls of tools in this run, but for one that ended it.
+
+        Read from the events, so also after a restart: what is not JSON in an `output_info` is not
+        what it was, and with ``RunConfig(events=False)`` only those that allowed a call are here.
+        """
+        from ekiden.runtime.guardrails import input_results
+
+        return input_results(self._run)
+
+    @property
+    def tool_output_guardrail_results(self) -> list[ToolOutputGuardrailResult]:
+        """The same for what the tools gave."""
+        from ekiden.runtime.guardrails import output_results
+
+        return output_results(self._run)
+
     def to_input_list(self) -> list[Item]:
         """The conversation so far as the last agent sees it: input for another run."""
         return list(self._run.visible)
@@ -100,17 +129,21 @@ class RunResult:
             case Done():
                 return self
             case Refused(reason):
-                raise ModelRefused(reason)
+                raise self._told(ModelRefused(reason))
             case OutOfBudget("turns", allowed, used):
-                raise MaxTurnsExceeded("turns", allowed, used)
+                raise self._told(MaxTurnsExceeded("turns", allowed, used))
             case OutOfBudget(limit, allowed, used):
-                raise OutOfBudgetError(limit, allowed, used)
+                raise self._told(OutOfBudgetError(limit, allowed, used))
             case Waiting(reason):
-                raise EkidenError(f"the run waits: {reason}")
+                raise self._told(EkidenError(f"the run waits: {reason}"))
             case Failed(_, error):
-                raise EkidenError(error)
+                raise self._told(EkidenError(error))
             case _ as never:
                 assert_never(never)
+
+    def _told(self, error: EkidenError) -> EkidenError:
+        error.run_data = self
+        return error
 
     def to_json(self) -> dict[str, Any]:
         """The result as the command line prints it."""

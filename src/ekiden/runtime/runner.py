@@ -14,7 +14,7 @@ from ekiden.runtime.advance import advance
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.opening import begun, resumed
-from ekiden.runtime.results import RunResult
+from ekiden.runtime.results import RunResult, raise_failure
 from ekiden.runtime.state import RunState
 from ekiden.sessions import Session
 
@@ -95,8 +95,7 @@ class AgentRunner:
 async def _to_the_end(run: RunState) -> RunResult:
     async for _ in advance(run):
         pass
-    if run.exception is not None:
-        raise run.exception
+    raise_failure(run)
     return RunResult(run)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
+from ekiden.audit.chain import link
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
-from ekiden.core.events import Event, EventType
+from ekiden.core.errors import UserError
+from ekiden.core.events import AUDITED, Event, EventType
 from ekiden.core.items import Item
 from ekiden.core.model import ModelDelta, ToolSpec
 from ekiden.core.outcomes import Outcome
@@ -18,14 +20,16 @@ from ekiden.core.team import Team
 from ekiden.runtime.answers import call_ids
 from ekiden.runtime.calls import to_the_end
 from ekiden.runtime.circumstances import Circumstances
-from ekiden.runtime.cursor import Cursor
+from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.drafts import check_variable
 from ekiden.runtime.leases import Hold, keeper_of
+from ekiden.runtime.registration import register
 from ekiden.runtime.work_clock import WorkClock
 from ekiden.sessions import said
 from ekiden.storage.base import (
     Claim,
     Commit,
+    DocumentWrite,
     SessionPatch,
     SessionRow,
     SessionStatus,
@@ -35,6 +39,18 @@ from ekiden.storage.base import (
 _log = logging.getLogger("ekiden.runtime")
 
 REDACTED = "Error details are redacted."
+
+_MAX_EVENT_NAME = 200
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Interruption:
+    """Something that somebody outside wants of a run."""
+
+    look: bool = False
+    """Look into the store for requests of handoffs, at the end of the step."""
+    at_once: bool = False
+    """The step under way is not to be finished."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -47,6 +63,7 @@ class _Batch:
     cursor: dict[str, Any]
     variables: dict[str, Any] | None
     items_before: int
+    documents: list[DocumentWrite]
     stored: bool = False
 
 
@@ -60,9 +77,12 @@ class RunState:
     __slots__ = (
         "_committing",
         "_dirty_variables",
+        "_documents",
         "_known",
+        "_new_handoffs",
         "_pending",
         "_pending_items",
+        "_scope",
         "_seq",
         "_steps",
         "_stored_agent",
@@ -77,11 +97,14 @@ class RunState:
         "cursor",
         "events",
         "exception",
+        "fresh_errors",
         "history_length",
         "hold",
         "hooks",
+        "is_reachable",
         "live",
         "memo",
+        "meta",
         "offered",
         "outbox",
         "outcome",
@@ -89,7 +112,9 @@ class RunState:
         "root",
         "specs",
         "store",
+        "trigger_notes",
         "visible",
+        "wanted",
         "work",
     )
 
@@ -112,6 +137,7 @@ class RunState:
         """Whether somebody looks on: then deltas are asked for and shown."""
         self.store = store
         self.claim = claim
+        self.meta = row.meta
         self.hold = hold
         self.agent = agent
         self.cursor = cursor
@@ -137,7 +163,21 @@ class RunState:
             cursor.usage,
             session_id=claim.session_id,
             variables=_Tracked(self, row.variables),
+            link=self,
         )
+        self.is_reachable = around.is_reachable
+        """Whether anybody outside could want something of this run."""
+        self.wanted: Interruption | None = None
+        """What somebody outside wants of this run, as soon as it can be."""
+        self.fresh_errors: list[str] = []
+        """Errors of tools that no trigger looked at yet."""
+        self.trigger_notes: dict[int, str] = {}
+        """What conditions of the active agent's triggers last came out as."""
+        if hold is not None:
+            hold.on_request = lambda at_once: self.want(at_once=at_once)
+        self._scope: asyncio.Timeout | None = None
+        self._documents: list[DocumentWrite] = []
+        self._new_handoffs: list[PendingHandoff] = []
         self._known: dict[str, Agent[Any]] = {agent.name: agent}
         self._committing = asyncio.Lock()
         """Commits of one session go to the store one after the other."""
@@ -156,6 +196,29 @@ class RunState:
     def session_id(self) -> str:
         """The session's id."""
         return self.claim.session_id
+
+    @property
+    def task_id(self) -> str:
+        """The task that the session is about: itself, unless whoever made it named one."""
+        return str(self.meta.get("task_id") or self.claim.session_id)
+
+    @property
+    def correlation_id(self) -> str:
+        """What the session belongs to: itself, unless whoever made it named something."""
+        return str(self.meta.get("correlation_id") or self.claim.session_id)
+
+    @property
+    def team(self) -> Team:
+        """Everybody who may get the conversation."""
+        if not isinstance(self.root, Team):
+            self.root = Team(self.root)
+        return self.root
+
+    def tool_names(self) -> list[str]:
+        """The tools that the active agent may use, and no handoffs."""
+        names = [tool.name for tool in self.agent.tools]
+        allowed = self.cursor.tools
+        return names if allowed is None else [name for name in names if name in allowed]
 
     @property
     def next_seq(self) -> int:
@@ -183,23 +246,34 @@ class RunState:
         """Note that something happened; it becomes true with the next `commit`."""
         if not items and not self.config.events and error is None:
             return self._seq
-        if error is not None and not self.config.trace_include_sensitive_data:
-            error = REDACTED
+        cursor = self.cursor
+        if error is not None:
+            cursor.errors += 1
+            if type == "tool_call":
+                self.fresh_errors.append(error)
+            if not self.config.trace_include_sensitive_data:
+                error = REDACTED
+        elif type == "tool_call":
+            cursor.work += 1
         self._seq += 1
-        self._pending.append(
-            Event(
-                session_id=self.claim.session_id,
-                seq=self._seq,
-                type=type,
-                at_us=self.config.clock.now_us(),
-                agent=self.agent.name,
-                step=step,
-                duration_us=duration_us,
-                details=details,
-                items=items,
-                error=error,
-            )
+        event = Event(
+            session_id=self.claim.session_id,
+            seq=self._seq,
+            type=type,
+            at_us=self.config.clock.now_us(),
+            agent=self.agent.name,
+            step=step,
+            duration_us=duration_us,
+            details=details,
+            items=items,
+            error=error,
         )
+        if type in AUDITED and (self.config.events or cursor.head):
+            if details is None:
+                details = event.details = {}
+            details["hash"] = cursor.head = link(cursor.head, event)
+            cursor.audited += 1
+        self._pending.append(event)
         if items:
             self.visible.extend(items)
         return self._seq
@@ -208,19 +282,92 @@ class RunState:
         """Store `result` under `key` with the next `commit`."""
         self._steps[key] = result
 
+    def begin_step(self, scope: asyncio.Timeout) -> None:
+        """A step begins that `scope` can end."""
+        self.work.deadline = scope
+        self._scope = scope
+        if self.wanted is not None and self.wanted.at_once:
+            self.want(at_once=True)
+
+    def end_step(self) -> None:
+        """The step is over."""
+        self.work.deadline = self._scope = None
+
+    def want(self, *, at_once: bool) -> None:
+        """Somebody asked for a handoff of this session: look at the end of the step, or now."""
+        if self.wanted is None:
+            self.wanted = Interruption()
+        self.wanted.look = True
+        if at_once:
+            self.wanted.at_once = True
+            if self._scope is not None and not self._scope.expired():
+                self._scope.reschedule(asyncio.get_running_loop().time())
+
+    def open_handoff(self, pending: PendingHandoff) -> None:
+        """From the next commit on, `pending` is to be confirmed or undone."""
+        self.cursor.open.append(pending)
+        self._new_handoffs.append(pending)
+
+    def on_rollback(
+        self, function: Callable[..., Any], *, key: str, arguments: Any
+    ) -> Awaitable[None]:
+        """See `RunContextWrapper.on_rollback`."""
+        return register(self, function, key=key, arguments=arguments)
+
+    def publish(self, name: str, data: Any) -> None:
+        """See `RunContextWrapper.publish`."""
+        if not isinstance(name, str) or not 0 < len(name) <= _MAX_EVENT_NAME:
+            raise UserError(f"an event needs a name of 1 to {_MAX_EVENT_NAME} characters")
+        check_variable(f"data of the event {name}", data)
+        details: dict[str, Any] = {"published": name}
+        if data is not None:
+            details["data"] = data
+        self.record("message", details=details)
+        if name not in self.cursor.published:
+            self.cursor.published.append(name)
+
+    def write(self, document: DocumentWrite) -> None:
+        """Write a document with the next `commit`."""
+        self._documents.append(document)
+
+    def writes(self) -> list[DocumentWrite]:
+        """The documents that the next `commit` writes."""
+        return list(self._documents)
+
     def discard(self) -> None:
         """Go back to what is stored; only tokens and time that were spent stay spent."""
+        self._new_handoffs.clear()
+        self._documents.clear()
         self._seq -= len(self._pending)
         self._pending.clear()
         self._steps.clear()
         del self.visible[self._pending_items :]
+        registered = {each.id: each.compensations for each in self.cursor.open}
         self.cursor.go_back_to(self._stored_cursor)
+        for each in self.cursor.open:
+            # What was done in the step that failed has to be undone, too.
+            each.compensations = registered.get(each.id, each.compensations)
         self.agent = self.find_agent(self._stored_agent)
         if self._dirty_variables:
             variables = self.context.variables
             variables.clear()
             variables.update(self._stored_variables)
             self._dirty_variables = False
+
+    def stay_at(self, stored: Mapping[str, Any]) -> None:
+        """Stand where the session stands, as `stored` says, but for what was counted since."""
+        now = self.cursor
+        self.cursor = Cursor.from_json(stored)
+        for name in ("handoffs", "head", "audited"):
+            setattr(self.cursor, name, getattr(now, name))
+        self._steps.clear()
+
+    def restore_variables(self, values: Mapping[str, Any]) -> None:
+        """The session's variables are to be `values` again."""
+        variables = self.context.variables
+        variables.clear()
+        variables.update(values)
+        self._dirty_variables = True
 
     def replace_view(self, visible: list[Item]) -> None:
         """From now on the active agent sees `visible`."""
@@ -252,7 +399,31 @@ class RunState:
         if self._woken is not None:
             self._woken.set()
 
+    def _keep_variables(self) -> None:
+        """Before variables change under a handoff that may be undone, store how they were."""
+        for pending in self.cursor.open:
+            if pending.variables is None and pending not in self._new_handoffs:
+                number = pending.id.rpartition(".")[2]
+                pending.variables = f"{self.cursor.run}.{number}.variables"
+                self._steps[pending.variables] = dict(self._stored_variables)
+
+    async def commit_cursor(self) -> None:
+        """Store the open handoffs now, and nothing else of a step that is under way."""
+        async with self._committing:
+            cursor = dict(self._stored_cursor)
+            cursor["ho"] = [
+                each.to_json() for each in self.cursor.open if each not in self._new_handoffs
+            ]
+            await self.store.commit(
+                self.claim, Commit(patch=SessionPatch(cursor=cursor), events=(), steps={})
+            )
+            self._stored_cursor = cursor
+
     def _take_batch(self) -> _Batch:
+        if self.cursor.open:
+            if self._dirty_variables:
+                self._keep_variables()
+            self._new_handoffs.clear()
         batch = _Batch(
             events=self._pending,
             steps=self._steps,
@@ -260,7 +431,9 @@ class RunState:
             cursor=self.cursor.to_json(),
             variables=dict(self.context.variables) if self._dirty_variables else None,
             items_before=self._pending_items,
+            documents=self._documents,
         )
+        self._documents = []
         self._pending, self._steps, self._dirty_variables = [], {}, False
         self._pending_items = len(self.visible)
         return batch
@@ -270,6 +443,7 @@ class RunState:
         self._steps = {**batch.steps, **self._steps}
         self._dirty_variables = self._dirty_variables or batch.variables is not None
         self._pending_items = batch.items_before
+        self._documents = [*batch.documents, *self._documents]
 
     async def _store_batch(
         self, batch: _Batch, status: SessionStatus | None, outcome: str | None, release: bool
@@ -283,7 +457,13 @@ class RunState:
         )
         storing = self.store.commit(
             self.claim,
-            Commit(patch=patch, events=batch.events, steps=batch.steps, release=release),
+            Commit(
+                patch=patch,
+                events=batch.events,
+                steps=batch.steps,
+                documents=batch.documents,
+                release=release,
+            ),
         )
         cancelled: asyncio.CancelledError | None = None
         if self.store.shared:
@@ -343,9 +523,7 @@ class RunState:
         """A member of the team by name; `UnknownAgent`."""
         agent = self._known.get(name)
         if agent is None:
-            if not isinstance(self.root, Team):
-                self.root = Team(self.root)
-            agent = self._known[name] = self.root[name]
+            agent = self._known[name] = self.team[name]
         return agent
 
 
@@ -369,6 +547,8 @@ class _Tracked(MutableMapping[str, Any]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         check_variable(name, value)
+        if name not in self._values or self._values[name] != value:
+            self._run.cursor.work += 1
         self._values[name] = value
         self._run.mark_variables()
 

@@ -13,7 +13,7 @@ from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta
 from ekiden.core.run_items import RunItem
 from ekiden.runtime.advance import advance
-from ekiden.runtime.results import RunResult
+from ekiden.runtime.results import RunResult, raise_failure
 from ekiden.runtime.run_items import run_items
 from ekiden.runtime.state import RunState
 
@@ -123,8 +123,7 @@ class RunResultStreaming:
             finally:
                 await stream.aclose()
         self.is_complete = run.outcome is not None
-        if run.exception is not None:
-            raise run.exception
+        raise_failure(run)
 
     def _translate(self, event: Event) -> list[StreamEvent]:
         run = self._run

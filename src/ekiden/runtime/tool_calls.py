@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.context import ToolContext
+from ekiden.core.errors import GuardrailError
 from ekiden.core.faults import fault_point
 from ekiden.core.items import Item, function_output
 from ekiden.core.tool import FunctionTool
@@ -41,14 +42,40 @@ async def run_tools(run: RunState, planned: list[PlannedCall], *, more_to_come: 
     else:
         results = await _side_by_side(run, planned, len(planned) + more_to_come)
     for each, (result, duration_us) in zip(planned, results, strict=True):
-        run.record(
-            "tool_call",
-            items=(function_output(each.call["call_id"], result.output),),
-            step=each.key,
-            details={"tool": each.tool.name},
-            duration_us=duration_us,
-            error=result.error,
-        )
+        output = function_output(each.call["call_id"], result.output)
+        record_call(run, each, result, items=(output,), duration_us=duration_us)
+
+
+def record_call(
+    run: RunState,
+    each: PlannedCall,
+    result: ToolResult,
+    *,
+    items: tuple[Item, ...],
+    duration_us: int,
+    as_json: bool = False,
+) -> None:
+    """Record a call that was made or rejected, and what guardrails decided on it."""
+    details: dict[str, Any] = {"tool": each.tool.name}
+    if as_json:
+        details["json"] = True
+    if result.guardrails:
+        sensitive = run.config.trace_include_sensitive_data
+        passed = [check.to_json(sensitive=sensitive) for check in result.guardrails if check.passed]
+        if passed:
+            details["guardrails"] = passed
+    run.record(
+        "tool_call",
+        items=items,
+        step=each.key,
+        details=details,
+        duration_us=duration_us,
+        error=result.error,
+    )
+    if result.guardrails:
+        from ekiden.runtime.guardrails import record_rejection
+
+        record_rejection(run, each.tool.name, each.call["call_id"], result.guardrails)
 
 
 async def _side_by_side(
@@ -67,7 +94,8 @@ async def _side_by_side(
             return result, duration_us
         # Nothing is awaited between these two: whichever commit comes next has both.
         draft.settle()
-        run.remember(each.key, [result.output, result.error, duration_us])
+        checks = [decision.to_json() for decision in result.guardrails]
+        run.remember(each.key, [result.output, result.error, duration_us, *checks])
         if left:
             await run.commit()
             fault_point("turn.tools.after_remember")
@@ -93,8 +121,7 @@ async def _run_one(
 ) -> tuple[ToolResult, int]:
     stored = run.memo.get(each.key)
     if stored is not None:
-        output, error, duration_us = stored
-        return ToolResult(output=output, value=output, error=error), duration_us
+        return _recalled(*stored)
     if decision is not None:
         if not decision.approved:
             return decision.refusal(), 0
@@ -103,6 +130,17 @@ async def _run_one(
     result, duration_us = await perform(run, each, variables)
     fault_point("turn.tool.after_call")
     return result if decision is None else decision.told_of_edit(result), duration_us
+
+
+def _recalled(
+    output: Any, error: str | None, duration_us: int, *checks: dict[str, Any]
+) -> tuple[ToolResult, int]:
+    if not checks:
+        return ToolResult(output=output, value=output, error=error), duration_us
+    from ekiden.core.tool_guardrails import GuardrailDecision
+
+    guardrails = tuple(map(GuardrailDecision.from_json, checks))
+    return ToolResult(output, output, error, guardrails), duration_us
 
 
 async def perform(
@@ -114,11 +152,31 @@ async def perform(
 ) -> tuple[ToolResult, int]:
     """Make the call, with the hooks around it; gives its result and the microseconds it took.
 
-    With `always_told` a failure that would end the run is a result like any other.
+    With `always_told` a failure that would end the run is a result like any other, but for that of
+    a guardrail. Hooks learn of calls that guardrails let through.
     """
+    try:
+        return await _perform(run, each, variables, always_told)
+    except GuardrailError as exc:
+        if _is_own(exc):
+            from ekiden.runtime.guardrails import record_stop
+
+            await record_stop(run, each.tool.name, each.call["call_id"], exc)
+        raise
+
+
+async def _perform(
+    run: RunState, each: PlannedCall, variables: Draft | None, always_told: bool
+) -> tuple[ToolResult, int]:
     context = tool_context(run, each.tool, each.call, each.key, variables)
     agent, hooks, tool = run.agent, run.hooks, each.tool
     watched = hooks is not None or agent.hooks is not None
+    timeout_s, checked = run.config.tool_timeout_s, None
+    if tool.tool_input_guardrails:
+        from ekiden.tools import check_input, refusal
+
+        checked = await check_input(tool, context, timeout_s=timeout_s)
+        watched = watched and refusal(checked) is None
     if watched:
         await both(
             None if hooks is None else hooks.on_tool_start(context, agent, tool),
@@ -126,9 +184,9 @@ async def perform(
         )
     began = run.config.clock.monotonic()
     try:
-        result = await invoke(tool, context, timeout_s=run.config.tool_timeout_s)
+        result = await invoke(tool, context, timeout_s=timeout_s, checked=checked)
     except Exception as exc:
-        if not always_told:
+        if not always_told or _is_own(exc):
             raise
         error = f"{type(exc).__name__}: {exc}"
         result = ToolResult(output=error, value=None, error=error)
@@ -140,6 +198,12 @@ async def perform(
             None if agent.hooks is None else agent.hooks.on_tool_end(context, agent, tool, shown),
         )
     return result, duration_us
+
+
+def _is_own(exc: Exception) -> bool:
+    """Whether a guardrail of the call ends this run. With `run_data`, it ended the run of another
+    agent, and a tool let that through: a failure like any other."""
+    return isinstance(exc, GuardrailError) and exc.run_data is None
 
 
 def tool_context(
@@ -157,4 +221,5 @@ def tool_context(
         agent=run.agent,
         session_id=run.session_id,
         variables=base.variables if variables is None else variables,
+        link=run,
     )

@@ -7,15 +7,16 @@ from typing import Any
 from ekiden.core.context import AgentHookContext
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff
-from ekiden.core.items import Item
+from ekiden.core.items import Item, is_message, text_of
 from ekiden.core.model import ModelResponse
-from ekiden.core.outcomes import Outcome
+from ekiden.core.outcomes import Done, Outcome
 from ekiden.runtime.act import act
 from ekiden.runtime.ask import ask_model
 from ekiden.runtime.calls import both
 from ekiden.runtime.finish import finish
 from ekiden.runtime.offer import refresh_offer
 from ekiden.runtime.output import final_outcome
+from ekiden.runtime.rollback import confirm_handoffs
 from ekiden.runtime.state import RunState
 
 
@@ -30,6 +31,8 @@ async def think(run: RunState) -> None:
     output = tuple(response.output)
     calls = [item for item in output if item.get("type") == "function_call"]
     outcome = None if calls else final_outcome(response.output, run.agent.output_type)
+    if any(is_message(item) and text_of(item) for item in output):
+        run.cursor.work += 1
     run.record(
         "llm_call",
         items=output,
@@ -43,13 +46,17 @@ async def think(run: RunState) -> None:
 async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) -> None:
     """Store the answer that was just recorded, and do what it asks for.
 
-    With it the agent has answered: a handoff that led to it stands.
+    With it the agent has answered: a handoff that led to it stands, unless that waits for the end
+    of the agent's work. Before the run ends, triggers may have reason to hand over.
     """
     cursor = run.cursor
-    cursor.pending = None
     cursor.calls = run.next_seq - 1
+    if cursor.open and (outcome is not None or not cursor.open[-1].until_result):
+        confirm_handoffs(run)
     if outcome is not None:
         cursor.turn += 1
+        if run.agent.handoffs and isinstance(outcome, Done) and await _handed_on(run):
+            return
         await finish(run, outcome)
         return
     cursor.phase = "act"
@@ -58,6 +65,16 @@ async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) ->
         await run.commit()
         fault_point("turn.answer.after_commit")
     await act(run, calls)
+
+
+async def _handed_on(run: RunState) -> bool:
+    """Whether a trigger hands the answered conversation on; then it goes on there."""
+    if not any(isinstance(each, Handoff) and each.terms.trigger for each in run.agent.handoffs):
+        return False
+    from ekiden.runtime.triggers import look_at_triggers
+
+    run.cursor.phase = "think"
+    return await look_at_triggers(run)
 
 
 async def resume_acting(run: RunState, calls: list[Item]) -> None:
@@ -107,4 +124,8 @@ def _is_plain_transfer(run: RunState, calls: list[Item]) -> bool:
         and not offer.has_callback
         and offer.input_filter is None
         and run.config.handoff_input_filter is None
+        and offer.agent is not None
+        and offer.agent.accepts is None
+        and not callable(offer.agent.available)
+        and offer.terms.confirm is None
     )

@@ -54,10 +54,11 @@ class WorkClock:
         if deadline is None or deadline.expired():
             return None
         when = deadline.when()
-        assert when is not None
+        if when is None:
+            return None
         deadline.reschedule(None)
         return when - asyncio.get_running_loop().time()
 
     def _resume(self, left: float) -> None:
-        if self.deadline is not None:
+        if self.deadline is not None and not self.deadline.expired():
             self.deadline.reschedule(asyncio.get_running_loop().time() + left)

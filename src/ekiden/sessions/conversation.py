@@ -15,6 +15,9 @@ def undone(events: Iterable[Event]) -> list[tuple[int, int]]:
     for event in events:
         if event.type == "handoff" and event.details and "undoes" in event.details:
             first, last = event.details["undoes"]
+            for kept in sorted(event.details.get("keeps", ())):
+                ranges.append((first, kept - 1))
+                first = kept + 1
             ranges.append((first, last))
     return ranges
 
@@ -65,14 +68,19 @@ def open_calls(events: Sequence[Event]) -> list[Item]:
 
 
 def chain_of(events: Sequence[Event]) -> list[Mapping[str, Any]]:
-    """The handoffs in order: id, from, to, reason, status, time."""
-    rows: list[Mapping[str, Any]] = []
+    """The handoffs in order, each as it stands now: id, from, to, reason, status, time."""
+    rows: dict[str, dict[str, Any]] = {}
     for event in events:
-        if event.type == "handoff":
-            details = event.details or {}
-            shown = {k: v for k, v in details.items() if k != "undoes"}
-            row = {**shown, "timestamp": event.at_us / 1e6}
-            if event.error:
-                row["error"] = event.error
-            rows.append(row)
-    return rows
+        if event.type != "handoff":
+            continue
+        details = event.details or {}
+        row = rows.setdefault(
+            details.get("id", event.event_id), {"timestamp": event.at_us / 1e6}
+        )
+        row.update({name: value for name, value in details.items() if name not in _INTERNAL})
+        if event.error and "compensation" not in details:
+            row["error"] = event.error
+    return list(rows.values())
+
+
+_INTERNAL = frozenset({"undoes", "keeps", "hash", "moves", "compensation", "attempt"})

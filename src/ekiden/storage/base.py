@@ -23,7 +23,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
-from ekiden.core.events import Event
+from ekiden.core.events import Event, EventType
 
 SessionStatus: TypeAlias = Literal["idle", "ready", "waiting"]
 """`idle`: nothing to do until somebody writes; `ready`: has work; `waiting`: for a person."""
@@ -174,6 +174,30 @@ class SessionPage:
     next_cursor: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """Which events to find, and in which order; `None` does not restrict."""
+
+    types: Collection[EventType] | None = None
+    """Of the types in `AUDITED` there is an index; to find others, all events are looked at."""
+    session_id: str | None = None
+    since_us: int | None = None
+    """Those of this microsecond and later."""
+    until_us: int | None = None
+    """Those before this microsecond."""
+    newest_first: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventPage:
+    """Some events of any sessions, and how to get the next ones."""
+
+    events: Sequence[Event]
+    cursors: Sequence[str]
+    """For each event the cursor of a page that begins after it."""
+    next_cursor: str | None
+
+
 class SessionStore(Protocol):
     """Sessions as rows."""
 
@@ -252,6 +276,17 @@ class Journal(Protocol):
         """The events numbered above `after`, in order; empty if there is no such session.
 
         `with_items`: only those that carry items, which is all it takes to read a conversation.
+        """
+        ...
+
+    async def find_events(
+        self, where: EventFilter = EventFilter(), *, limit: int = 100, cursor: str | None = None
+    ) -> EventPage:
+        """One page of the events of all sessions, ordered by time, then by their session's
+        creation, then by number; a malformed cursor or a limit below 1 is `UserError`.
+
+        A page begins after the last event of the page before, whatever was written or deleted
+        meanwhile: no event is shown twice, and none is left out that was there all the time.
         """
         ...
 

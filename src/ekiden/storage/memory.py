@@ -26,6 +26,8 @@ from ekiden.storage.base import (
     Commit,
     Document,
     DocumentWrite,
+    EventFilter,
+    EventPage,
     NewSession,
     QueueMessage,
     QueuePut,
@@ -250,6 +252,14 @@ class MemoryStore:
         if with_items:
             return [event for event in session.events[after:] if event.items][:limit]
         return session.events[after : None if limit is None else after + limit]
+
+    async def find_events(
+        self, where: EventFilter = EventFilter(), *, limit: int = 100, cursor: str | None = None
+    ) -> EventPage:
+        from ekiden.storage.memory_events import find_events
+
+        self._check_open()
+        return find_events(self._sessions.values(), where, limit, cursor)
 
     async def steps(self, session_id: str, *, prefix: str = "") -> Mapping[str, Any]:
         self._check_open()

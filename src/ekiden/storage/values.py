@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 from ekiden.core.errors import StepConflict, StoreUnavailable, UserError
 from ekiden.core.events import Event
 from ekiden.core.jsonio import dumps, loads
+from ekiden.storage.base import EventPage
 
 _MAX_CURSOR_DIGITS = 18
+_EVENT_CURSOR = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}", re.ASCII)
 _LEAVES = frozenset({str, int, bool, type(None)})
 _LISTS = (list, tuple)
 _NOT_JSON = (TypeError, ValueError, RecursionError)
@@ -73,6 +76,32 @@ def parse_cursor(cursor: str) -> int:
     raise UserError(
         f"{cursor[:40]!r} is not a cursor of a session list: pass the `next_cursor` of a page"
     )
+
+
+def event_page(events: Sequence[Event], sessions: Sequence[int], *, more: bool) -> EventPage:
+    """A page of these events; `sessions` are the numbers of their sessions, which order them."""
+    cursors = [
+        f"{event.at_us}.{session}.{event.seq}"
+        for event, session in zip(events, sessions, strict=True)
+    ]
+    return EventPage(events=events, cursors=cursors, next_cursor=cursors[-1] if more else None)
+
+
+def parse_event_cursor(cursor: str) -> tuple[int, int, int]:
+    """Time, session and number of the event that the cursor names; `UserError` when it is not one
+    of ours."""
+    if _EVENT_CURSOR.fullmatch(cursor) is None:
+        raise UserError(
+            f"{cursor[:40]!r} is not a cursor of a list of events: pass the `next_cursor` of a page"
+        )
+    at_us, session, seq = map(int, cursor.split("."))
+    return at_us, session, seq
+
+
+def check_limit(limit: int) -> None:
+    """`UserError` for a page that could hold nothing."""
+    if limit < 1:
+        raise UserError(f"a page of {limit} events is not possible: `limit` is 1 or more")
 
 
 def check_numbers(session_id: str, seq: int, events: Sequence[Event]) -> None:

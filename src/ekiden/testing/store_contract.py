@@ -16,6 +16,7 @@ mode and never sleep.
 from __future__ import annotations
 
 from ekiden.testing.contracts.documents import DocumentContract
+from ekiden.testing.contracts.found import FoundEventContract
 from ekiden.testing.contracts.journal import (
     CommitContract,
     EventContract,
@@ -50,6 +51,7 @@ class StoreContract(
     CommitContract,
     FencingContract,
     EventContract,
+    FoundEventContract,
     StepContract,
     JsonContract,
     DocumentContract,

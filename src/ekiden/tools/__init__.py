@@ -3,13 +3,15 @@
 from typing import TYPE_CHECKING
 
 from ekiden.core.lazy import lazy_names
-from ekiden.tools.execution import ToolResult, invoke
+from ekiden.tools.execution import invoke
 from ekiden.tools.output import output_of, output_text, to_jsonable
+from ekiden.tools.result import ToolResult
 
 if TYPE_CHECKING:
     from ekiden.tools.builtin import BUILTIN_NAMES, builtin_tools
     from ekiden.tools.docstrings import DocstringStyle
     from ekiden.tools.function import default_tool_error_function, function_tool
+    from ekiden.tools.guardrails import check_input, check_output, decision_of, refusal
     from ekiden.tools.registry import (
         is_project_function,
         register_tool,
@@ -24,12 +26,16 @@ __all__ = [
     "ToolResult",
     "ToolSettings",
     "builtin_tools",
+    "check_input",
+    "check_output",
+    "decision_of",
     "default_tool_error_function",
     "function_tool",
     "invoke",
     "is_project_function",
     "output_of",
     "output_text",
+    "refusal",
     "register_tool",
     "registered_tools",
     "resolve_tool",
@@ -43,9 +49,13 @@ __getattr__ = lazy_names(
         "DocstringStyle": "ekiden.tools.docstrings",
         "ToolSettings": "ekiden.tools.settings",
         "builtin_tools": "ekiden.tools.builtin",
+        "check_input": "ekiden.tools.guardrails",
+        "check_output": "ekiden.tools.guardrails",
+        "decision_of": "ekiden.tools.guardrails",
         "default_tool_error_function": "ekiden.tools.function",
         "function_tool": "ekiden.tools.function",
         "is_project_function": "ekiden.tools.registry",
+        "refusal": "ekiden.tools.guardrails",
         "register_tool": "ekiden.tools.registry",
         "registered_tools": "ekiden.tools.registry",
         "resolve_tool": "ekiden.tools.registry",

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ToolError, ToolTimeout
 from ekiden.core.tool import FunctionTool
 from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.output import output_of
+from ekiden.tools.result import ToolResult
 
-
-@dataclass(frozen=True, slots=True)
-class ToolResult:
-    """How a call ended."""
-
-    output: Any
-    """JSON: the content of the ``function_call_output`` item."""
-    value: Any
-    """What the tool returned; `None` if it failed."""
-    error: str | None = None
-    """Why it failed, for people; the model reads `output`."""
+if TYPE_CHECKING:
+    from ekiden.core.tool_guardrails import GuardrailDecision
 
 
 async def invoke(
-    tool: FunctionTool, ctx: ToolContext[Any], *, timeout_s: float | None = None
+    tool: FunctionTool,
+    ctx: ToolContext[Any],
+    *,
+    timeout_s: float | None = None,
+    checked: tuple[GuardrailDecision, ...] | None = None,
 ) -> ToolResult:
     """Run `tool` on ``ctx.tool_arguments``, no longer than its own time-out or `timeout_s`.
 
@@ -35,7 +31,26 @@ async def invoke(
     result whose `output` the tool's `failure_error_function` words. A tool without one raises it
     instead, and so does a `failure_error_function` that fails itself. Cancellation passes through;
     a `CancelledError` that nobody asked for is the tool's own failure.
+
+    The tool's guardrails are asked before and after, its failures included, each for no longer than
+    `timeout_s`; `checked` is what `check_input` gave if the caller asked it already. A rejection is
+    a result; a guardrail that ends the run, or cannot decide, raises a `GuardrailError`.
     """
+    if not tool.tool_input_guardrails and not tool.tool_output_guardrails:
+        return await _call(tool, ctx, timeout_s)
+    from ekiden.tools.guardrails import check_input, check_output, refusal
+
+    if checked is None:
+        checked = await check_input(tool, ctx, timeout_s=timeout_s)
+    refused = refusal(checked)
+    if refused is not None:
+        return refused
+    result = await _call(tool, ctx, timeout_s)
+    result = await check_output(tool, ctx, result, timeout_s=timeout_s)
+    return replace(result, guardrails=checked + result.guardrails)
+
+
+async def _call(tool: FunctionTool, ctx: ToolContext[Any], timeout_s: float | None) -> ToolResult:
     limit = tool.timeout_seconds if tool.timeout_seconds is not None else timeout_s
     try:
         if limit is None:

@@ -9,7 +9,7 @@ import math
 import re
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.errors import ModelBehaviorError, ToolError, ToolTimeout, UserError
@@ -19,6 +19,9 @@ from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.docstrings import DocstringStyle, Documentation, read_docstring
 from ekiden.tools.signature import Parameters, read_parameters, without_partial
 from ekiden.tools.threads import in_thread
+
+if TYPE_CHECKING:
+    from ekiden.core.tool_guardrails import ToolInputGuardrail, ToolOutputGuardrail
 
 _log = logging.getLogger("ekiden.tools")
 
@@ -59,6 +62,8 @@ def function_tool(
     is_enabled: Enabled = True,
     timeout: float | None = None,
     confirmation: Confirmation | bool = False,
+    tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None,
+    tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None = None,
 ) -> FunctionTool: ...
 @overload
 def function_tool(
@@ -73,6 +78,8 @@ def function_tool(
     is_enabled: Enabled = True,
     timeout: float | None = None,
     confirmation: Confirmation | bool = False,
+    tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None,
+    tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None = None,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def function_tool(
     func: Callable[..., Any] | None = None,
@@ -86,6 +93,8 @@ def function_tool(
     is_enabled: Enabled = True,
     timeout: float | None = None,
     confirmation: Confirmation | bool = False,
+    tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None,
+    tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None = None,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function; a decorator, with or without arguments::
 
@@ -105,7 +114,8 @@ def function_tool(
     variables. `timeout` is in seconds: an async function is cancelled then, a thread cannot be and
     is left alone. `failure_error_function` words a failure for the model; `None` ends the run with
     it. ``strict_mode=False`` allows parameters with free keys, such as ``dict``. `confirmation`
-    has a person asked before every call; `True` takes the defaults of `Confirmation`.
+    has a person asked before every call; `True` takes the defaults of `Confirmation`. Guardrails
+    are asked before the call (after the person), and before the model sees the result.
 
     Raises `UserError` for what cannot be a tool, saying why.
     """
@@ -134,6 +144,8 @@ def function_tool(
             timeout_seconds=timeout,
             failure_error_function=failure_error_function,
             confirmation=asked,
+            tool_input_guardrails=tool_input_guardrails,
+            tool_output_guardrails=tool_output_guardrails,
         )
 
     if func is not None:

@@ -17,8 +17,10 @@ from ekiden.core.errors import (
 )
 from ekiden.storage.base import NewSession
 from ekiden.storage.sqlite import SqliteStore
-from ekiden.storage.sqlite.migrate import SHIPPED
+from ekiden.storage.sqlite.migrate import SHIPPED, load_migrations
 from tests.support.sqlite import execute, one_event
+
+NEWEST = load_migrations(SHIPPED)[-1].number
 
 
 @pytest.fixture
@@ -141,7 +143,7 @@ async def test_a_newer_format_is_refused_with_advice(path: Path) -> None:
     execute(path, "PRAGMA user_version = 99")
     with pytest.raises(StoreTooNew, match="upgrade Ekiden") as caught:
         await SqliteStore(path).open()
-    assert (caught.value.found, caught.value.known) == (99, 1)
+    assert (caught.value.found, caught.value.known) == (99, NEWEST)
 
 
 async def test_a_changed_migration_is_noticed(path: Path, migrations: Path) -> None:
@@ -162,10 +164,11 @@ async def test_line_endings_do_not_change_a_migration(path: Path, migrations: Pa
 
 async def test_an_older_store_is_brought_up_to_date(path: Path, migrations: Path) -> None:
     await make(path)
-    (migrations / "0002_more.sql").write_text("ALTER TABLE sessions ADD COLUMN more TEXT;")
+    more = migrations / f"{NEWEST + 1:04}_more.sql"
+    more.write_text("ALTER TABLE sessions ADD COLUMN more TEXT;")
     for _ in range(2):
         async with SqliteStore(path, migrations=migrations) as store:
-            assert (await store.info())["format"] == 2
+            assert (await store.info())["format"] == NEWEST + 1
             assert (await store.get("s")).id == "s"
     with pytest.raises(StoreTooNew):
         await SqliteStore(path).open()
@@ -173,11 +176,11 @@ async def test_an_older_store_is_brought_up_to_date(path: Path, migrations: Path
 
 async def test_a_migration_that_fails_changes_nothing(path: Path, migrations: Path) -> None:
     await make(path)
-    (migrations / "0002_bad.sql").write_text("CREATE TABLE half (x); nonsense;")
+    (migrations / f"{NEWEST + 1:04}_bad.sql").write_text("CREATE TABLE half (x); nonsense;")
     with pytest.raises(StoreUnavailable):
         await SqliteStore(path, migrations=migrations).open()
     async with SqliteStore(path) as store:
-        assert (await store.info())["format"] == 1
+        assert (await store.info())["format"] == NEWEST
     assert execute(path, "SELECT name FROM sqlite_schema WHERE name = 'half'") == []
 
 

@@ -101,6 +101,53 @@ async def agents_ps(
         _print_presences(found)
 
 
+def agents_match(
+    *capabilities: Annotated[
+        str,
+        Parameter(
+            help="What is required, with commas between; tag:NAME is any capability with that tag."
+        ),
+    ],
+    exclude: Annotated[
+        tuple[str, ...],
+        Parameter(negative="", show_default=False, help="Agents to leave out, with commas."),
+    ] = (),
+    min_score: Annotated[
+        float, Parameter(help="The mean proficiency that is enough, from 0 to 1.")
+    ] = 0.5,
+    everybody: Annotated[
+        bool,
+        Parameter(name="--all", negative="", show_default=False, help="List those with less, too."),
+    ] = False,
+    team: TeamOption = TEAM,
+    keep_going: KeepGoingOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the agents that have certain capabilities, the best first.
+
+    The score is the mean proficiency over what is required; what is missing
+    counts 0. A name that no agent uses is compared by meaning, if the extra
+    `local` is installed.
+
+    The exit code is 5 when nobody has a score of --min-score.
+    """
+    from ekiden.cli.matching import HEADERS, nobody, parse_names, rows, search
+    from ekiden.cli.projects import open_project
+
+    project = open_project(team=team, keep_going=keep_going, inert=True, as_json=as_json)
+    found = search(
+        project, parse_names(capabilities), exclude=parse_names(exclude), min_score=min_score
+    )
+    enough = [match for match in found if match.score >= min_score]
+    shown = found if everybody else enough
+    if as_json:
+        emit([match.to_json() for match in shown])
+    elif shown:
+        print_table(HEADERS, rows(shown))
+    if not enough:
+        raise nobody(project, found, min_score)
+
+
 def agents_validate(
     *paths: Annotated[
         Path, Parameter(help="Files or folders; all of the project's agents if none is given.")

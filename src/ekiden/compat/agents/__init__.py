@@ -5,6 +5,8 @@ from ekiden.compat.agents.exceptions import (
     AgentsException,
     MaxTurnsExceeded,
     ModelBehaviorError,
+    ToolInputGuardrailTripwireTriggered,
+    ToolOutputGuardrailTripwireTriggered,
     ToolTimeoutError,
     UserError,
 )
@@ -57,6 +59,17 @@ from ekiden.compat.agents.tool import (
     function_tool,
 )
 from ekiden.compat.agents.tool_context import ToolContext
+from ekiden.compat.agents.tool_guardrails import (
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrail,
+    ToolInputGuardrailData,
+    ToolInputGuardrailResult,
+    ToolOutputGuardrail,
+    ToolOutputGuardrailData,
+    ToolOutputGuardrailResult,
+    tool_input_guardrail,
+    tool_output_guardrail,
+)
 from ekiden.compat.agents.usage import Usage
 
 __all__ = [
@@ -100,6 +113,15 @@ __all__ = [
     "ToolCallItem",
     "ToolCallOutputItem",
     "ToolContext",
+    "ToolGuardrailFunctionOutput",
+    "ToolInputGuardrail",
+    "ToolInputGuardrailData",
+    "ToolInputGuardrailResult",
+    "ToolInputGuardrailTripwireTriggered",
+    "ToolOutputGuardrail",
+    "ToolOutputGuardrailData",
+    "ToolOutputGuardrailResult",
+    "ToolOutputGuardrailTripwireTriggered",
     "ToolSearchCallItem",
     "ToolSearchOutputItem",
     "ToolTimeoutError",
@@ -113,4 +135,6 @@ __all__ = [
     "nest_handoff_history",
     "reset_conversation_history_wrappers",
     "set_conversation_history_wrappers",
+    "tool_input_guardrail",
+    "tool_output_guardrail",
 ]

@@ -8,13 +8,14 @@ from typing import Any
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.jsonio import loads
-from ekiden.storage.base import Claim, Commit
+from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
 from ekiden.storage.bulk import collector_paused
 from ekiden.storage.postgres.commits import store_commit
+from ekiden.storage.postgres.found import page_sql
 from ekiden.storage.postgres.role import Role
 from ekiden.storage.postgres.rows import EVENT, events_of
 from ekiden.storage.postgres.text import from_column, to_column
-from ekiden.storage.values import prefix_end
+from ekiden.storage.values import check_limit, event_page, prefix_end
 
 _PAGE = 5_000
 """Events are fetched in portions, so that a long history does not hold up the event loop."""
@@ -57,9 +58,19 @@ class Journal(Role):
             page = await self._database.query(sql, stored_id, last, size, repeatable=True)
             # Only here: a collector that rests while others have the event loop may rest for long.
             with collector_paused():
-                events += events_of(session_id, page)
+                events += events_of([session_id] * len(page), page)
             if len(page) < size or len(events) == limit:
                 return events
+
+    async def find_events(
+        self, where: EventFilter = EventFilter(), *, limit: int = 100, cursor: str | None = None
+    ) -> EventPage:
+        check_limit(limit)
+        sql, args = page_sql(where, limit, cursor)
+        rows = await self._database.query(sql, *args, repeatable=True)
+        page = rows[:limit]
+        events = events_of([from_column(row[1]) for row in page], [tuple(row)[2:] for row in page])
+        return event_page(events, [row[0] for row in page], more=len(rows) > limit)
 
     async def steps(self, session_id: str, *, prefix: str = "") -> Mapping[str, Any]:
         begin = to_column(prefix)

@@ -168,6 +168,16 @@ _EVENTS_SQL = """
 _ITEMS_SQL = _EVENTS_SQL.replace("seq > ?", "seq > ? AND items IS NOT NULL")
 
 
+def stored_type(type: EventType) -> int | str:
+    """An event's type as it stands in the table."""
+    return _CODES.get(type, type)
+
+
+def type_of(stored: int | str) -> EventType:
+    """The inverse of `stored_type`."""
+    return _TYPES[stored] if isinstance(stored, int) else cast("EventType", stored)
+
+
 def _event_row(num: int, event: Event) -> tuple[Any, ...]:
     details, items, error = event.details, event.items, event.error
     return (
@@ -196,7 +206,7 @@ def _event(session_id: str, row: Sequence[Any]) -> Event:
     return Event(
         session_id=session_id,
         seq=seq,
-        type=_TYPES[type] if isinstance(type, int) else type,
+        type=type_of(type),
         at_us=at_us,
         agent=agent,
         step=step,

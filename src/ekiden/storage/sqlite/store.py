@@ -23,6 +23,8 @@ from ekiden.storage.base import (
     Commit,
     Document,
     DocumentWrite,
+    EventFilter,
+    EventPage,
     NewSession,
     QueueMessage,
     QueuePut,
@@ -30,7 +32,7 @@ from ekiden.storage.base import (
     SessionPage,
     SessionRow,
 )
-from ekiden.storage.sqlite import documents, journal, queues, sessions
+from ekiden.storage.sqlite import documents, found, journal, queues, sessions
 from ekiden.storage.sqlite.clock import LeaseClock, machine_clock
 from ekiden.storage.sqlite.connection import check_engine, connect, prepare_file, query, unavailable
 from ekiden.storage.sqlite.migrate import SHIPPED, adopt_boot, load_migrations, migrate
@@ -186,6 +188,11 @@ class SqliteStore:
         return await self._read(
             lambda db: journal.read_events(db, session_id, after, limit, with_items)
         )
+
+    async def find_events(
+        self, where: EventFilter = EventFilter(), *, limit: int = 100, cursor: str | None = None
+    ) -> EventPage:
+        return await self._read(lambda db: found.find_events(db, where, limit, cursor))
 
     async def steps(self, session_id: str, *, prefix: str = "") -> Mapping[str, Any]:
         return await self._read(lambda db: journal.read_steps(db, session_id, prefix))

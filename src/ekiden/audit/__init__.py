@@ -1,0 +1,53 @@
+"""The audit: a reader of the event stream that can tell whether it was tampered with."""
+
+from typing import TYPE_CHECKING
+
+from ekiden.audit.chain import GENESIS, ChainHead, chained, head_of, link
+from ekiden.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ekiden.audit.export import Manifest, export_audit
+    from ekiden.audit.findings import BrokenLink, Fault, Verification
+    from ekiden.audit.query import AuditPage, AuditQuery, audit_records
+    from ekiden.audit.record import AuditActor, AuditActorKind, AuditRecord, records_of
+    from ekiden.audit.verify import verify_audit
+
+__all__ = [
+    "GENESIS",
+    "AuditActor",
+    "AuditActorKind",
+    "AuditPage",
+    "AuditQuery",
+    "AuditRecord",
+    "BrokenLink",
+    "ChainHead",
+    "Fault",
+    "Manifest",
+    "Verification",
+    "audit_records",
+    "chained",
+    "export_audit",
+    "head_of",
+    "link",
+    "records_of",
+    "verify_audit",
+]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "AuditActor": "ekiden.audit.record",
+        "AuditActorKind": "ekiden.audit.record",
+        "AuditPage": "ekiden.audit.query",
+        "AuditQuery": "ekiden.audit.query",
+        "AuditRecord": "ekiden.audit.record",
+        "BrokenLink": "ekiden.audit.findings",
+        "Fault": "ekiden.audit.findings",
+        "Manifest": "ekiden.audit.export",
+        "Verification": "ekiden.audit.findings",
+        "audit_records": "ekiden.audit.query",
+        "export_audit": "ekiden.audit.export",
+        "records_of": "ekiden.audit.record",
+        "verify_audit": "ekiden.audit.verify",
+    },
+)

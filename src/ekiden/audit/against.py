@@ -1,0 +1,152 @@
+"""Holding the store against an earlier export."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from ekiden.audit.chain import ChainHead
+from ekiden.audit.export import EXPORT_FORMAT, Manifest
+from ekiden.audit.findings import BrokenLink, Fault, Verification
+from ekiden.audit.previous import previous_of
+from ekiden.audit.record import records_of
+from ekiden.audit.walk import UNREADABLE
+from ekiden.core.errors import SessionNotFound
+from ekiden.core.events import AUDITED
+from ekiden.core.jsonio import loads
+from ekiden.storage.base import Store
+
+_TELL_EVERY = 100
+
+
+class Comparison:
+    """Reads an export line by line; each record must be in the store as it was."""
+
+    def __init__(
+        self,
+        store: Store,
+        found: Verification,
+        *,
+        session_id: str | None = None,
+        progress: Callable[[Verification], object] | None = None,
+    ) -> None:
+        """What differs is reported to `found`; with `session_id` only that session's records are
+        looked for."""
+        self._store = store
+        self._found = found
+        self._only = session_id
+        self._progress = progress
+        self._event_id = ""
+        self._records: Mapping[str, Mapping[str, Any]] = {}
+
+    async def run(self, lines: Iterable[str]) -> Mapping[str, ChainHead]:
+        """Compare every record; gives the heads that the chains had."""
+        digest = sha256()
+        number = 0
+        try:
+            for number, line in enumerate(lines, start=1):
+                text = line.rstrip("\r\n")
+                data = _object(text)
+                if data.get("format") == EXPORT_FORMAT:
+                    manifest = Manifest.from_json(data)
+                    if (manifest.records, manifest.sha256) != (number - 1, digest.hexdigest()):
+                        raise ValueError("the lines before it are not those that it speaks of")
+                    return manifest.heads
+                digest.update(f"{text}\n".encode(errors="surrogateescape"))
+                await self._compare(data)
+        except ValueError as exc:
+            self._damaged(f"line {number}: {exc}")
+        else:
+            self._damaged(f"it ends with line {number} and has no manifest, so it was cut off")
+        return {}
+
+    async def _compare(self, exported: Mapping[str, Any]) -> None:
+        session_id, record_id = exported.get("session_id"), exported.get("id")
+        if not isinstance(session_id, str) or not isinstance(record_id, str):
+            raise ValueError("it is not a record")
+        if self._only is not None and session_id != self._only:
+            return
+        found = self._found
+        found.compared += 1
+        if self._progress is not None and found.compared % _TELL_EVERY == 0:
+            self._progress(found)
+        event_id = record_id[: len(session_id)] + record_id[len(session_id) :].partition(".")[0]
+        if event_id != self._event_id:
+            self._event_id, self._records = event_id, await self._stored(session_id, event_id)
+        stored = self._records.get(record_id)
+        if stored == exported:
+            return
+        fault, why = await self._difference(session_id, exported, stored)
+        found.report(
+            BrokenLink(
+                record_id=record_id,
+                session_id=session_id,
+                fault=fault,
+                message=f"{record_id}: {why}",
+                at_us=_time(exported),
+            )
+        )
+
+    async def _stored(self, session_id: str, event_id: str) -> Mapping[str, Mapping[str, Any]]:
+        """By id, what the event's records are today."""
+        number = event_id[len(session_id) :].removeprefix("/")
+        if not (number.isascii() and number.isdecimal()) or len(number) > 18:
+            raise ValueError("it is not a record")
+        seq = int(number)
+        try:
+            events = await self._store.events(session_id, after=seq - 1, limit=1)
+            if not events or events[0].seq != seq or events[0].type not in AUDITED:
+                return {}
+            (event,) = events
+            previous = await previous_of(self._store, [event])
+            records = records_of(event)
+        except UNREADABLE:
+            return {}
+        before = previous[event_id] if records[0].hash is not None else None
+        return {each.id: each.after(before).to_json() for each in records}
+
+    async def _difference(
+        self,
+        session_id: str,
+        exported: Mapping[str, Any],
+        stored: Mapping[str, Any] | None,
+    ) -> tuple[Fault, str]:
+        if stored is not None:
+            names = sorted(
+                name for name in {*exported, *stored} if exported.get(name) != stored.get(name)
+            )
+            return "differs", f"it is not as it was exported: {', '.join(names)}"
+        try:
+            await self._store.get(session_id)
+        except SessionNotFound:
+            return "deleted", "its session was deleted since the export"
+        except UNREADABLE:
+            return "unreadable", "its session cannot be read"
+        return "missing", "it was exported and is missing"
+
+    def _damaged(self, why: str) -> None:
+        self._found.report(
+            BrokenLink(
+                record_id="",
+                session_id="",
+                fault="damaged_export",
+                message=f"the export is not what was written: {why}",
+                at_us=0,
+            )
+        )
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        data = loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise ValueError("it is not JSON") from exc
+    if not isinstance(data, dict):
+        raise ValueError("it is not a record")
+    return data
+
+
+def _time(record: Mapping[str, Any]) -> int:
+    seconds = record.get("timestamp")
+    return int(seconds * 1e6) if isinstance(seconds, int | float) else 0

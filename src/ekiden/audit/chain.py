@@ -1,0 +1,103 @@
+"""The hash chain: each audited event of a session carries a hash over itself and the one before.
+
+Every session is a chain of its own, for in one chain over all sessions every writer would have to
+wait for every other. Its head stands in the session's row, which the same transaction writes.
+"""
+
+from __future__ import annotations
+
+import json
+from binascii import b2a_base64
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from ekiden.core.events import AUDITED, Event
+from ekiden.storage.base import SessionRow
+
+GENESIS = ""
+"""What stands before the first audited event of a session."""
+
+HASH = "hash"
+"""The key in an event's details under which its hash is stored."""
+
+_HEAD, _COUNT = "hd", "hn"
+
+_encode = json.JSONEncoder(
+    ensure_ascii=True, separators=(",", ":"), allow_nan=False, check_circular=False
+).encode
+"""ASCII only: two halves of a surrogate pair, which every JSON reader joins, then hash as one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainHead:
+    """Where a session's chain ends, as its row says."""
+
+    hash: str
+    count: int
+    """How many events the chain has."""
+
+
+def link(previous: str, event: Event) -> str:
+    """The hash of `event` after an event whose hash is `previous`.
+
+    It is SHA-256 over all fields of the event but the hash in its details, as 43 characters of
+    base64 for URLs without padding. Raises `TypeError`, `ValueError` or
+    `RecursionError` for an event that carries what is not JSON.
+    """
+    details: dict[str, Any] = event.details or {}
+    if HASH in details:
+        details = {key: value for key, value in details.items() if key != HASH}
+    fields = [
+        previous, event.session_id, event.seq, event.type, event.at_us, event.agent, event.step,
+        event.duration_us, details, event.items, event.error,
+    ]  # fmt: skip
+    digest = sha256(_encode(fields).encode()).digest()
+    return b2a_base64(digest, newline=False)[:43].translate(_FOR_URLS).decode()
+
+
+_FOR_URLS = bytes.maketrans(b"+/", b"-_")
+
+
+def head_of(row: SessionRow) -> ChainHead | None:
+    """The head of the session's chain; `None` if it has none, or one that nobody could have
+    written.
+
+    The runtime keeps the last hash and the number of hashes in its cursor, under the keys ``hd``
+    and ``hn``; of all that it keeps there, the audit reads these two.
+    """
+    head, count = row.cursor.get(_HEAD), row.cursor.get(_COUNT)
+    if isinstance(head, str) and isinstance(count, int) and head and count > 0:
+        return ChainHead(hash=head, count=count)
+    return None
+
+
+def chained(events: Iterable[Event], previous: str = GENESIS) -> tuple[list[Event], str, int]:
+    """The events with the audited ones linked anew, the chain's head and how many it has.
+
+    For whoever writes events under another session than they were recorded in.
+    """
+    linked, count = [], 0
+    for event in events:
+        if event.type in AUDITED:
+            previous = link(previous, event)
+            count += 1
+            event = _with_hash(event, previous)
+        linked.append(event)
+    return linked, previous, count
+
+
+def _with_hash(event: Event, value: str) -> Event:
+    return Event(
+        session_id=event.session_id,
+        seq=event.seq,
+        type=event.type,
+        at_us=event.at_us,
+        agent=event.agent,
+        step=event.step,
+        duration_us=event.duration_us,
+        details={**(event.details or {}), HASH: value},
+        items=event.items,
+        error=event.error,
+    )

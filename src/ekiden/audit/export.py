@@ -1,0 +1,103 @@
+"""Writing the audit down, to be kept where those who can change the store cannot."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+from ekiden.audit.chain import ChainHead, head_of
+from ekiden.audit.query import AuditQuery, audit_records
+from ekiden.audit.record import AuditRecord
+from ekiden.core.errors import SessionNotFound
+from ekiden.core.jsonio import dumps
+from ekiden.storage.base import Store
+
+EXPORT_FORMAT = "ekiden.audit"
+EXPORT_VERSION = 1
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The last line of an export: what it consists of."""
+
+    records: int
+    heads: Mapping[str, ChainHead]
+    """By session, of those with records in the export, the head of its chain."""
+    sha256: str
+    """Over all lines before, each with its line feed; hexadecimal."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The line."""
+        return {
+            "format": EXPORT_FORMAT,
+            "version": EXPORT_VERSION,
+            "records": self.records,
+            "heads": {name: [head.hash, head.count] for name, head in self.heads.items()},
+            "sha256": self.sha256,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Manifest:
+        """The inverse of `to_json`; `ValueError` for anything else."""
+        if data.get("version") != EXPORT_VERSION:
+            raise ValueError(f"version {data.get('version')!r} of the format is not known")
+        try:
+            return cls(
+                records=int(data["records"]),
+                heads={
+                    name: ChainHead(hash=str(value), count=int(count))
+                    for name, (value, count) in data["heads"].items()
+                },
+                sha256=str(data["sha256"]),
+            )
+        except (KeyError, TypeError, AttributeError) as exc:
+            raise ValueError("it does not say what it should") from exc
+
+
+async def export_audit(store: Store, query: AuditQuery, write: Callable[[str], object]) -> Manifest:
+    """Write the records that `query` asks for, oldest first, one JSON object per line; the last
+    line is the manifest.
+
+    Each call of `write` gets one line with its line feed. An export without a manifest was cut
+    off. `verify_audit(store, against=lines)` finds out later whether all of it is still there.
+    """
+    digest = sha256()
+    count = 0
+    sessions: dict[str, None] = {}
+    async for record in _all(store, replace(query, newest_first=False)):
+        line = dumps(record.to_json()) + "\n"
+        write(line)
+        digest.update(line.encode())
+        sessions[record.session_id] = None
+        count += 1
+    manifest = Manifest(
+        records=count, heads=await _heads(store, sessions), sha256=digest.hexdigest()
+    )
+    write(dumps(manifest.to_json()) + "\n")
+    return manifest
+
+
+async def _all(store: Store, query: AuditQuery) -> AsyncIterator[AuditRecord]:
+    cursor: str | None = None
+    while True:
+        page = await audit_records(store, query, limit=_PAGE, cursor=cursor)
+        for record in page.records:
+            yield record
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+async def _heads(store: Store, sessions: Mapping[str, None]) -> Mapping[str, ChainHead]:
+    heads: dict[str, ChainHead] = {}
+    for session_id in sessions:
+        try:
+            head = head_of(await store.get(session_id))
+        except SessionNotFound:
+            continue
+        if head is not None:
+            heads[session_id] = head
+    return heads

@@ -1,0 +1,115 @@
+"""What a verification finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from heapq import heappush, heappushpop
+from typing import Any, Literal, TypeAlias
+
+Fault: TypeAlias = Literal[
+    "changed",
+    "missing",
+    "cut_off",
+    "no_hash",
+    "no_head",
+    "wrong_head",
+    "added",
+    "unreadable",
+    "deleted",
+    "differs",
+    "damaged_export",
+]
+"""What is wrong, for programs; `BrokenLink.message` says it to people."""
+
+MOST_KEPT = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenLink:
+    """The first place at which a session's records are not what was written."""
+
+    record_id: str
+    """``session/number``, also of a record that is missing; empty if it is the export itself."""
+    session_id: str
+    fault: Fault
+    message: str
+    at_us: int
+    """When the record was written, as it says; for what is missing, when the one before was."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As programs read it."""
+        return {
+            "record_id": self.record_id,
+            "session_id": self.session_id,
+            "fault": self.fault,
+            "message": self.message,
+            "timestamp": self.at_us / 1e6,
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class Verification:
+    """What was looked at and what is broken; filled while the verification goes on."""
+
+    sessions: int = 0
+    """Sessions that were looked at."""
+    chained: int = 0
+    """Those of them that have a chain."""
+    not_chained: int = 0
+    """Those whose audited events have no hashes: an earlier version wrote them, or events were
+    switched off."""
+    events: int = 0
+    """Audited events whose hash was computed again."""
+    unhashed: int = 0
+    """Audited events without a hash: there is no saying whether they changed."""
+    compared: int = 0
+    """Records of an earlier export that were looked for."""
+    broken: int = 0
+    """Sessions of which something is broken, and exports that are damaged."""
+    _kept: list[tuple[int, int, BrokenLink]] = field(default_factory=list, repr=False)
+    _sessions: set[str] = field(default_factory=set, repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is broken."""
+        return self.broken == 0
+
+    @property
+    def first(self) -> BrokenLink | None:
+        """The earliest broken link of all."""
+        return next(iter(self.links), None)
+
+    @property
+    def links(self) -> Sequence[BrokenLink]:
+        """The first broken link of each session, the earliest first; at most 1,000."""
+        return [link for _, _, link in sorted(self._kept, reverse=True)]
+
+    def report(self, link: BrokenLink) -> None:
+        """Add what was found, but of each session only the first; of very many the earliest are
+        kept."""
+        if link.session_id in self._sessions:
+            return
+        if link.session_id:
+            self._sessions.add(link.session_id)
+        self.broken += 1
+        entry = (-link.at_us, -self.broken, link)
+        if len(self._kept) < MOST_KEPT:
+            heappush(self._kept, entry)
+        else:
+            heappushpop(self._kept, entry)
+
+    def to_json(self) -> dict[str, Any]:
+        """As programs read it."""
+        return {
+            "ok": self.ok,
+            "sessions": self.sessions,
+            "chained": self.chained,
+            "not_chained": self.not_chained,
+            "events": self.events,
+            "unhashed": self.unhashed,
+            "compared": self.compared,
+            "broken": self.broken,
+            "first": None if self.first is None else self.first.to_json(),
+            "links": [link.to_json() for link in self.links],
+        }

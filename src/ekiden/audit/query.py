@@ -1,0 +1,165 @@
+"""Asking the audit: by agent, task, correlation id, status, time and more, in pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from ekiden.audit.previous import previous_of
+from ekiden.audit.record import AuditRecord, hash_of, records_of
+from ekiden.core.errors import UserError
+from ekiden.core.events import AUDITED, Event, EventType
+from ekiden.storage.base import EventFilter, Journal
+
+_PAGE = 200
+_CURSOR = re.compile(r"([^+]*)\+([0-9]{1,3})\.([0-9]{1,18})", re.ASCII)
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditQuery:
+    """Which records to read; `None` does not restrict.
+
+    For example::
+
+        AuditQuery(agent="billing", status="rolled_back", since=datetime(2025, 3, 1))
+    """
+
+    agent: str | None = None
+    """It had the work, got it or was to get it, or is who acted."""
+    task: str | None = None
+    correlation_id: str | None = None
+    status: str | None = None
+    """What a handoff moved to."""
+    handoff_id: str | None = None
+    session_id: str | None = None
+    type: EventType | None = None
+    """One of `AUDITED`; another has no records."""
+    since: datetime | None = None
+    """From then on; without a time zone it is the machine's own."""
+    until: datetime | None = None
+    """Before then."""
+    newest_first: bool = True
+
+    def matches(self, record: AuditRecord) -> bool:
+        """Whether the record is one of those asked for, but for type, session and time, which
+        the store looks at."""
+        return (
+            (self.status is None or record.move == self.status)
+            and (self.task is None or record.task_id == self.task)
+            and (self.correlation_id is None or record.correlation_id == self.correlation_id)
+            and (self.handoff_id is None or record.handoff_id == self.handoff_id)
+            and (self.agent is None or self.agent in _agents(record))
+        )
+
+    def event_filter(self) -> EventFilter:
+        """The part of the question that the store answers."""
+        types: frozenset[EventType] = AUDITED if self.type is None else AUDITED & {self.type}
+        if self.status is not None:
+            types &= {"handoff"}
+        return EventFilter(
+            types=types,
+            session_id=self.session_id,
+            since_us=None if self.since is None else _microseconds(self.since),
+            until_us=None if self.until is None else _microseconds(self.until),
+            newest_first=self.newest_first,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditPage:
+    """Some records, and how to get the next ones."""
+
+    records: Sequence[AuditRecord]
+    next_cursor: str | None
+
+
+async def audit_records(
+    store: Journal,
+    query: AuditQuery = AuditQuery(),
+    *,
+    limit: int = 50,
+    cursor: str | None = None,
+) -> AuditPage:
+    """One page of the records that `query` asks for, newest first unless it says otherwise.
+
+    The moves that one event tells are in the order of the page, too. A malformed cursor and a
+    limit below 1 are `UserError`. A page costs as much as there is to look at before it is full:
+    type, session and time are found with an index, the rest by reading. For example::
+
+        page = await audit_records(store, AuditQuery(agent="billing"), limit=20)
+        for record in page.records:
+            print(record.id, record.move, record.actor, record.reason)
+    """
+    if limit < 1:
+        raise UserError(f"a page of {limit} records is not possible: `limit` is 1 or more")
+    found: list[tuple[Event, AuditRecord]] = []
+    places: list[str] = []
+    async for event, place, record in _matching(store, query, cursor, page=min(_PAGE, limit + 1)):
+        if len(found) == limit:
+            return AuditPage(records=await _linked(store, found), next_cursor=places[-1])
+        found.append((event, record))
+        places.append(place)
+    return AuditPage(records=await _linked(store, found), next_cursor=None)
+
+
+async def _matching(
+    store: Journal, query: AuditQuery, cursor: str | None, *, page: int
+) -> AsyncIterator[tuple[Event, str, AuditRecord]]:
+    """What matches, each with the cursor of the page that begins after it."""
+    where = query.event_filter()
+    before, shown, of_seq = _parse(cursor)
+    while True:
+        found = await store.find_events(where, limit=page, cursor=before or None)
+        for event, after in zip(found.events, found.cursors, strict=True):
+            records = records_of(event)
+            ordered = records[::-1] if query.newest_first else records
+            for number, record in enumerate(ordered, start=1):
+                if event.seq == of_seq and number <= shown:
+                    continue
+                is_last = number == len(ordered)
+                if query.matches(record):
+                    yield event, after if is_last else f"{before}+{number}.{event.seq}", record
+            before, shown, of_seq = after, 0, None
+        if found.next_cursor is None:
+            return
+        page = _PAGE
+
+
+def _parse(cursor: str | None) -> tuple[str, int, int | None]:
+    """The store's own cursor, and how many records of which event behind it were shown already.
+
+    The number of that event is looked at because its session may be deleted meanwhile.
+    """
+    if cursor is None:
+        return "", 0, None
+    inside = _CURSOR.fullmatch(cursor)
+    if inside is not None:
+        return inside[1], int(inside[2]), int(inside[3])
+    if not cursor:
+        raise UserError("'' is not a cursor: pass the `next_cursor` of a page")
+    return cursor, 0, None
+
+
+async def _linked(
+    store: Journal, found: Sequence[tuple[Event, AuditRecord]]
+) -> Sequence[AuditRecord]:
+    """The records with the hashes before theirs."""
+    events = {event.event_id: event for event, _ in found if hash_of(event) is not None}
+    previous = await previous_of(store, list(events.values()))
+    return [record.after(previous.get(event.event_id)) for event, record in found]
+
+
+def _agents(record: AuditRecord) -> tuple[str | None, ...]:
+    actor = record.actor
+    return record.source, record.target, actor.name if actor.kind == "agent" else None
+
+
+def _microseconds(moment: datetime) -> int:
+    try:
+        aware = moment.astimezone() if moment.tzinfo is None else moment
+        return (aware - _EPOCH) // timedelta(microseconds=1)
+    except (OverflowError, ValueError, OSError) as exc:
+        raise UserError(f"{moment.isoformat()} is too far away to be a time of events") from exc

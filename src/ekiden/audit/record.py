@@ -1,0 +1,198 @@
+"""Audit records: the audited events, as people and programs read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from ekiden.audit.chain import HASH
+from ekiden.core.events import Event, EventType
+
+AuditActorKind: TypeAlias = Literal["agent", "person", "system", "program"]
+
+_KINDS: Mapping[str, AuditActorKind] = {
+    "model": "agent",
+    "agent": "agent",
+    "trigger": "system",
+    "system": "system",
+    "person": "person",
+    "program": "program",
+}
+_NOBODY = "nobody"
+_SHOWN = frozenset(
+    {HASH, "moves", "by", "from", "to", "task", "correlation", "reason", "code", "status"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditActor:
+    """Who did it: an agent, a person, a program, or the system by itself, as a trigger does."""
+
+    kind: AuditActorKind
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}".rstrip()
+
+    def to_json(self) -> dict[str, str]:
+        """As programs read it."""
+        return {"kind": self.kind, "name": self.name}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRecord:
+    """One thing that the audit knows: a move of a handoff, a decision, a case for a person.
+
+    A handoff event tells all moves that its transaction made true; each is a record of its own.
+    """
+
+    id: str
+    """``session/number`` of the event, and ``.1``, ``.2`` … if it gives several records."""
+    at_us: int
+    """Microseconds since 1970."""
+    session_id: str
+    seq: int
+    """The number of the event in its session."""
+    type: EventType
+    move: str | None
+    """The status that a handoff moved to; `None` for everything else."""
+    actor: AuditActor
+    source: str | None
+    """The agent that had the work."""
+    target: str | None
+    """The agent that got it, or was to get it."""
+    handoff_id: str | None
+    task_id: str
+    correlation_id: str
+    reason: str | None
+    code: str | None
+    """Why a handoff was refused or undone, for programs."""
+    error: str | None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What else the event tells: the tool that was asked about, the answer, the rule that fit."""
+    hash: str | None
+    """Over the event and the audited one before it in its session; `None` in what an earlier
+    version wrote."""
+    previous: str | None = None
+    """The hash of the audited event before it; empty for the session's first one."""
+
+    @property
+    def agents(self) -> tuple[str | None, str | None]:
+        """From whom to whom."""
+        return self.source, self.target
+
+    def after(self, previous: str | None) -> AuditRecord:
+        """The same record, with the hash of the one before it."""
+        return replace(self, previous=previous)
+
+    def to_json(self) -> dict[str, Any]:
+        """The stable form: ``ekiden audit list --json``, and a line of an export."""
+        return {
+            "id": self.id,
+            "timestamp": self.at_us / 1e6,
+            "session_id": self.session_id,
+            "type": self.type,
+            "move": self.move,
+            "actor": self.actor.to_json(),
+            "from": self.source,
+            "to": self.target,
+            "handoff_id": self.handoff_id,
+            "task_id": self.task_id,
+            "correlation_id": self.correlation_id,
+            "reason": self.reason,
+            "code": self.code,
+            "error": self.error,
+            "facts": dict(self.facts),
+            "hash": self.hash,
+            "previous": self.previous,
+        }
+
+
+def details_of(event: Event) -> Mapping[str, Any]:
+    """What the event tells; nothing, if somebody put something else there."""
+    details: object = event.details
+    return details if isinstance(details, dict) else {}
+
+
+def hash_of(event: Event) -> str | None:
+    """The hash that is stored with the event."""
+    return _text(details_of(event).get(HASH))
+
+
+def records_of(event: Event, *, previous: str | None = None) -> list[AuditRecord]:
+    """The records that an audited event gives, in the order of its moves; at least one."""
+    details = details_of(event)
+    moves = _moves(event, details)
+    is_handoff = event.type == "handoff"
+    source = _text(details.get("from")) or event.agent
+    target = _text(details.get("agent" if event.type == "route" else "to"))
+    facts = {
+        name: value
+        for name, value in details.items()
+        if name not in _SHOWN and not (is_handoff and name == "id")
+    }
+    return [
+        AuditRecord(
+            id=event.event_id if len(moves) == 1 else f"{event.event_id}.{number}",
+            at_us=event.at_us,
+            session_id=event.session_id,
+            seq=event.seq,
+            type=event.type,
+            move=move,
+            actor=_actor(event, details, source),
+            source=source,
+            target=target,
+            handoff_id=_text(details.get("id" if is_handoff else "handoff")),
+            task_id=_text(details.get("task")) or event.session_id,
+            correlation_id=_text(details.get("correlation")) or event.session_id,
+            reason=_text(details.get("reason")),
+            code=_text(details.get("code")),
+            error=event.error,
+            facts=facts,
+            hash=_text(details.get(HASH)),
+            previous=previous,
+        )
+        for number, move in enumerate(moves, start=1)
+    ]
+
+
+def _moves(event: Event, details: Mapping[str, Any]) -> Sequence[str | None]:
+    if event.type != "handoff":
+        return [None]
+    status = _text(details.get("status"))
+    moves = details.get("moves", [status])
+    if not isinstance(moves, list):
+        return [status]
+    return [_text(move) for move in moves] or [None]
+
+
+def _actor(event: Event, details: Mapping[str, Any], source: str | None) -> AuditActor:
+    by = details.get("by")
+    if isinstance(by, dict):
+        kind, name = by.get("kind"), _text(by.get("name")) or ""
+        if kind == "trigger":
+            return AuditActor(kind="system", name=f"trigger {name}".rstrip())
+        if kind in ("model", "agent"):
+            return AuditActor(kind="agent", name=name or source or "")
+        return AuditActor(kind=_KINDS.get(str(kind), "system"), name=name)
+    if isinstance(by, str) and by:
+        return AuditActor(kind="system" if by == _NOBODY else "person", name=by)
+    if event.type == "route":
+        return _chooser(event, details)
+    return AuditActor(kind="agent", name=source or "")
+
+
+def _chooser(event: Event, details: Mapping[str, Any]) -> AuditActor:
+    """Who decided on an agent: a person who named it, a rule that it stays, else the router."""
+    match details.get("method"):
+        case "named":
+            return AuditActor(kind="person")
+        case "sticky" | "default" as method:
+            return AuditActor(kind="system", name=method)
+        case _:
+            return AuditActor(kind="agent", name=event.agent or "")
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

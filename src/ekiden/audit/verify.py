@@ -1,0 +1,102 @@
+"""Finding out whether what is stored is what was written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import TypeAlias
+
+from ekiden.audit.against import Comparison
+from ekiden.audit.chain import ChainHead
+from ekiden.audit.findings import BrokenLink, Verification
+from ekiden.audit.walk import UNREADABLE, Walk
+from ekiden.storage.base import SessionRow, Store
+
+_PAGE = 100
+
+Progress: TypeAlias = Callable[[Verification], object]
+"""Called now and then with how far it is."""
+
+
+async def verify_audit(
+    store: Store,
+    *,
+    session_id: str | None = None,
+    against: Iterable[str] | None = None,
+    progress: Progress | None = None,
+) -> Verification:
+    """Compute every hash again, and report the first broken link of each session.
+
+    It finds a record that was changed, moved, added or taken away, also at the end. It does not
+    find a session that was deleted as a whole, nor one that somebody wrote anew from its beginning
+    with all its hashes; `against`, the lines of an earlier export, does: each of its records must
+    still be there as it was. What was written without hashes, by an earlier version or with events
+    switched off, is counted and not judged.
+
+    `SessionNotFound` if `session_id` names none. Sessions may be at work meanwhile. For example::
+
+        verification = await verify_audit(store)
+        if not verification.ok:
+            print(verification.first.message)
+    """
+    found = Verification()
+    heads: Mapping[str, ChainHead] = {}
+    if against is not None:
+        comparison = Comparison(store, found, session_id=session_id, progress=progress)
+        heads = await comparison.run(against)
+    async for row in _rows(store, session_id, found):
+        walk = Walk(store, row, heads.get(row.id))
+        await walk.run()
+        _add(found, walk)
+        if progress is not None:
+            progress(found)
+    return found
+
+
+def _add(found: Verification, walk: Walk) -> None:
+    found.sessions += 1
+    found.events += walk.count
+    found.unhashed += walk.unhashed
+    if walk.is_chained:
+        found.chained += 1
+    elif walk.unhashed:
+        found.not_chained += 1
+    if walk.broken is not None:
+        found.report(walk.broken)
+
+
+async def _rows(
+    store: Store, session_id: str | None, found: Verification
+) -> AsyncIterator[SessionRow]:
+    """The sessions to look at; a row that cannot be read is reported, and ends it."""
+    if session_id is not None:
+        yield await store.get(session_id)
+        return
+    cursor: str | None = None
+    size = _PAGE
+    last: SessionRow | None = None
+    while True:
+        try:
+            page = await store.list(limit=size, cursor=cursor)
+        except UNREADABLE as exc:
+            if size > 1:
+                size = 1
+                continue
+            found.report(_unreadable_row(last, exc))
+            return
+        for last in page.sessions:
+            yield last
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def _unreadable_row(before: SessionRow | None, exc: Exception) -> BrokenLink:
+    which = "the newest session" if before is None else f"the session created before {before.id}"
+    return BrokenLink(
+        record_id="",
+        session_id="",
+        fault="unreadable",
+        message=f"the row of {which} cannot be read ({exc}), so that it and all older ones could "
+        "not be looked at",
+        at_us=0 if before is None else before.created_at_us,
+    )

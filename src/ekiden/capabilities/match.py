@@ -1,0 +1,91 @@
+"""What a matcher says of an agent: how good it is for a task, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+By: TypeAlias = Literal["name", "tag", "meaning"]
+"""How a capability was found to be the required one; the surest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """One required capability that an agent has.
+
+    For example::
+
+        for fit in match.fits:
+            print(fit.required, "is met by", fit.capability, "found by", fit.by)
+    """
+
+    required: str
+    """As it was asked for."""
+    capability: str
+    """The name of the agent's capability that meets it."""
+    proficiency: float
+    """Of the agent in that capability."""
+    by: By
+    similarity: float | None = None
+    """By meaning: how near the two are, up to 1."""
+
+    @property
+    def score(self) -> float:
+        """What it counts, 0 to 1: the proficiency, by meaning times the similarity."""
+        return self.proficiency * (1.0 if self.similarity is None else self.similarity)
+
+    def to_json(self) -> dict[str, Any]:
+        """The stable form."""
+        return {
+            "required": self.required,
+            "capability": self.capability,
+            "proficiency": self.proficiency,
+            "by": self.by,
+            "similarity": None if self.similarity is None else round(self.similarity, 6),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """How good an agent is for what is required.
+
+    For example::
+
+        for match in matcher.find(["refunds", "invoices"]):
+            print(match.agent, match.score, match.missing)
+    """
+
+    agent: str
+    score: float
+    """0 to 1: the mean of the fits' scores over everything required; what is missing counts 0."""
+    fits: tuple[Fit, ...] = ()
+    """What it has of the required, in the order asked."""
+    missing: tuple[str, ...] = ()
+    """What it lacks, in the order asked."""
+    available: bool = True
+    load: float = 0.0
+    """How much it has to do, in whatever unit the caller counts."""
+
+    @property
+    def matched(self) -> tuple[str, ...]:
+        """The required names that it has."""
+        return tuple(fit.required for fit in self.fits)
+
+    @property
+    def by(self) -> By:
+        """The least sure way in which one of them was found."""
+        found = {fit.by for fit in self.fits}
+        return "meaning" if "meaning" in found else "tag" if "tag" in found else "name"
+
+    def to_json(self) -> dict[str, Any]:
+        """The stable form, as `ekiden agents match --json` prints it."""
+        return {
+            "agent": self.agent,
+            "score": round(self.score, 6),
+            "matched": list(self.matched),
+            "missing": list(self.missing),
+            "by": self.by,
+            "fits": [fit.to_json() for fit in self.fits],
+            "available": self.available,
+            "load": self.load,
+        }

@@ -1,0 +1,193 @@
+"""A condition's text as words, numbers, texts and signs, each with its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Final, Literal, TypeAlias
+from unicodedata import normalize
+
+from ekiden.conditions.values import MAX_NUMBER
+
+Kind: TypeAlias = Literal["word", "number", "text", "sign", "bad", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One piece of a condition."""
+
+    kind: Kind
+    written: str
+    start: int
+    end: int
+    value: Any = None
+    """Of a number or text: what it stands for. Of a bad one: what to write instead."""
+
+
+_NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_SIGN = re.compile(r"==|!=|<=|>=|//|[<>+\-*/%()\[\],.]")
+_WRONG: Final[Mapping[str, str]] = {
+    "===": "write == to compare",
+    "!==": "write != to compare",
+    "<>": "write != for 'is not the same'",
+    "=>": "write >= for 'at least'",
+    "=<": "write <= for 'at most'",
+    "=": "write == to compare",
+    "&&": "write and",
+    "||": "write or",
+    "!": "write not",
+    "**": "there are no powers; write x * x",
+    "<<": "there are no operators on bits; write < to compare",
+    ">>": "there are no operators on bits; write > to compare",
+    "&": "there are no operators on bits; write and",
+    "|": "there are no operators on bits; write or",
+    "^": "there are no operators on bits, and no powers; write x * x",
+    "~": "there are no operators on bits; write not",
+    ":=": "a condition cannot set anything; write == to compare",
+    "->": "write . to go into a structure: user.tier",
+    "{": "there are no mappings in conditions; write a list: [1, 2]",
+    "}": "there are no mappings in conditions; write a list: [1, 2]",
+    ":": "a colon has no place in a condition",
+    ";": "a condition is one expression; write and between its parts",
+    "?": "there is no ? : in conditions; write and and or",
+    "#": "a condition has no comments; leave this out",
+    "$": "write the name alone, without $",
+    "@": "write the name alone, without @",
+    "`": "put text into \" or '",
+    "\\": "a backslash has its place in texts only",
+    "“": "write \" or ' around text",
+    "”": "write \" or ' around text",
+    "„": "write \" or ' around text",
+    "‘": "write \" or ' around text",
+    "’": "write \" or ' around text",
+    "«": "write \" or ' around text",
+    "「": "write \" or ' around text",
+    "『": "write \" or ' around text",
+    "≤": "write <=",
+    "≥": "write >=",
+    "≠": "write !=",
+    "×": "write *",
+    "÷": "write /",
+    "−": "write - (this is another sign that looks like it)",
+    "–": "write - (this is another sign that looks like it)",
+    "、": "write , between the items of a list",
+    "。": "write . to go into a structure, and nothing at the end",
+    "\ufeff": "an invisible character stands here; leave it out",
+    "\u200b": "an invisible character stands here; leave it out",
+}
+_LONGEST_WRONG = 3
+_ESCAPES: Final[Mapping[str, str]] = {
+    "\\": "\\",
+    '"': '"',
+    "'": "'",
+    "n": "\n",
+    "t": "\t",
+}
+
+
+def tokens_of(text: str) -> list[Token]:
+    """All pieces of `text`, with one of kind ``end`` after the last.
+
+    What cannot be a piece is one of kind ``bad``, for the parser to tell of when it gets there.
+    """
+    found: list[Token] = []
+    at = 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        token = _token_at(text, at)
+        found.append(token)
+        at = token.end
+    found.append(Token("end", "", len(text), len(text)))
+    return found
+
+
+def _token_at(text: str, at: int) -> Token:
+    character = text[at]
+    if character in "\"'":
+        return _text_at(text, at)
+    if character.isidentifier():
+        return _word_at(text, at)
+    number = _NUMBER.match(text, at)
+    if number is not None:
+        return _number_of(text, at, number.end())
+    for length in range(_LONGEST_WRONG, 0, -1):
+        wrong = text[at : at + length]
+        sign = _SIGN.match(text, at)
+        if sign is not None and len(sign.group()) >= length:
+            return Token("sign", sign.group(), at, sign.end())
+        if wrong in _WRONG:
+            return Token("bad", wrong, at, at + length, _WRONG[wrong])
+    return Token("bad", character, at, at + 1, _advice_on(character))
+
+
+def _advice_on(character: str) -> str:
+    plain = normalize("NFKC", character)
+    if plain != character and plain.isascii() and plain.isprintable() and plain != " ":
+        return f"write {plain} instead of {character}"
+    if not character.isprintable():
+        return f"the character U+{ord(character):04X} cannot be used here"
+    return (
+        f'{character} has no place here; a field of such a name is written payload["{character}"]'
+    )
+
+
+def _word_at(text: str, at: int) -> Token:
+    end = at + 1
+    while end < len(text) and f"a{text[end]}".isidentifier():
+        end += 1
+    word = text[at:end]
+    plain = normalize("NFKC", word)
+    if plain != word and plain.isascii():
+        return Token("bad", word, at, end, f"write {plain} in letters of plain width")
+    if word.startswith("__"):
+        return Token("bad", word, at, end, "a name cannot begin with two underscores")
+    if end < len(text) and text[end] in "\"'" and word.casefold() in _PREFIXES:
+        advice = f"leave out {word} before the quote"
+        return Token("bad", word, at, end, f"{advice}; {_PREFIXES[word.casefold()]}")
+    return Token("word", word, at, end)
+
+
+_RAW = "\\d and the like can be written in any text"
+_PREFIXES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(["r", "u"], _RAW),
+    **dict.fromkeys(["f", "fr", "rf", "t", "tr", "rt"], "text is not filled in"),
+    **dict.fromkeys(["b", "br", "rb"], "there is only text"),
+}
+
+
+def _number_of(text: str, at: int, end: int) -> Token:
+    written = text[at:end]
+    if end < len(text) and (f"a{text[end]}".isidentifier() or text[end] == "."):
+        advice = "this is not a number; write such as 12, 0.5 or 1e6, and text in quotes"
+        return Token("bad", written, at, end, advice)
+    whole = written.isdecimal()
+    if whole and len(written) > 1 and written.startswith("0"):
+        advice = "a number has no zeros before it; write text in quotes"
+        return Token("bad", written, at, end, advice)
+    value = int(written) if whole else float(written)
+    if not isfinite(value) or (whole and value > MAX_NUMBER):
+        return Token("bad", written, at, end, "the number is too large; write at most 2**63")
+    return Token("number", written, at, end, value)
+
+
+def _text_at(text: str, at: int) -> Token:
+    """A text in either quote. A backslash that escapes nothing is kept: patterns have many."""
+    quote = text[at]
+    parts: list[str] = []
+    end = at + 1
+    while end < len(text) and text[end] != quote:
+        if text[end] != "\\":
+            parts.append(text[end])
+            end += 1
+            continue
+        following = text[end + 1 : end + 2]
+        parts.append(_ESCAPES.get(following, f"\\{following}"))
+        end += 2
+    if end >= len(text):
+        advice = f"the text that begins here has no {quote} at its end"
+        return Token("bad", quote, at, len(text), advice)
+    return Token("text", text[at : end + 1], at, end + 1, "".join(parts))

@@ -1,0 +1,298 @@
+"""Checks around one tool: may this call be made, and may its output be seen?"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, cast, overload
+
+from ekiden.core.context import TContext, ToolContext
+from ekiden.core.errors import UserError
+
+
+class AllowBehavior(TypedDict):
+    """Go on."""
+
+    type: Literal["allow"]
+
+
+class RejectContentBehavior(TypedDict):
+    """The model reads `message` instead, and the run goes on."""
+
+    type: Literal["reject_content"]
+    message: str
+
+
+class RaiseExceptionBehavior(TypedDict):
+    """The run ends."""
+
+    type: Literal["raise_exception"]
+
+
+ToolGuardrailBehavior: TypeAlias = AllowBehavior | RejectContentBehavior | RaiseExceptionBehavior
+
+
+def _allowed() -> ToolGuardrailBehavior:
+    return {"type": "allow"}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolGuardrailFunctionOutput:
+    """What a guardrail decided; `allow`, `reject_content` and `raise_exception` make it."""
+
+    output_info: Any = None
+    """What the guardrail found; recorded as JSON, for people and programs."""
+    behavior: ToolGuardrailBehavior = field(default_factory=_allowed)
+
+    @classmethod
+    def allow(cls, output_info: Any = None) -> ToolGuardrailFunctionOutput:
+        """Go on as if nothing had been checked."""
+        return cls(output_info)
+
+    @classmethod
+    def reject_content(cls, message: str, output_info: Any = None) -> ToolGuardrailFunctionOutput:
+        """Go on, but the model reads `message`: the tool is not run, or its output not shown."""
+        return cls(output_info, {"type": "reject_content", "message": message})
+
+    @classmethod
+    def raise_exception(cls, output_info: Any = None) -> ToolGuardrailFunctionOutput:
+        """End the run with `ToolInputGuardrailTripwireTriggered`, or with that of outputs."""
+        return cls(output_info, {"type": "raise_exception"})
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInputGuardrailData:
+    """What an input guardrail is given."""
+
+    context: ToolContext[Any]
+    """The call: ``context.tool_arguments`` is the JSON text, which may be malformed."""
+    agent: Any
+    """Who makes the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutputGuardrailData(ToolInputGuardrailData):
+    """What an output guardrail is given."""
+
+    output: Any
+    """What the tool returned; of a tool that failed, what the model would be told of it."""
+
+
+ToolInputGuardrailFunction: TypeAlias = Callable[
+    [ToolInputGuardrailData], ToolGuardrailFunctionOutput | Awaitable[ToolGuardrailFunctionOutput]
+]
+ToolOutputGuardrailFunction: TypeAlias = Callable[
+    [ToolOutputGuardrailData], ToolGuardrailFunctionOutput | Awaitable[ToolGuardrailFunctionOutput]
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInputGuardrail(Generic[TContext]):
+    """Looks at a call before it is made; `tool_input_guardrail` makes one of a function."""
+
+    guardrail_function: ToolInputGuardrailFunction
+    """Sync or async; a sync one runs on the event loop and must be quick."""
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_function(self, self.guardrail_function)
+
+    def get_name(self) -> str:
+        """As it is recorded: its own name, or that of the function."""
+        return self.name or _name_of(self.guardrail_function)
+
+    async def run(self, data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+        """Its decision; raises what the function raises, `UserError` if it decides nothing."""
+        return await _decision(self.get_name(), self.guardrail_function(data))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutputGuardrail(Generic[TContext]):
+    """Looks at what a tool gave before the model does; `tool_output_guardrail` makes one."""
+
+    guardrail_function: ToolOutputGuardrailFunction
+    """Sync or async; a sync one runs on the event loop and must be quick."""
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_function(self, self.guardrail_function)
+
+    def get_name(self) -> str:
+        """As it is recorded: its own name, or that of the function."""
+        return self.name or _name_of(self.guardrail_function)
+
+    async def run(self, data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
+        """Its decision; raises what the function raises, `UserError` if it decides nothing."""
+        return await _decision(self.get_name(), self.guardrail_function(data))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolInputGuardrailResult:
+    """A guardrail and what it decided on one call."""
+
+    guardrail: ToolInputGuardrail[Any]
+    output: ToolGuardrailFunctionOutput
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutputGuardrailResult:
+    """A guardrail and what it decided on the output of one call."""
+
+    guardrail: ToolOutputGuardrail[Any]
+    output: ToolGuardrailFunctionOutput
+
+
+GuardrailStage: TypeAlias = Literal["tool_input", "tool_output"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardrailDecision:
+    """A decision as it is recorded: all of it is JSON."""
+
+    type: GuardrailStage
+    guardrail: str
+    """The guardrail's name."""
+    behavior: Literal["allow", "reject_content", "raise_exception"]
+    message: str | None = None
+    """What the model reads instead, if the content was rejected."""
+    info: Any = None
+    """The decision's `output_info` as JSON."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether it let the call or the output through."""
+        return self.behavior == "allow"
+
+    def to_json(self, *, sensitive: bool = True) -> dict[str, Any]:
+        """For an event; without what may be secret if not `sensitive`."""
+        data: dict[str, Any] = {
+            "type": self.type,
+            "guardrail": self.guardrail,
+            "result": "passed" if self.passed else "failed",
+            "behavior": self.behavior,
+        }
+        if sensitive and self.message is not None:
+            data["message"] = self.message
+        if sensitive and self.info is not None:
+            data["info"] = self.info
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> GuardrailDecision:
+        """The inverse of `to_json`."""
+        return cls(
+            type=data["type"],
+            guardrail=data["guardrail"],
+            behavior=data["behavior"],
+            message=data.get("message"),
+            info=data.get("info"),
+        )
+
+    @property
+    def output(self) -> ToolGuardrailFunctionOutput:
+        """The decision as the guardrail gave it, but for what is not JSON."""
+        behavior: dict[str, Any] = {"type": self.behavior}
+        if self.behavior == "reject_content":
+            behavior["message"] = self.message or ""
+        return ToolGuardrailFunctionOutput(self.info, cast("ToolGuardrailBehavior", behavior))
+
+
+@overload
+def tool_input_guardrail(func: ToolInputGuardrailFunction, /) -> ToolInputGuardrail[Any]: ...
+@overload
+def tool_input_guardrail(
+    *, name: str | None = None
+) -> Callable[[ToolInputGuardrailFunction], ToolInputGuardrail[Any]]: ...
+def tool_input_guardrail(
+    func: ToolInputGuardrailFunction | None = None, /, *, name: str | None = None
+) -> Any:
+    """Make a guardrail of a function; a decorator, with or without arguments::
+
+        @tool_input_guardrail
+        def small_sums(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+            if json.loads(data.context.tool_arguments)["cents"] > 10_000:
+                return ToolGuardrailFunctionOutput.reject_content("At most 100.00 at a time.")
+            return ToolGuardrailFunctionOutput.allow()
+
+        @function_tool(tool_input_guardrails=[small_sums])
+        async def refund(order: str, cents: int) -> str: ...
+
+    The guardrails of a tool are asked one after the other, until one does not allow the call. What
+    one raises ends the run (`GuardrailFailed`): a check that cannot be made is never passed.
+    """
+    if func is not None:
+        return ToolInputGuardrail(func, name)
+    return lambda decorated: ToolInputGuardrail(decorated, name)
+
+
+@overload
+def tool_output_guardrail(func: ToolOutputGuardrailFunction, /) -> ToolOutputGuardrail[Any]: ...
+@overload
+def tool_output_guardrail(
+    *, name: str | None = None
+) -> Callable[[ToolOutputGuardrailFunction], ToolOutputGuardrail[Any]]: ...
+def tool_output_guardrail(
+    func: ToolOutputGuardrailFunction | None = None, /, *, name: str | None = None
+) -> Any:
+    """The same for what a tool gives, failures included; the tool has had its effect by then::
+
+    @tool_output_guardrail(name="no keys")
+    async def no_keys(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
+        if "sk-" in str(data.output):
+            return ToolGuardrailFunctionOutput.reject_content("The output has a key in it.")
+        return ToolGuardrailFunctionOutput.allow()
+    """
+    if func is not None:
+        return ToolOutputGuardrail(func, name)
+    return lambda decorated: ToolOutputGuardrail(decorated, name)
+
+
+def check_guardrails(
+    tool: str,
+    inputs: Sequence[ToolInputGuardrail[Any]] | None,
+    outputs: Sequence[ToolOutputGuardrail[Any]] | None,
+) -> None:
+    """`UserError` for what cannot guard the tool: a check that is never made is worse than none."""
+    for which, given, kind in (
+        ("input", inputs, ToolInputGuardrail),
+        ("output", outputs, ToolOutputGuardrail),
+    ):
+        if given is not None and not isinstance(given, list | tuple):
+            raise UserError(f"`tool_{which}_guardrails` of tool {tool!r} must be a list")
+        for each in given or ():
+            if not isinstance(each, kind):
+                raise UserError(
+                    f"`tool_{which}_guardrails` of tool {tool!r} has {type(each).__name__} "
+                    f"{_name_of(each)!r}: make it with @tool_{which}_guardrail"
+                )
+
+
+def _check_function(guardrail: object, function: object) -> None:
+    if not callable(function):
+        raise UserError(
+            f"the function of a {type(guardrail).__name__} must be callable, which "
+            f"{type(function).__name__} is not"
+        )
+
+
+def _name_of(function: object) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+async def _decision(name: str, given: object) -> ToolGuardrailFunctionOutput:
+    """What a guardrail gave, awaited, and of a known kind."""
+    if inspect.isawaitable(given):
+        given = await given
+    if not isinstance(given, ToolGuardrailFunctionOutput):
+        raise UserError(
+            f"guardrail {name!r} gave {type(given).__name__}, not a ToolGuardrailFunctionOutput: "
+            "return ToolGuardrailFunctionOutput.allow(), .reject_content(…) or .raise_exception()"
+        )
+    match given.behavior:
+        case {"type": "allow" | "raise_exception"} | {"type": "reject_content", "message": str()}:
+            return given
+    raise UserError(
+        f"guardrail {name!r} gave a behavior that does not exist; there are: allow, "
+        "reject_content with a message that is text, raise_exception"
+    )

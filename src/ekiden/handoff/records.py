@@ -1,0 +1,196 @@
+"""Handoffs as the events of sessions tell of them: one record each, read and never written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.core.errors import HandoffNotFound
+from ekiden.core.events import Event
+from ekiden.core.handoff_record import Actor, HandoffFailure, HandoffResult, HandoffStatus
+from ekiden.handoff.lifecycle import FINAL
+from ekiden.storage.base import Store
+
+_MODEL = {"kind": "model"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One move of a handoff."""
+
+    status: HandoffStatus
+    at_us: int
+    seq: int
+    """The event that made it true."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoffRecord:
+    """Everything that is known of one handoff."""
+
+    id: str
+    session_id: str
+    source: str
+    target: str
+    status: HandoffStatus
+    moves: tuple[Move, ...]
+    by: Actor
+    policy: str = "graceful"
+    reason: str = ""
+    code: str | None = None
+    error: str | None = None
+    trigger: Mapping[str, Any] | None = None
+    """Why a trigger fired."""
+    request: str | None = None
+    """The id of the request, if a person or a program asked while somebody ran the session."""
+    filter: str | None = None
+    """The step with what the target was shown, if that was not everything."""
+    evaluation: Mapping[str, Any] | None = None
+    """How a condition came out that was not met."""
+    compensated: tuple[str, ...] = ()
+    not_compensated: tuple[str, ...] = ()
+    rollback_attempts: int = 0
+    """Compensations that failed, each try counted."""
+    call_id: str | None = None
+    """The model's call that asked for it."""
+    hashes: tuple[str, ...] = ()
+    """Of its audited events, in order."""
+
+    @property
+    def started_at(self) -> float:
+        """Seconds since 1970."""
+        return self.moves[0].at_us / 1e6 if self.moves else 0.0
+
+    @property
+    def settled_at(self) -> float | None:
+        """Seconds since 1970; `None` while it is under way."""
+        return self.moves[-1].at_us / 1e6 if self.status in FINAL and self.moves else None
+
+    def result(self) -> HandoffResult:
+        """What became of it."""
+        failure = None
+        if self.code is not None:
+            code: Any = self.code
+            failure = HandoffFailure(code=code, message=self.error or "")
+        return HandoffResult(
+            request_id=self.id,
+            status=self.status,
+            source=self.source,
+            target=self.target,
+            completed_at=self.settled_at,
+            error=failure,
+            rollback_performed=self.status == "rolled_back",
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As programs read it; what is empty is left out."""
+        data: dict[str, Any] = {
+            "id": self.id,
+            "session_id": self.session_id,
+            "source": self.source,
+            "target": self.target,
+            "status": self.status,
+            "by": self.by.to_json(),
+            "policy": self.policy,
+            "started_at": self.started_at,
+            "settled_at": self.settled_at,
+            "moves": [
+                {"status": move.status, "at": move.at_us / 1e6, "seq": move.seq}
+                for move in self.moves
+            ],
+        }
+        for name in ("reason", "code", "error", "trigger", "request", "filter", "evaluation"):
+            value = getattr(self, name)
+            if value:
+                data[name] = value
+        if self.compensated:
+            data["compensated"] = list(self.compensated)
+        if self.not_compensated:
+            data["not_compensated"] = list(self.not_compensated)
+        return data
+
+
+def records_of(events: Sequence[Event]) -> list[HandoffRecord]:
+    """The handoffs that the events of one session tell of, in the order of their beginning."""
+    by_id: dict[str, list[Event]] = {}
+    for event in events:
+        if event.type == "handoff" and event.details:
+            by_id.setdefault(event.details.get("id", event.event_id), []).append(event)
+    return [_record(handoff_id, of_it) for handoff_id, of_it in by_id.items()]
+
+
+async def read_handoffs(store: Store, session_id: str) -> list[HandoffRecord]:
+    """The handoffs of a session; empty if there is no such session."""
+    return records_of(await store.events(session_id))
+
+
+async def read_handoff(store: Store, handoff_id: str) -> HandoffRecord:
+    """The handoff of this id; `HandoffNotFound`."""
+    session_id = handoff_id.rpartition(".h")[0]
+    if session_id:
+        for record in await read_handoffs(store, session_id):
+            if record.id == handoff_id:
+                return record
+    raise HandoffNotFound(handoff_id)
+
+
+def _record(handoff_id: str, events: Sequence[Event]) -> HandoffRecord:
+    merged: dict[str, Any] = {}
+    moves: list[Move] = []
+    compensated: list[str] = []
+    failed = 0
+    error: str | None = None
+    for event in events:
+        details = event.details or {}
+        moves += _moves(event, details)
+        if "compensation" in details:
+            if event.error is None:
+                compensated.append(details["compensation"])
+            else:
+                failed += 1
+            continue
+        merged.update(details)
+        error = event.error or error
+    last = events[-1]
+    return HandoffRecord(
+        id=handoff_id,
+        session_id=last.session_id,
+        source=merged.get("from", ""),
+        target=merged.get("to", ""),
+        status=merged.get("status", "completed"),
+        moves=tuple(moves),
+        by=Actor(**merged.get("by", _MODEL)),
+        policy=merged.get("policy", "graceful"),
+        reason=merged.get("reason", ""),
+        code=merged.get("code"),
+        error=error,
+        trigger=merged.get("trigger"),
+        request=merged.get("request"),
+        filter=merged.get("filter"),
+        evaluation=merged.get("evaluation"),
+        compensated=tuple(compensated),
+        not_compensated=tuple(merged.get("not_compensated", ())),
+        rollback_attempts=failed,
+        call_id=_call_id(events[0]),
+        hashes=tuple(
+            event.details["hash"] for event in events if event.details and "hash" in event.details
+        ),
+    )
+
+
+def _moves(event: Event, details: Mapping[str, Any]) -> list[Move]:
+    earlier = details.get("at", {})
+    # Events of earlier versions tell only how it ended.
+    statuses = details.get("moves", [details.get("status", "completed")])
+    return [
+        Move(status=status, at_us=earlier.get(status, event.at_us), seq=event.seq)
+        for status in statuses
+    ]
+
+
+def _call_id(event: Event) -> str | None:
+    for item in event.items:
+        if item.get("type") == "function_call_output":
+            return str(item.get("call_id"))
+    return None

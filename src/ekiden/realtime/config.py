@@ -1,0 +1,85 @@
+"""How a live session is to be held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ekiden.core.clock import SYSTEM_CLOCK
+from ekiden.core.errors import UserError
+from ekiden.core.hooks import RunHooks
+from ekiden.core.roles import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeModelSettings:
+    """Wishes about how the model listens and speaks; `None` leaves it to the provider.
+
+    For example::
+
+        RealtimeModelSettings(voice="marin", input_audio_transcription={"model": "whisper-1"})
+    """
+
+    output_modalities: Sequence[Literal["text", "audio"]] | None = None
+    voice: str | Mapping[str, Any] | None = None
+    speed: float | None = None
+    input_audio_format: str | Mapping[str, Any] | None = None
+    """``pcm16``, ``g711_ulaw``, ``g711_alaw``, or the provider's own object."""
+    output_audio_format: str | Mapping[str, Any] | None = None
+    input_audio_transcription: Mapping[str, Any] | None = None
+    """Needed if what a person says is to stand in the history as text."""
+    input_audio_noise_reduction: Mapping[str, Any] | None = None
+    turn_detection: Mapping[str, Any] | Literal["off"] | None = None
+    """``off``: the caller says when the person is done, with ``send_audio(…, commit=True)``."""
+    tool_choice: str | None = None
+    """``auto``, ``required``, ``none`` or the name of a tool."""
+    max_output_tokens: int | Literal["inf"] | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Passed to the provider as it is, on top of everything else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealtimeRunConfig:
+    """Settings of a live session; everything has a default that works.
+
+    For example::
+
+        config = RealtimeRunConfig(model_settings=RealtimeModelSettings(voice="marin"))
+        runner = RealtimeRunner(triage, model=RealtimeWebSocketModel(), config=config)
+    """
+
+    model_settings: RealtimeModelSettings = field(default_factory=RealtimeModelSettings)
+    hooks: RunHooks[Any] | None = None
+    """Called for every agent of the session."""
+    tool_timeout_s: float | None = 60.0
+    """The longest wait for a tool that has no time-out of its own: a person is waiting."""
+    max_calls: int = 64
+    """Calls of one turn that are made; the model is told of those beyond."""
+    max_handoffs: int = 5
+    """Handoffs in a row, without a word of the person between: a further one is refused."""
+    max_waiting_events: int = 10_000
+    """So many events wait for whoever iterates over the session; then nothing more is read from
+    the model until some were taken."""
+    history_items: int = 50
+    """So many messages of a stored session are told to the model when the session goes on."""
+    lease_s: float = 30.0
+    """After so long without a sign of life others may take a stored session over."""
+    clock: Clock = SYSTEM_CLOCK
+
+    def __post_init__(self) -> None:
+        for name in ("max_calls", "max_waiting_events", "lease_s"):
+            if not getattr(self, name) > 0:
+                raise UserError(
+                    f"RealtimeRunConfig.{name} must be above 0, not {getattr(self, name)!r}"
+                )
+        for name in ("max_handoffs", "history_items"):
+            if not getattr(self, name) >= 0:
+                raise UserError(
+                    f"RealtimeRunConfig.{name} must not be below 0: {getattr(self, name)!r}"
+                )
+        if not isinstance(self.model_settings, RealtimeModelSettings):
+            raise UserError(
+                "RealtimeRunConfig.model_settings must be RealtimeModelSettings(…), not "
+                f"{type(self.model_settings).__name__}"
+            )

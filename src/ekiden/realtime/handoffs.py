@@ -1,0 +1,120 @@
+"""Handoffs inside a live session: `realtime_handoff(agent)` is one way to that agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar, overload
+
+from ekiden.core.context import RunContextWrapper, TContext
+from ekiden.core.errors import UserError
+from ekiden.core.handoff import Handoff
+from ekiden.core.tool import Enabled
+from ekiden.handoff.tool import OnHandoffWithInput, OnHandoffWithoutInput, handoff
+from ekiden.realtime.agent import RealtimeAgent, check_edge
+from ekiden.realtime.enabling import enabled
+
+TInput = TypeVar("TInput")
+
+_CACHE = "_default_handoff"
+
+
+@overload
+def realtime_handoff(
+    agent: RealtimeAgent[TContext],
+    *,
+    tool_name_override: str | None = None,
+    tool_description_override: str | None = None,
+    is_enabled: Enabled = True,
+) -> Handoff[TContext, RealtimeAgent[TContext]]: ...
+@overload
+def realtime_handoff(
+    agent: RealtimeAgent[TContext],
+    *,
+    on_handoff: OnHandoffWithInput[TInput],
+    input_type: type[TInput],
+    tool_name_override: str | None = None,
+    tool_description_override: str | None = None,
+    is_enabled: Enabled = True,
+) -> Handoff[TContext, RealtimeAgent[TContext]]: ...
+@overload
+def realtime_handoff(
+    agent: RealtimeAgent[TContext],
+    *,
+    on_handoff: OnHandoffWithoutInput,
+    tool_name_override: str | None = None,
+    tool_description_override: str | None = None,
+    is_enabled: Enabled = True,
+) -> Handoff[TContext, RealtimeAgent[TContext]]: ...
+def realtime_handoff(
+    agent: RealtimeAgent[TContext],
+    *,
+    tool_name_override: str | None = None,
+    tool_description_override: str | None = None,
+    on_handoff: Callable[..., Any] | None = None,
+    input_type: Any = None,
+    is_enabled: Enabled = True,
+) -> Handoff[TContext, RealtimeAgent[TContext]]:
+    """A handoff to `agent` in a live session; everything means what it means for `handoff`.
+
+    There is no input filter: the model keeps the conversation, so nothing is passed on that could
+    be filtered::
+
+        async def note(ctx: RunContextWrapper[Desk], why: Reason) -> None:
+            await ctx.context.log(why.text)
+
+        triage = RealtimeAgent(
+            "triage", handoffs=[realtime_handoff(billing, on_handoff=note, input_type=Reason)]
+        )
+
+    Raises `UserError` for what is no realtime agent, for an `on_handoff` that cannot be called so,
+    and for an `input_type` that has no strict JSON schema.
+    """
+    if not isinstance(agent, RealtimeAgent):
+        raise UserError(
+            f"realtime_handoff() needs a RealtimeAgent, not {agent!r:.80} ({type(agent).__name__})"
+        )
+    options: dict[str, Any] = {"on_handoff": on_handoff, "input_type": input_type}
+    made = handoff(
+        agent.stand_in(),
+        tool_name_override=tool_name_override,
+        tool_description_override=tool_description_override,
+        is_enabled=is_enabled,
+        **options,
+    )
+
+    async def invoke(context: RunContextWrapper[Any], arguments: str) -> RealtimeAgent[TContext]:
+        await made.on_invoke_handoff(context, arguments)
+        return agent
+
+    changes: dict[str, Any] = {"agent": agent, "on_invoke_handoff": invoke}
+    return replace(made, **changes)
+
+
+def edges_of(agent: RealtimeAgent[Any]) -> list[Handoff[Any, RealtimeAgent[Any]]]:
+    """All handoffs of `agent`, enabled or not; `UserError` for one that leads nowhere."""
+    edges = []
+    for edge in agent.handoffs:
+        check_edge(agent, edge)
+        edges.append(edge if isinstance(edge, Handoff) else _default(edge))
+    return edges
+
+
+async def collect_enabled_handoffs(
+    agent: RealtimeAgent[Any], context: RunContextWrapper[Any]
+) -> list[Handoff[Any, RealtimeAgent[Any]]]:
+    """The handoffs of `agent` that are enabled now, in order.
+
+    Async checks run side by side; if one raises, the others are cancelled and its error is raised.
+    """
+    return await enabled(edges_of(agent), agent, context)
+
+
+def _default(target: RealtimeAgent[Any]) -> Handoff[Any, RealtimeAgent[Any]]:
+    """`realtime_handoff(target)`, the same object again while name and description stand."""
+    about = (target.name, target.handoff_description)
+    made: tuple[Any, Handoff[Any, RealtimeAgent[Any]]] | None = target.__dict__.get(_CACHE)
+    if made is None or made[0] != about or made[1].agent is not target:
+        made = (about, realtime_handoff(target))
+        target.__dict__[_CACHE] = made
+    return made[1]

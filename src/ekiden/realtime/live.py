@@ -1,0 +1,142 @@
+"""A live session in memory: what its parts read and change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ekiden.core.context import RunContextWrapper
+from ekiden.core.hooks import AgentHooks, RunHooks
+from ekiden.handoff.prompt import received_block
+from ekiden.realtime.agent import RealtimeAgent
+from ekiden.realtime.buffer import EventBuffer
+from ekiden.realtime.config import RealtimeRunConfig
+from ekiden.realtime.events import RealtimeError, RealtimeEventInfo, RealtimeSessionEvent
+from ekiden.realtime.gate import ResponseGate
+from ekiden.realtime.model import RealtimeConnection, RealtimeModelSendSessionUpdate
+from ekiden.realtime.model_events import RealtimeModelToolCallEvent
+from ekiden.realtime.offer import Offer, make_offer
+from ekiden.realtime.record import SessionRecord
+
+_E = TypeVar("_E", bound=RealtimeSessionEvent)
+_SHOWN_CHAIN = 12
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Turn:
+    """An answer of the model that is under way."""
+
+    offer: Offer
+    """What the model could choose from when it began."""
+    calls: dict[str, RealtimeModelToolCallEvent] = field(default_factory=dict)
+    """By id, in order."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Live:
+    """What is true of the session now."""
+
+    id: str
+    config: RealtimeRunConfig
+    context: RunContextWrapper[Any]
+    events: EventBuffer[RealtimeSessionEvent]
+    connection: RealtimeConnection
+    gate: ResponseGate
+    offer: Offer
+    """Of the active agent, as the model was told."""
+    record: SessionRecord | None
+    received: str | None = None
+    """What the active agent was handed, as it stands in its prompt."""
+    chain: list[str] = field(default_factory=lambda: ["user"])
+    handoffs: int = 0
+    """In a row, since the person was heard last."""
+    switching: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One change of the agent or its offer at a time."""
+
+    @property
+    def agent(self) -> RealtimeAgent[Any]:
+        """Who has the conversation."""
+        return self.offer.agent
+
+    @property
+    def info(self) -> RealtimeEventInfo:
+        """What every event has."""
+        return RealtimeEventInfo(context=self.context)
+
+    def emit(self, kind: Callable[..., _E], **fields: Any) -> None:
+        """Tell whoever iterates over the session."""
+        self.events.put(kind(info=self.info, **fields))
+
+    def report(self, error: Exception) -> None:
+        """Something went wrong that the session survives."""
+        self.emit(RealtimeError, error=error)
+
+    def heard(self) -> None:
+        """The person said something."""
+        self.handoffs = 0
+
+    async def switch(self, offer: Offer) -> None:
+        """From now on `offer` is what holds, and the model is told so.
+
+        The caller has `switching`.
+        """
+        had_prompt = self.offer.setup.prompt is not None
+        self.offer = offer
+        clears = had_prompt and offer.setup.prompt is None
+        await self.connection.send(
+            RealtimeModelSendSessionUpdate(setup=offer.setup, clears_prompt=clears)
+        )
+
+    async def refresh(self) -> None:
+        """Ask anew what the active agent is offered; tell the model if that changed.
+
+        What a function of the agent's raises is reported, and the offer stays as it is.
+        """
+        agent = self.agent
+        try:
+            offer = await make_offer(agent, self.context, self.received)
+        except Exception as exc:
+            self.report(exc)
+            return
+        async with self.switching:
+            if self.agent is not agent:
+                return
+            if offer.setup == self.offer.setup:
+                self.offer = offer
+            else:
+                await self.switch(offer)
+
+    async def answer(self) -> None:
+        """Have the model answer, with what is enabled now."""
+        await self.refresh()
+        await self.gate.request()
+
+    def block_for(self, source: str, told: dict[str, Any]) -> str:
+        """What goes into the prompt of an agent that `source` hands the conversation to."""
+        return received_block(
+            from_agent=source, chain=[*self.chain, source][-_SHOWN_CHAIN:], **told
+        )
+
+
+async def tell_hooks(
+    live: Live,
+    agent: RealtimeAgent[Any],
+    run: Callable[[RunHooks[Any]], Any],
+    own: Callable[[AgentHooks[Any]], Any],
+) -> None:
+    """Call a hook of the session and of `agent`, side by side; raises what one of them raises."""
+    called = []
+    if live.config.hooks is not None:
+        called.append(run(live.config.hooks))
+    if agent.hooks is not None:
+        called.append(own(agent.hooks))
+    if not called:
+        return
+    try:
+        async with asyncio.TaskGroup() as group:
+            for each in called:
+                group.create_task(each)
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None

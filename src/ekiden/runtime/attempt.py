@@ -1,0 +1,121 @@
+"""One handoff that somebody wants: who, whom to, on which terms, and how far it came."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.handoff import Handoff
+from ekiden.core.handoff_record import Actor, HandoffContext, HandoffRequest
+from ekiden.core.handoff_terms import HandoffPolicy
+from ekiden.core.items import Item
+from ekiden.handoff.lifecycle import Lifecycle
+from ekiden.runtime.state import RunState
+
+MODEL = Actor(kind="model")
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Attempt:
+    """What the controller works on."""
+
+    edge: Handoff[Any, Any]
+    arguments: str = ""
+    """The JSON text that goes along: reason, summary, context, or what the edge's schema says."""
+    call: Item | None = None
+    """The model's call, which is to be answered."""
+    by: Actor = MODEL
+    why: dict[str, Any] | None = None
+    """What made a trigger fire."""
+    policy: HandoffPolicy | None = None
+    """Instead of the edge's own."""
+    timeout_s: float | None = None
+    requested: list[str] | None = None
+    """All transfers that the model asked for, if there were several."""
+    request: str | None = None
+    """The id of the request that somebody stored."""
+    began_us: int | None = None
+    """When it was asked for, if that was before now."""
+    begins_run: bool = False
+    """Whether a run begins with it, because no message did."""
+    payload: Any = None
+    capabilities: tuple[str, ...] = ()
+    """What the target must be able to do, beyond what the edge requires."""
+    life: Lifecycle = field(default_factory=Lifecycle)
+    id: str = ""
+
+    def begin(self, run: RunState) -> None:
+        """Give it a number; from here on it is on record, whatever becomes of it."""
+        cursor = run.cursor
+        cursor.handoffs += 1
+        self.id = f"{run.session_id}.h{cursor.handoffs}"
+        self.life.move("initiated")
+        self.life.move("validating")
+
+    @property
+    def terms_policy(self) -> HandoffPolicy:
+        """The policy that counts."""
+        return self.policy or self.edge.terms.policy
+
+    @property
+    def target_name(self) -> str:
+        """Whom it leads to, as far as that is known."""
+        return self.edge.agent_name
+
+    def details(self, source: str, target: str) -> dict[str, Any]:
+        """What the event tells of it; what is as usual is left out."""
+        details: dict[str, Any] = {
+            "id": self.id,
+            "from": source,
+            "to": target,
+            "status": self.life.status,
+            "moves": list(self.life.fresh),
+        }
+        if self.by is not MODEL:
+            details["by"] = self.by.to_json()
+        if self.terms_policy != "graceful":
+            details["policy"] = self.terms_policy
+        if self.why is not None:
+            details["trigger"] = self.why
+        if self.requested is not None:
+            details["requested"] = self.requested
+        if self.request is not None:
+            details["request"] = self.request
+        if self.begins_run:
+            details["begins_run"] = True
+        if self.began_us is not None:
+            details["at"] = {"initiated": self.began_us}
+        return details
+
+    def as_request(
+        self, run: RunState, target: Agent[Any], words: dict[str, Any]
+    ) -> HandoffRequest:
+        """As the target's `accepts` is shown it."""
+        cursor = run.cursor
+        now_us = run.config.clock.now_us()
+        return HandoffRequest(
+            id=self.id,
+            source=run.agent.name,
+            target=target.name,
+            policy=self.terms_policy,
+            reason=words.get("reason", ""),
+            created_at=(self.began_us or now_us) / 1e6,
+            by=self.by,
+            context=HandoffContext(
+                task_id=run.task_id,
+                task_state=dict(run.context.variables),
+                conversation_history=tuple(run.visible),
+                reason=words.get("reason", ""),
+                context=words.get("context"),
+                summary=words.get("summary", ""),
+                payload=self.payload,
+                timeout=self.timeout_s or self.edge.terms.timeout_s,
+                metadata={
+                    "timestamp": now_us / 1e6,
+                    "handoff_chain": list(cursor.chain),
+                    "chain_depth": cursor.depth,
+                    "correlation_id": run.correlation_id,
+                },
+            ),
+        )

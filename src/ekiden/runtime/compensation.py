@@ -1,0 +1,96 @@
+"""Undoing what was done while a handoff was open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.core.faults import fault_point
+from ekiden.runtime.calls import settled
+from ekiden.runtime.cursor import Compensation, PendingHandoff
+from ekiden.runtime.finish import describe
+from ekiden.runtime.registration import found, takes_rollback
+from ekiden.runtime.state import RunState
+
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollback:
+    """What a function registered with ``ctx.on_rollback`` is called with."""
+
+    key: str
+    arguments: Any
+    """As they were registered."""
+    handoff_id: str
+    agent: str
+    """Who did what is to be undone."""
+    reason: str
+    """Why the handoff is rolled back."""
+    context: Any
+    """The caller's own object, as in ``ctx.context``."""
+    idempotency_key: str
+    """The same when the compensation is made again: pass it on."""
+
+
+async def compensate(run: RunState, pending: PendingHandoff, reason: str) -> list[str]:
+    """Undo in reverse order; each success is stored before the next one begins.
+
+    Gives the keys of those that failed for good: a person has to look at them.
+    """
+    for each in reversed(pending.compensations):
+        while each.state == "open":
+            await _attempt(run, pending, each, reason)
+    return [each.key for each in pending.compensations if each.state == "failed"]
+
+
+async def _attempt(run: RunState, pending: PendingHandoff, each: Compensation, reason: str) -> None:
+    each.attempts += 1
+    problem: str | None = None
+    try:
+        function = found(pending, each)
+        fault_point("handoff.compensation.before_call")
+        await _call(function, _rollback(run, pending, each, reason))
+        fault_point("handoff.compensation.after_call")
+    except asyncio.CancelledError:
+        raise
+    except Exception as exc:
+        problem = describe(exc)
+    details: dict[str, Any] = {
+        "id": pending.id,
+        "from": pending.source,
+        "to": pending.target,
+        "status": "transferring",
+        "moves": [],
+        "compensation": each.key,
+        "attempt": each.attempts,
+    }
+    if problem is None:
+        each.state = "done"
+    else:
+        details["rollback_failed"] = True
+        if each.attempts >= _ATTEMPTS:
+            each.state = "failed"
+    run.record("handoff", details=details, error=problem)
+    await run.commit()
+    fault_point("handoff.compensation.after_commit")
+    if each.state == "open":
+        await asyncio.sleep(run.config.compensation_backoff_s * 2 ** (each.attempts - 1))
+
+
+def _rollback(run: RunState, pending: PendingHandoff, each: Compensation, reason: str) -> Rollback:
+    return Rollback(
+        key=each.key,
+        arguments=each.arguments,
+        handoff_id=pending.id,
+        agent=each.agent,
+        reason=reason,
+        context=run.context.context,
+        idempotency_key=f"{pending.id}:{each.key}",
+    )
+
+
+async def _call(function: Callable[..., Any], rollback: Rollback) -> None:
+    await settled(function(rollback) if takes_rollback(function) else function())

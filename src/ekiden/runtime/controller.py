@@ -1,0 +1,198 @@
+"""The controller: every handoff, whoever wants it, goes through `carry_out`."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
+from ekiden.core.faults import fault_point
+from ekiden.core.handoff_record import RefusalCode
+from ekiden.core.items import Item, function_output
+from ekiden.core.jsonio import dumps
+from ekiden.handoff.validation import check_cycle, check_depth
+from ekiden.runtime.attempt import Attempt
+from ekiden.runtime.calls import both
+from ekiden.runtime.cursor import PendingHandoff
+from ekiden.runtime.finish import describe
+from ekiden.runtime.handed import filtered, received
+from ekiden.runtime.occupancy import check_available
+from ekiden.runtime.scrutiny import needs_scrutiny, scrutinise
+from ekiden.runtime.spending import narrowed
+from ekiden.runtime.state import RunState
+from ekiden.runtime.targets import find_target, invoke_edge
+
+
+async def carry_out(run: RunState, attempt: Attempt) -> bool:
+    """Make the transfer one transaction and return True; or record why not, and False.
+
+    Refused, nothing is touched: the source keeps the conversation, and a model that asked for the
+    handoff is told the reason. `UserError` if the handoff is set up wrongly.
+    """
+    source = run.agent
+    attempt.begin(run)
+    try:
+        words = received(source.name, attempt.arguments)
+        target = await find_target(run, attempt)
+        await _validate(run, attempt, target, words)
+        if attempt.edge.has_callback and attempt.edge.agent is not None:
+            chosen = await invoke_edge(run, attempt)
+            if chosen is not target:
+                target = chosen
+                await _validate(run, attempt, target, words)
+        output = None
+        if attempt.call is not None:
+            told = attempt.edge.get_transfer_message(target)
+            output = function_output(attempt.call["call_id"], told)
+        view = await filtered(run, attempt.edge, attempt.call, output, target)
+        await _tell_hooks(run, source, target)
+    except UserError:
+        raise
+    except Exception as exc:
+        refuse(run, attempt, exc)
+        return False
+    _move(run, attempt, target, output, view, words)
+    fault_point("handoff.transferring.before_commit")
+    await run.commit()
+    fault_point("handoff.transferring.after_commit")
+    run.memo = {}
+    return True
+
+
+def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
+    """Record that the handoff was not made; the caller commits it."""
+    problem = describe(exc)
+    attempt.life.move("failed")
+    details = attempt.details(run.agent.name, attempt.target_name)
+    details["code"] = _refusal(exc)
+    if isinstance(exc, HandoffRefused):
+        details.update(exc.details)
+    answer: tuple[Item, ...] = ()
+    if attempt.call is not None:
+        told = f"Error: the handoff to {attempt.target_name} was not made: {problem}"
+        answer = (function_output(attempt.call["call_id"], told),)
+    run.record("handoff", items=answer, details=details, error=problem)
+
+
+def _refusal(exc: Exception) -> RefusalCode:
+    if isinstance(exc, HandoffRefused):
+        code: RefusalCode = exc.refusal
+        return code
+    return "INVALID_INPUT" if isinstance(exc, ModelBehaviorError) else "SOURCE_FAILED"
+
+
+async def _validate(
+    run: RunState, attempt: Attempt, target: Agent[Any], words: dict[str, Any]
+) -> None:
+    cursor, terms = run.cursor, attempt.edge.terms
+    if target.available is not True or target.max_sessions is not None:
+        await check_available(run, target)
+    check_depth(cursor.depth, run.config.limits.depth)
+    if target.name in cursor.chain:
+        check_cycle(
+            target.name,
+            cursor.chain,
+            may_return=bool(terms.allow_return),
+            is_changed=terms.allow_return == "always" or _is_changed(run, target.name, words),
+        )
+    if needs_scrutiny(attempt, target):
+        await scrutinise(run, attempt, target, words)
+
+
+def _is_changed(run: RunState, target: str, words: dict[str, Any]) -> bool:
+    """Whether the target would find anything that it did not have when it let the task go."""
+    cursor = run.cursor
+    if cursor.work > cursor.left.get(target, -1):
+        return True
+    passed = {name: words[name] for name in ("summary", "context") if name in words}
+    if not passed:
+        return False
+    text = dumps([run.agent.name, target, passed]).encode("utf-8", "surrogatepass")
+    digest = blake2b(text, digest_size=8).hexdigest()
+    if digest in cursor.passed:
+        return False
+    cursor.passed.append(digest)
+    return True
+
+
+async def _tell_hooks(run: RunState, source: Agent[Any], target: Agent[Any]) -> None:
+    hooks, own = run.hooks, source.hooks
+    if hooks is not None or own is not None:
+        await both(
+            None if hooks is None else hooks.on_handoff(run.context, source, target),
+            None if own is None else own.on_handoff(run.context, target, source),
+        )
+
+
+def _move(
+    run: RunState,
+    attempt: Attempt,
+    target: Agent[Any],
+    output: Item | None,
+    view: list[Item] | None,
+    words: dict[str, Any],
+) -> None:
+    """Change everything that a handoff changes, in memory; the caller commits it."""
+    cursor, source, terms = run.cursor, run.agent, attempt.edge.terms
+    attempt.life.move("transferring")
+    details = attempt.details(source.name, target.name)
+    if "reason" in words:
+        details["reason"] = words["reason"]
+    key = f"{cursor.run}.{cursor.turn + 1}.filter"
+    if view is not None:
+        details["filter"] = key
+    seq = run.record(
+        "handoff",
+        items=() if output is None else (output,),
+        step=run.step_key("h"),
+        details=details,
+    )
+    run.open_handoff(_pending(run, attempt, target, seq))
+    cursor.left[source.name] = cursor.work
+    cursor.chain.append(target.name)
+    cursor.received = words
+    if terms.restrict_tools:
+        cursor.tools = run.tool_names()
+    if terms.budget is not None:
+        cursor.budget = narrowed(run, terms.budget)
+    if cursor.fired:
+        cursor.fired = []
+    cursor.since_s = run.spent_s()
+    cursor.turn += 1
+    cursor.phase = "think"
+    cursor.started = False
+    cursor.mistakes = 0
+    run.prompt_block = None
+    run.know(target)
+    run.agent = target
+    if view is not None:
+        run.remember(key, view)
+        cursor.base, cursor.after = key, seq
+        run.replace_view(list(view))
+        run.history_length = len(view)
+
+
+def _pending(run: RunState, attempt: Attempt, target: Agent[Any], seq: int) -> PendingHandoff:
+    cursor, terms = run.cursor, attempt.edge.terms
+    saved: dict[str, Any] = {}
+    for name in ("tools", "budget", "fired", "since_s"):
+        value = getattr(cursor, name)
+        if value:
+            saved[name] = value
+    if cursor.tools is not None:
+        saved["tools"] = cursor.tools
+    return PendingHandoff(
+        id=attempt.id,
+        source=run.agent.name,
+        target=target.name,
+        call_id=None if attempt.call is None else attempt.call["call_id"],
+        seq=seq,
+        base=cursor.base,
+        after=cursor.after,
+        received=cursor.received,
+        depth=len(cursor.chain),
+        due_s=round(run.spent_s() + (attempt.timeout_s or terms.timeout_s), 3),
+        until_result=terms.completes == "result",
+        saved=saved,
+    )

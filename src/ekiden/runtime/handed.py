@@ -1,0 +1,104 @@
+"""What the target of a handoff is given: the words of the source, and the view of the past."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import ModelBehaviorError, UserError
+from ekiden.core.faults import fault_point
+from ekiden.core.handoff import Handoff, HandoffInputData
+from ekiden.core.items import Item, is_message, to_items
+from ekiden.core.jsonio import dumps, loads
+from ekiden.core.run_items import HandoffOutputItem
+from ekiden.runtime.calls import settled
+from ekiden.runtime.run_items import run_items
+from ekiden.runtime.state import RunState
+
+_TEXT_LIMIT = 20_000
+"""No single text that a model passes along may be longer."""
+_WORDS = ("reason", "summary", "context")
+
+
+def received(source: str, arguments: str) -> dict[str, Any]:
+    """What the source passed along, as far as the target is told of it."""
+    words: dict[str, Any] = {"from": source}
+    if arguments in ("", "{}"):
+        return words
+    try:
+        passed = loads(arguments)
+        dumps(passed)
+    except (ValueError, RecursionError) as exc:
+        raise ModelBehaviorError("the arguments are not valid JSON") from exc
+    if isinstance(passed, dict):
+        for name in _WORDS:
+            value = passed.get(name)
+            if value:
+                text = value if isinstance(value, str) else dumps(value)
+                words[name] = text[:_TEXT_LIMIT]
+    return words
+
+
+async def filtered(
+    run: RunState,
+    handoff: Handoff[Any, Any],
+    call: Item | None,
+    output: Item | None,
+    target: Agent[Any],
+) -> list[Item] | None:
+    """What the target is to see, if that is not simply everything."""
+    apply = handoff.input_filter or run.config.handoff_input_filter
+    if apply is None and handoff.include_context:
+        return None
+    if apply is None:
+        own = [] if call is None or output is None else [call, output]
+        return [*_last_request(run.visible), *own]
+    data = _input_data(run, call, output, target)
+    fault_point("handoff.filter.before_call")
+    changed = await settled(apply(data))
+    fault_point("handoff.filter.after_call")
+    if not isinstance(changed, HandoffInputData):
+        raise UserError(
+            f"a handoff's input filter must return HandoffInputData, not {type(changed).__name__}"
+        )
+    return _flatten(changed)
+
+
+def _input_data(
+    run: RunState, call: Item | None, output: Item | None, target: Agent[Any]
+) -> HandoffInputData:
+    calls = run.cursor.calls
+    produced = run.said_since(max(run.cursor.after, run.cursor.first))
+    if call is None or output is None:
+        earlier, turn = produced, []
+        known: dict[str, tuple[str, str]] = {}
+    else:
+        earlier = [event for event in produced if event.seq < calls]
+        turn = [event for event in produced if event.seq >= calls]
+        known = {call["call_id"]: (run.agent.name, target.name)}
+    run.know(target)
+    made = run_items(turn, run.find_agent, transfers=known)
+    if output is not None:
+        made.append(
+            HandoffOutputItem(run.agent, output, source_agent=run.agent, target_agent=target)
+        )
+    return HandoffInputData(
+        input_history=tuple(run.visible[: run.history_length]),
+        pre_handoff_items=tuple(run_items(earlier, run.find_agent)),
+        new_items=tuple(made),
+        run_context=run.context,
+    )
+
+
+def _last_request(items: list[Item]) -> list[Item]:
+    """What the person said last."""
+    for item in reversed(items):
+        if is_message(item) and item.get("role") == "user":
+            return [item]
+    return []
+
+
+def _flatten(data: HandoffInputData) -> list[Item]:
+    shown = data.new_items if data.input_items is None else data.input_items
+    produced = [*data.pre_handoff_items, *shown]
+    return [*to_items(data.input_history), *(each.to_input_item() for each in produced)]

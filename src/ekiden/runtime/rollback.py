@@ -1,0 +1,171 @@
+"""Settling a handoff: confirming it, or giving control back as if it had never been made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ekiden.core.errors import HandoffRefused
+from ekiden.core.faults import fault_point
+from ekiden.core.handoff_record import RefusalCode
+from ekiden.core.items import Item, function_output
+from ekiden.handoff.lifecycle import Lifecycle
+from ekiden.runtime.compensation import compensate
+from ekiden.runtime.cursor import Cursor, PendingHandoff
+from ekiden.runtime.finish import describe
+from ekiden.runtime.registration import forget
+from ekiden.runtime.state import RunState
+from ekiden.sessions import history_length, visible_items
+from ekiden.storage.base import DocumentWrite
+
+
+def confirm_handoffs(run: RunState) -> None:
+    """The active agent took over: the handoff to it stands, and so do those before it.
+
+    The caller commits it, with the answer that is the confirmation.
+    """
+    cursor = run.cursor
+    settled = cursor.open
+    cursor.open = []
+    for pending in settled:
+        life = Lifecycle("transferring")
+        life.move("completed")
+        details: dict[str, Any] = {
+            "id": pending.id,
+            "from": pending.source,
+            "to": pending.target,
+            "status": "completed",
+            "moves": list(life.fresh),
+        }
+        run.record("handoff", details=details)
+        forget(pending)
+
+
+def failure_code(exc: BaseException) -> RefusalCode:
+    """The code under which a handoff is undone because of `exc`."""
+    if isinstance(exc, HandoffRefused):
+        code: RefusalCode = exc.refusal
+        return code
+    return "TARGET_FAILED"
+
+
+async def give_back(
+    run: RunState, exc: BaseException, *, writes: Sequence[DocumentWrite] = ()
+) -> None:
+    """Undo the transfer that is not confirmed, because of `exc`: the source goes on.
+
+    The source sees its own call answered with the reason, and nothing of the target's; the
+    session's variables are as they were. What the target registered is undone first, each success
+    stored, so that whoever goes on after a crash goes on with the next. `writes` are made in the
+    transaction that begins it.
+    """
+    pending = run.cursor.pending
+    assert pending is not None
+    run.discard()
+    pending = run.cursor.pending
+    assert pending is not None
+    for each in writes:
+        run.write(each)
+    if pending.failure is None:
+        pending.failure = [failure_code(exc), describe(exc)]
+        if pending.compensations:
+            fault_point("handoff.rollback.before_begin")
+            await run.commit()
+            fault_point("handoff.rollback.after_begin")
+    await finish_rollback(run)
+
+
+async def finish_rollback(run: RunState) -> None:
+    """Go on with the rollback that was begun."""
+    pending = run.cursor.pending
+    assert pending is not None
+    assert pending.failure is not None
+    code, reason = pending.failure
+    left_over: list[str] = []
+    if pending.compensations:
+        left_over = await compensate(run, pending, reason)
+    await _restore(run, pending)
+    life = Lifecycle("transferring")
+    life.move("rolled_back")
+    details: dict[str, Any] = {
+        "id": pending.id,
+        "from": pending.source,
+        "to": pending.target,
+        "status": "rolled_back",
+        "moves": list(life.fresh),
+        "code": code,
+        "undoes": [pending.seq, run.next_seq - 1],
+    }
+    if pending.kept:
+        details["keeps"] = pending.kept
+    if left_over:
+        details["not_compensated"] = left_over
+    answer: tuple[Item, ...] = ()
+    if pending.call_id is not None:
+        told = (
+            f"Error: the handoff to {pending.target} failed ({reason}); "
+            "you have the conversation again"
+        )
+        answer = (function_output(pending.call_id, told),)
+    run.record("handoff", items=answer, details=details, error=reason)
+    if left_over:
+        run.record("inbox", details=_case(pending, reason, left_over))
+    forget(pending)
+    fault_point("handoff.rollback.before_commit")
+    await run.commit()
+    fault_point("handoff.rollback.after_commit")
+
+
+def _case(pending: PendingHandoff, reason: str, left_over: list[str]) -> dict[str, Any]:
+    """What a person has to look at: effects that could not be undone."""
+    return {
+        "kind": "rollback_failed",
+        "handoff": pending.id,
+        "from": pending.target,
+        "subject": f"{len(left_over)} effects of a handoff could not be undone",
+        "not_compensated": left_over,
+        "reason": reason,
+    }
+
+
+async def _restore(run: RunState, pending: PendingHandoff) -> None:
+    run.agent = run.find_agent(pending.source)
+    if pending.variables is not None:
+        stored = await run.store.steps(run.session_id, prefix=pending.variables)
+        run.restore_variables(stored[pending.variables])
+    _step_back(run.cursor, pending)
+    run.prompt_block = None
+    run.memo = {}
+    await _restore_view(run, pending)
+
+
+def _step_back(cursor: Cursor, pending: PendingHandoff) -> None:
+    cursor.base, cursor.after = pending.base, pending.after
+    cursor.received = pending.received
+    saved = pending.saved
+    cursor.tools = saved.get("tools")
+    cursor.budget = dict(saved.get("budget", {}))
+    cursor.fired = list(saved.get("fired", ()))
+    cursor.since_s = saved.get("since_s", 0.0)
+    cursor.open.pop()
+    del cursor.chain[pending.depth or len(cursor.chain) - 1 :]
+    if cursor.chain[-1] != pending.source:
+        cursor.chain.append(pending.source)
+    # The failed attempt was a turn: what the target did under its keys must not pass for the
+    # source's own.
+    cursor.turn += 1
+    cursor.phase = "think"
+    cursor.started = True
+    cursor.rollbacks += 1
+
+
+async def _restore_view(run: RunState, pending: PendingHandoff) -> None:
+    base: list[Item] = []
+    if pending.base is not None:
+        base = (await run.store.steps(run.session_id, prefix=pending.base))[pending.base]
+    events = await run.store.events(run.session_id, with_items=True)
+    kept = [event for event in events if event.seq < pending.seq or event.seq in pending.kept]
+    run.replace_view(visible_items(kept, base=base, after=pending.after))
+    run.history_length = history_length(
+        kept, base=base, after=pending.after, first=run.cursor.first
+    )

@@ -1,0 +1,80 @@
+"""Whom a handoff leads to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import HandoffRefused, UnknownAgent, UserError
+from ekiden.core.faults import fault_point
+from ekiden.handoff import BEST
+from ekiden.handoff.validation import not_found
+from ekiden.runtime.attempt import Attempt
+from ekiden.runtime.occupancy import is_available, sessions_at_work
+from ekiden.runtime.state import RunState
+
+
+async def find_target(run: RunState, attempt: Attempt) -> Agent[Any]:
+    """The agent that the edge leads to; `HandoffRefused` if there is none.
+
+    An edge that says beforehand whom it leads to is not invoked yet.
+    """
+    edge = attempt.edge
+    if edge.agent is None:
+        if edge.agent_name == BEST:
+            return await _best(run, attempt)
+        return await invoke_edge(run, attempt)
+    known: Any = edge.agent
+    if not isinstance(known, Agent):
+        raise UserError(f"the handoff {edge.tool_name!r} leads to {known!r:.80}, not to an agent")
+    return known
+
+
+async def invoke_edge(run: RunState, attempt: Attempt) -> Agent[Any]:
+    """Let the edge's own code have its say, which also gives the target."""
+    edge = attempt.edge
+    fault_point("handoff.validating.before_callback")
+    target: Any = await edge.on_invoke_handoff(run.context, attempt.arguments)
+    fault_point("handoff.validating.after_callback")
+    if not isinstance(target, Agent):
+        raise UserError(
+            f"the handoff {edge.tool_name!r} gave {type(target).__name__}, not an agent"
+        )
+    if edge.agent is None and run.store.shared:
+        # Whoever goes on with the session after a restart has to find it by its name.
+        try:
+            run.find_agent(target.name)
+        except UnknownAgent:
+            names = [agent.name for agent in run.team]
+            raise not_found(target.name, names) from None
+    return target
+
+
+async def _best(run: RunState, attempt: Attempt) -> Agent[Any]:
+    """The member of the team that is best at what is required, and free."""
+    from ekiden.capabilities import CapabilityMatcher
+
+    required = (*attempt.edge.terms.capabilities, *attempt.capabilities)
+    taken = {run.agent.name, *run.cursor.chain}
+    members = [
+        agent
+        for agent in run.team
+        if agent.name not in taken and agent.router is None and agent.scope != "system"
+    ]
+    matcher = CapabilityMatcher.of(members)
+    for agent in members:
+        if agent.capabilities:
+            matcher.set_status(
+                agent.name,
+                available=await is_available(run, agent) is None,
+                load=await sessions_at_work(run, agent.name),
+            )
+    able = matcher.find(required, min_score=0, available_only=True)
+    best = next((match for match in able if not match.missing), None)
+    if best is None:
+        raise HandoffRefused(
+            "CAPABILITY_MISSING",
+            f"no other agent of the team that is available has all of {', '.join(required)}; "
+            "go on without, or add an agent that has: `ekiden agents match` shows who has what",
+        )
+    return run.find_agent(best.agent)

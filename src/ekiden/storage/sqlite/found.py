@@ -1,0 +1,86 @@
+"""Finding events over all sessions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+
+from ekiden.core.events import AUDITED, Event
+from ekiden.core.jsonio import loads
+from ekiden.storage.base import EventFilter, EventPage
+from ekiden.storage.sqlite.connection import query
+from ekiden.storage.sqlite.journal import stored_type, type_of
+from ekiden.storage.values import check_limit, event_page, parse_event_cursor
+
+_INDEXED = "type IN (0, 3, 4, 5, 11)"
+"""As the index says it, letter by letter: that is how SQLite knows that it may use it."""
+
+_COLUMNS = (
+    "events.session, sessions.id, events.seq, type, at_us, events.agent, step, duration_us,"
+    " details, items, error"
+)
+
+
+def find_events(
+    db: apsw.Connection, where: EventFilter, limit: int, cursor: str | None
+) -> EventPage:
+    """One page of the events that fit, after the event that the cursor names."""
+    check_limit(limit)
+    sql, values = page_sql(where, limit, cursor)
+    rows = query(db, sql, values)
+    page = rows[:limit]
+    return event_page(
+        [_event(row) for row in page], [row[0] for row in page], more=len(rows) > limit
+    )
+
+
+def page_sql(where: EventFilter, limit: int, cursor: str | None) -> tuple[str, list[str | int]]:
+    """The statement for a page and one event more, with its values.
+
+    `CROSS JOIN` keeps the order of the tables: from the index to the names of the sessions.
+    """
+    conditions: list[str] = []
+    values: list[str | int] = []
+    if where.types is not None:
+        types = sorted(map(stored_type, where.types), key=str)
+        conditions.append(f"type IN ({','.join('?' * len(types))})")
+        values += types
+    if where.session_id is not None:
+        conditions.append("events.session = (SELECT num FROM sessions WHERE id = ?)")
+        values.append(where.session_id)
+    elif where.types is not None and AUDITED.issuperset(where.types):
+        conditions.append(_INDEXED)
+    if where.since_us is not None:
+        conditions.append("at_us >= ?")
+        values.append(where.since_us)
+    if where.until_us is not None:
+        conditions.append("at_us < ?")
+        values.append(where.until_us)
+    if cursor is not None:
+        sign = "<" if where.newest_first else ">"
+        conditions.append(f"(at_us, events.session, events.seq) {sign} (?, ?, ?)")
+        values += parse_event_cursor(cursor)
+    direction = "DESC" if where.newest_first else "ASC"
+    return (
+        f"SELECT {_COLUMNS} FROM events CROSS JOIN sessions ON sessions.num = events.session"
+        f" WHERE {' AND '.join(conditions) or '1'}"
+        f" ORDER BY at_us {direction}, events.session {direction}, events.seq {direction} LIMIT ?",
+        [*values, limit + 1],
+    )
+
+
+def _event(row: tuple[Any, ...]) -> Event:
+    _, session_id, seq, type, at_us, agent, step, duration_us, details, items, error = row
+    return Event(
+        session_id=session_id,
+        seq=seq,
+        type=type_of(type),
+        at_us=at_us,
+        agent=agent,
+        step=step,
+        duration_us=duration_us,
+        details=None if details is None else loads(details),
+        items=() if items is None else tuple(loads(items)),
+        error=None if error is None else loads(error),
+    )

@@ -1,0 +1,137 @@
+"""Asking the guardrails of a tool.
+
+A guardrail stands between the model and the world, so there is one rule for everything that goes
+wrong with it: what could not be checked is not let through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any
+
+from ekiden.core.context import ToolContext
+from ekiden.core.errors import (
+    GuardrailFailed,
+    ToolInputGuardrailTripwireTriggered,
+    ToolOutputGuardrailTripwireTriggered,
+)
+from ekiden.core.tool import FunctionTool
+from ekiden.core.tool_guardrails import (
+    GuardrailDecision,
+    GuardrailStage,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrailData,
+    ToolOutputGuardrailData,
+    check_guardrails,
+)
+from ekiden.tools.cancellation import is_being_cancelled
+from ekiden.tools.output import to_jsonable
+from ekiden.tools.result import ToolResult
+
+
+async def check_input(
+    tool: FunctionTool, ctx: ToolContext[Any], *, timeout_s: float | None = None
+) -> tuple[GuardrailDecision, ...]:
+    """Ask the tool's input guardrails until one does not allow the call; its decision is the last.
+
+    Each may take `timeout_s`. Raises `ToolInputGuardrailTripwireTriggered` if one ends the run,
+    `GuardrailFailed` if one cannot decide. Cancellation passes through.
+    """
+    check_guardrails(tool.name, tool.tool_input_guardrails, None)
+    data = ToolInputGuardrailData(ctx, ctx.agent)
+    decisions: list[GuardrailDecision] = []
+    for guardrail in tool.tool_input_guardrails or ():
+        name = guardrail.get_name()
+        given = await _asked(guardrail.run(data), name, tool.name, "input", timeout_s)
+        if given.behavior["type"] == "raise_exception":
+            raise ToolInputGuardrailTripwireTriggered(guardrail, given, tool=tool.name)
+        decisions.append(decision_of("tool_input", name, given))
+        if not decisions[-1].passed:
+            break
+    return tuple(decisions)
+
+
+async def check_output(
+    tool: FunctionTool,
+    ctx: ToolContext[Any],
+    result: ToolResult,
+    *,
+    timeout_s: float | None = None,
+) -> ToolResult:
+    """`result`, or what the model reads instead, with what the output guardrails decided.
+
+    They are asked until one does not allow it. Raises as `check_input` does, with
+    `ToolOutputGuardrailTripwireTriggered`.
+    """
+    check_guardrails(tool.name, None, tool.tool_output_guardrails)
+    shown = result.value if result.error is None else result.output
+    data = ToolOutputGuardrailData(ctx, ctx.agent, shown)
+    decisions: list[GuardrailDecision] = []
+    for guardrail in tool.tool_output_guardrails or ():
+        name = guardrail.get_name()
+        given = await _asked(guardrail.run(data), name, tool.name, "output", timeout_s)
+        if given.behavior["type"] == "raise_exception":
+            raise ToolOutputGuardrailTripwireTriggered(guardrail, given, tool=tool.name)
+        decisions.append(decision_of("tool_output", name, given))
+        if not decisions[-1].passed:
+            break
+    checked = tuple(decisions)
+    return refusal(checked) or replace(result, guardrails=checked)
+
+
+def refusal(decisions: tuple[GuardrailDecision, ...]) -> ToolResult | None:
+    """What a call gives whose input or output was rejected; `None` if nothing was."""
+    if not decisions or decisions[-1].passed:
+        return None
+    last = decisions[-1]
+    what = "call, which was not made" if last.type == "tool_input" else "output"
+    return ToolResult(
+        output=last.message or "",
+        value=None,
+        error=f"guardrail {last.guardrail!r} rejected the {what}: {last.message}",
+        guardrails=decisions,
+    )
+
+
+def decision_of(
+    stage: GuardrailStage, guardrail: str, given: ToolGuardrailFunctionOutput
+) -> GuardrailDecision:
+    """The decision as it is recorded."""
+    behavior = given.behavior
+    return GuardrailDecision(
+        type=stage,
+        guardrail=guardrail,
+        behavior=behavior["type"],
+        message=behavior["message"] if behavior["type"] == "reject_content" else None,
+        info=to_jsonable(given.output_info),
+    )
+
+
+async def _asked(
+    asking: Coroutine[Any, Any, ToolGuardrailFunctionOutput],
+    guardrail: str,
+    tool: str,
+    stage: str,
+    timeout_s: float | None,
+) -> ToolGuardrailFunctionOutput:
+    deadline = asyncio.timeout(timeout_s)
+    try:
+        async with deadline:
+            given = await asking
+        if not deadline.expired():
+            return given
+        raise TimeoutError("it went on although it was cancelled")
+    except asyncio.CancelledError as exc:
+        if is_being_cancelled():
+            raise
+        cause: BaseException = exc
+        problem = "it waited for something that was cancelled, though nobody cancelled the call"
+    except SystemExit as exc:
+        cause, problem = exc, f"it tried to end the process (exit code {exc.code!r})"
+    except Exception as exc:
+        cause, problem = exc, f"{type(exc).__name__}: {to_jsonable(exc)}"
+        if deadline.expired():
+            problem = f"it did not finish within {timeout_s:g} s"
+    raise GuardrailFailed(guardrail, tool, problem, stage=stage) from cause

@@ -1,0 +1,158 @@
+"""The hash of an event: over all of it, and over the one before."""
+
+import hashlib
+import json
+from base64 import urlsafe_b64encode
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ekiden.audit import GENESIS, ChainHead, chained, head_of, link
+from ekiden.core.events import AUDITED, Event
+from ekiden.core.jsonio import dumps, loads
+from ekiden.storage.memory import MemoryStore
+from tests.unit.audit.written import event, handoff, story, write
+
+FIELDS: dict[str, Any] = {
+    "session_id": "s",
+    "seq": 3,
+    "type": "handoff",
+    "at_us": 1_700_000_000_000_000,
+    "agent": "triage",
+    "step": "1.1.h",
+    "duration_us": 12,
+    "details": {"from": "triage", "to": "orders"},
+    "items": ({"role": "user", "content": "hi"},),
+    "error": "broken",
+}
+OTHERS: dict[str, Any] = {
+    "session_id": "t",
+    "seq": 4,
+    "type": "route",
+    "at_us": 1_700_000_000_000_001,
+    "agent": None,
+    "step": "",
+    "duration_us": None,
+    "details": {"from": "triage", "to": "billing"},
+    "items": (),
+    "error": None,
+}
+
+
+def test_a_hash_can_be_computed_by_anybody() -> None:
+    told = {"from": "triage", "to": "orders"}
+    fields = ["before", "s", 3, "handoff", 1_700_000_000_000_000, "triage", "1.1.h", 12, told]
+    text = json.dumps(
+        [*fields, [{"role": "user", "content": "hi"}], "broken"], separators=(",", ":")
+    )
+    digest = hashlib.sha256(text.encode()).digest()
+    assert link("before", Event(**FIELDS)) == urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+def test_a_hash_fits_into_a_url() -> None:
+    for seq in range(200):
+        value = link(GENESIS, event("s", seq, "handoff"))
+        assert len(value) == 43
+        assert value.replace("-", "").replace("_", "").isalnum()
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_every_field_counts(field: str) -> None:
+    changed = Event(**{**FIELDS, field: OTHERS[field]})
+    assert link(GENESIS, changed) != link(GENESIS, Event(**FIELDS))
+
+
+def test_the_hash_before_counts() -> None:
+    assert link("a", Event(**FIELDS)) != link("b", Event(**FIELDS))
+
+
+def test_the_hash_itself_does_not_count() -> None:
+    details = {**FIELDS["details"], "hash": "x"}
+    assert link(GENESIS, Event(**{**FIELDS, "details": details})) == link(GENESIS, Event(**FIELDS))
+
+
+def test_no_details_are_as_good_as_empty_ones() -> None:
+    bare = event("s", 1, "handoff")
+    assert link(GENESIS, bare) == link(GENESIS, event("s", 1, "handoff", details={}))
+    assert link(GENESIS, bare) == link(GENESIS, event("s", 1, "handoff", details={"hash": "x"}))
+
+
+@pytest.mark.parametrize("value", [float("nan"), object(), {1, 2}, b"bytes"])
+def test_what_is_not_json_has_no_hash(value: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        link(GENESIS, event("s", 1, "handoff", details={"value": value}))
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=())),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(st.characters(exclude_categories=())), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.text(max_size=5), JSON, max_size=4), JSON, st.text() | st.none())
+def test_an_event_that_was_stored_as_json_has_the_hash_it_had(
+    details: dict[str, Any], item: Any, error: str | None
+) -> None:
+    written = event("s", 1, "handoff", details=details, items=({"x": item},), error=error)
+    read = event(
+        "s",
+        1,
+        "handoff",
+        details=loads(dumps(details)),
+        items=tuple(loads(dumps([{"x": item}]))),
+        error=loads(dumps(error)),
+    )
+    assert link("p", written) == link("p", read)
+
+
+def test_two_halves_of_a_character_that_json_joins_hash_as_one() -> None:
+    halves, joined = "\ud83d\udce6", "📦"
+    assert loads(dumps(halves)) == joined
+    assert link("", event("s", 1, "inbox", error=halves)) == link(
+        "", event("s", 1, "inbox", error=joined)
+    )
+
+
+def test_only_audited_events_are_linked() -> None:
+    linked, head, count = chained(story())
+    hashes = [(each.details or {}).get("hash") for each in linked if each.type in AUDITED]
+    assert count == len(hashes) == 4
+    assert len(set(hashes)) == 4
+    assert head == hashes[-1]
+    assert not any("hash" in (each.details or {}) for each in linked if each.type not in AUDITED)
+    assert linked[1].details is not None
+    assert linked[1].details["hash"] == link(GENESIS, linked[1])
+    assert linked[2].details is not None
+    assert linked[2].details["hash"] == link(linked[1].details["hash"], linked[2])
+
+
+def test_events_that_are_linked_anew_keep_everything_else() -> None:
+    once, _, _ = chained([handoff("s", 1, "initiated", reason="r")])
+    moved = Event(
+        session_id="t", seq=1, type="handoff", at_us=5, details=once[0].details, error="e"
+    )
+    (again,), head, count = chained([moved], "before")
+    assert again.details is not None
+    assert once[0].details is not None
+    assert again.details == {**once[0].details, "hash": head}
+    assert (again.session_id, again.at_us, again.error, count) == ("t", 5, "e", 1)
+    assert head == link("before", moved) != once[0].details["hash"]
+
+
+async def test_the_head_stands_in_the_sessions_row() -> None:
+    async with MemoryStore() as store:
+        await write(store, story())
+        _, head, _ = chained(story())
+        assert head_of(await store.get("s")) == ChainHead(hash=head, count=4)
+        await write(store, [event("t", 1)])
+        assert head_of(await store.get("t")) is None

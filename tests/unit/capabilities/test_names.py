@@ -1,0 +1,85 @@
+"""Which names are one and the same, and what a set of capabilities lacks."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ekiden.capabilities import missing_capabilities
+from ekiden.capabilities.names import folded
+from ekiden.core.errors import UserError
+from ekiden.core.profile import Capability
+
+BILLING = (
+    Capability(name="refunds", tags=("money", "客服")),
+    Capability(name="发票 处理", proficiency=0.2),
+    Capability(name="コードレビュー"),
+    Capability(name="idle", proficiency=0),
+)
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "Code-Review",
+        "code_review",
+        "code review",
+        " CODE--review ",
+        "ＣＯＤＥ　ｒｅｖｉｅｗ",
+        "code\u2011review",
+    ],
+)
+def test_case_width_and_separators_do_not_count(spelling: str) -> None:
+    assert missing_capabilities([spelling], [Capability(name="code-review")]) == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("codereview", "code-review"), ("c", "c++"), ("c#", "c++"), ("コード", "コド"), ("-", "_")],
+)
+def test_other_differences_count(one: str, other: str) -> None:
+    assert missing_capabilities([one], [Capability(name=other)]) == (one,)
+
+
+def test_what_is_missing_is_named_as_it_was_asked_for_in_order_and_once() -> None:
+    required = [" Visa ", "refunds", "発送", "visa", "MONEY"]
+    assert missing_capabilities(required, BILLING) == ("Visa", "発送")
+
+
+def test_chinese_and_japanese_names_are_found() -> None:
+    assert missing_capabilities(["发票_处理", "ｺｰﾄﾞﾚﾋﾞｭｰ", "客服"], BILLING) == ()
+
+
+def test_a_tag_that_is_asked_for_is_met_by_a_tag_only() -> None:
+    required = ["tag:money", "TAG：客服", "tag: refunds"]
+    assert missing_capabilities(required, BILLING) == ("tag: refunds",)
+
+
+def test_proficiency_does_not_count() -> None:
+    assert missing_capabilities(["idle"], BILLING) == ()
+
+
+def test_nothing_required_is_nothing_missing() -> None:
+    assert missing_capabilities([], []) == ()
+    assert missing_capabilities(["x"], []) == ("x",)
+
+
+@pytest.mark.parametrize("bad", [[""], ["  "], ["tag:"], ["tag:  "], "refunds", [None], [3]])
+def test_what_is_no_name_is_refused(bad: object) -> None:
+    with pytest.raises(UserError):
+        missing_capabilities(bad, BILLING)  # type: ignore[arg-type]  # what a caller without types does
+
+
+@pytest.mark.parametrize(
+    "name", ["\ud800half", "👩🏽‍💻", "e\u0301\u0327" * 5_000, "x" * 100_000, "\x00", "ﬀ", "İ"]
+)
+def test_any_text_that_is_not_empty_is_a_name(name: str) -> None:
+    assert missing_capabilities([name], [Capability(name=name)]) == ()
+
+
+@given(st.text(max_size=40))
+def test_folding_twice_changes_nothing_and_loses_no_name(text: str) -> None:
+    once = folded(text)
+    assert folded(once) == once
+    assert bool(once) == bool(text.strip())

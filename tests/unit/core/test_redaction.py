@@ -1,0 +1,361 @@
+"""What is sensitive in a text is found, however it is written; and nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ekiden.core.errors import UserError
+from ekiden.core.redaction import (
+    SENSITIVE_KINDS,
+    Found,
+    find_sensitive,
+    redact_json,
+    redact_text,
+)
+
+_JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl-_x"
+_PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC==\n-----END RSA PRIVATE KEY-----"
+
+SENSITIVE: list[tuple[str, str]] = [
+    # cards
+    ("card", "4111 1111 1111 1111"),
+    ("card", "4111-1111-1111-1111"),
+    ("card", "4111111111111111"),
+    ("card", "4222222222222"),
+    ("card", "5555 5555 5555 4444"),
+    ("card", "2223003122003222"),
+    ("card", "3782 822463 10005"),
+    ("card", "30569309025904"),
+    ("card", "6011 1111 1111 1117"),
+    ("card", "3530111333300000"),
+    ("card", "6200 0000 0000 0005"),
+    ("card", "6212345678900000003"),
+    ("card", "４１１１　１１１１　１１１１　１１１１"),
+    ("card", "٤١١١١١١١١١١١١١١١"),
+    ("card", "4111–1111–1111–1111"),
+    # identity numbers
+    ("ssn", "123-45-6789"),
+    ("ssn", "001-01-0001"),
+    ("cn_id", "11010519491231002X"),
+    ("cn_id", "11010519491231002x"),
+    ("cn_id", "440524188001010014"),
+    ("cn_id", "440524 18800101 0014"),
+    ("cn_id", "４４０５２４１８８００１０１００１４"),
+    ("tw_id", "A123456789"),
+    ("tw_id", "F131104093"),
+    ("tw_id", "a123456789"),
+    # telephones
+    ("phone", "13812345678"),
+    ("phone", "138 1234 5678"),
+    ("phone", "138-1234-5678"),
+    ("phone", "1381234 5678"),
+    ("phone", "１３８１２３４５６７８"),
+    ("phone", "138\u200b1234\u200b5678"),
+    ("phone", "1️⃣3️⃣8️⃣1️⃣2️⃣3️⃣4️⃣5️⃣6️⃣7️⃣8️⃣"),
+    ("phone", "+8613812345678"),
+    ("phone", "+86 138 1234 5678"),
+    ("phone", "0086-138-1234-5678"),
+    ("phone", "86 13812345678"),
+    ("phone", "(+86)13812345678"),
+    ("phone", "010-12345678"),
+    ("phone", "0755-1234567"),
+    ("phone", "021-6234-5678"),
+    ("phone", "（010）12345678"),
+    ("phone", "010-12345678转8001"),
+    ("phone", "+86 10 1234 5678"),
+    ("phone", "0912-345-678"),
+    ("phone", "0912345678"),
+    ("phone", "0912 345 678"),
+    ("phone", "+886 912 345 678"),
+    ("phone", "+886-912-345-678"),
+    ("phone", "886-912345678"),
+    ("phone", "02-2345-6789"),
+    ("phone", "(02) 2345-6789"),
+    ("phone", "04-234-5678"),
+    ("phone", "+886 2 2345 6789"),
+    ("phone", "+852 2345 6789"),
+    ("phone", "+85223456789"),
+    ("phone", "852-2345-6789"),
+    ("phone", "090-1234-5678"),
+    ("phone", "08012345678"),
+    ("phone", "090ー1234ー5678"),
+    ("phone", "03-1234-5678"),
+    ("phone", "+81-90-1234-5678"),
+    ("phone", "415-555-2671"),
+    ("phone", "(415) 555-2671"),
+    ("phone", "415.555.2671"),
+    ("phone", "1-800-555-0199"),
+    ("phone", "+1 415 555 2671"),
+    ("phone", "+14155552671"),
+    ("phone", "+1 (415) 555-2671 ext. 12"),
+    ("phone", "+44 20 7946 0958"),
+    ("phone", "+49 (0)30 1234567"),
+    ("phone", "+33 1 23 45 67 89"),
+    ("phone", "+55 11 91234-5678"),
+    # e-mail
+    ("email", "ana@example.com"),
+    ("email", "ana.b+tag@mail.example.co.uk"),
+    ("email", "müller@bücher.example"),
+    ("email", "jose\u0301@example.com"),
+    ("email", "иван@почта.рф"),
+    ("email", "用户@例子.中国"),
+    ("email", "ana@xn--fiqs8s.xn--fiqs8s"),
+    ("email", "ana＠example．com"),
+    ("email", "ana%40example.com"),
+    ("email", "13812345678@qq.com"),
+    # keys
+    ("api_key", "sk-proj-abcDEF0123456789abcdef"),
+    ("api_key", "sk_live_4eC39HqLyjWDarjtT1"),
+    ("api_key", "AKIAIOSFODNN7EXAMPLE"),
+    ("api_key", "ghp_16C7e42F292c6912E7710c838347Ae178B4a"),
+    ("api_key", "github_pat_11ABCDEFG0abcdefghijkl_mnopqrstuv"),
+    ("api_key", "xoxb-123456789012-abcdefGHIJKL"),
+    ("api_key", "AIzaSyA1234567890abcdefghijklmnopqrstuv"),
+    ("api_key", "LTAI5tABCDEFGHIJKLMN1234"),
+    ("api_key", "glpat-abcdefghij0123456789"),
+    ("api_key", "hf_abcdefghijABCDEFGHIJ0123456789"),
+    ("api_key", _JWT),
+    ("api_key", _PEM),
+    ("api_key", _PEM.replace("RSA ", "").replace("\n", "\\n")),
+]  # fmt: skip
+
+HARMLESS = [
+    "",
+    "order 4111 1111 1111 1112, no card: the last digit is wrong",
+    "1234 5678 9012 3456",
+    "0000 0000 0000 0000",
+    "order 20240115103000123",
+    "订单号13812345678已发货",
+    "订单号：13912345678",
+    "order no. 13812345678",
+    '{"order_id": "13812345678"}',
+    "ORD-13812345678",
+    "JD2704839483724",
+    "Amazon 114-3941689-8772232",
+    "订单 3829104857261094857 已付款",
+    "tracking number 4012888888881881777",
+    "1700000000",
+    "1700000000123",
+    "1700000000123456789",
+    "2024-01-15",
+    "2024-01-15T10:30:00+08:00",
+    "20240115T103000Z",
+    "15/01/2024 10:30:45.123456",
+    "01-15-2024",
+    "between 2019-2024 and 2030",
+    "550e8400-e29b-41d4-a716-446655440000",
+    "12345678-1234-4234-8234-123456789012",
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "commit 4111111111111111abcdef0123456789abcdef01",
+    "d41d8cd98f00b204e9800998ecf8427e",
+    "$1,234,567.89",
+    "¥12,345,678.00",
+    "+12345678.90",
+    "3.14159265358979323846",
+    "0.13812345678",
+    "13812345678.5 points",
+    "v1.2.3.4567",
+    "10.0.22631.3007",
+    "lodash@4.17.21",
+    "icon@2x.png",
+    "git@github.com:team/repo.git",
+    "@app.route and @example.com",
+    "me@localhost",
+    "192.168.100.200",
+    "2001:0db8:85a3:0000:0000:8a2e:0370:7334",
+    "37.774929, -122.419416",
+    "ISBN 978-3-16-148410-0",
+    "ISBN 0-306-40615-2",
+    "EAN 4006381333931",
+    "iPhone 15 128 256 512",
+    "Room 000-12-3456",
+    "666-12-3456 and 912-34-5678 and 123-00-4567 and 123-45-0000",
+    "110105194912310021",
+    "110105194913310021",
+    "A123456780",
+    "B323456789",
+    "10 20 30 40 50 60 70 80 90 100",
+    "18 250 300 450",
+    "GMT+0800, 5+12345678",
+    "bearer of bad news and Bearer authentication-required",
+    "task-force-2024-and-more-things",
+    "risk-management-2024-abcdefghij",
+    "sk-learn-contrib-packages-are-many",
+    "https://example.com/items/20240115/987654321098",
+    "第13812345678901234个",
+    "共1234567890元",
+    "PHP_VERSION_80123456789",
+    "A4 210 x 297 mm",
+    "\ud83d lone 12",
+]
+
+
+@pytest.mark.parametrize(("kind", "text"), SENSITIVE)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("", ""), ("我的是", "请记下"), ("it is ", ", thanks"), ("（", "）"), ('"', '"'), ("> ", "\n")],
+)
+def test_it_is_found_whatever_stands_beside_it(
+    kind: str, text: str, before: str, after: str
+) -> None:
+    found = find_sensitive(before + text + after)
+    if text.startswith("用户"):
+        assert [each.kind for each in found] == [kind]
+        return
+    assert [(each.kind, (before + text + after)[each.start : each.end]) for each in found] == [
+        (kind, text.rstrip("\ufe0f\u20e3"))
+    ]
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_only_looks_like_it_stays(text: str) -> None:
+    assert find_sensitive(text) == []
+    assert redact_text(text) is text
+
+
+@pytest.mark.parametrize(
+    ("text", "covered"),
+    [
+        ("电话13812345678请", "电话[phone]请"),
+        ("phone: 4155552671", "phone: [phone]"),
+        ("手机号码是 2345 6789。", "手机号码是 [phone]。"),
+        ("Tel.13812345678 or tel-415-555-2671", "Tel.[phone] or tel-[phone]"),
+        ("my SSN is 123456789", "my SSN is [ssn]"),
+        ("social security number: 123 45 6789", "social security number: [ssn]"),
+        ("4111 1111 1111 1111 12/27 123", "[card] 12/27 123"),
+        ("1 4111 1111 1111 1111", "1 [card]"),
+        ("13812345678 13912345678", "[phone] [phone]"),
+        ("138 1234 5678 139 8765 4321", "[phone] [phone]"),
+        ("+86 13812345678 2024-01-15", "+86 [phone] 2024-01-15"),
+        ("a@b.co,c@d.co;<e@f.co>", "[email],[email];<[email]>"),
+        ("write to ana@example.com.", "write to [email]."),
+        ("mailto:ana@example.com?x=1", "mailto:[email]?x=1"),
+        ("Authorization: Bearer abcdef0123456789xyz", "Authorization: Bearer [api_key]"),
+        ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic [api_key]"),
+        ('api_key = "0123456789abcdef0123"', 'api_key = "[api_key]"'),
+        ("amqp://me:secret@queue/x", "amqp://me:[api_key]@queue/x"),
+        ("-----BEGIN PRIVATE KEY-----\nMIIEow", "[api_key]"),
+    ],
+)
+def test_only_what_is_sensitive_is_covered(text: str, covered: str) -> None:
+    assert redact_text(text) == covered.replace("+86 [phone] 2024", "[phone] 2024")
+
+
+def test_the_kinds_can_be_chosen() -> None:
+    text = "ana@example.com, 13812345678"
+    assert redact_text(text, kinds=["email"]) == "[email], 13812345678"
+    assert redact_text(text, kinds=()) is text
+    assert find_sensitive(text, kinds=["phone"]) == [Found("phone", 17, 28)]
+
+
+def test_the_mask_can_be_chosen() -> None:
+    text = "ana@example.com, 13812345678"
+    assert redact_text(text, mask="***") == "***, ***"
+    assert redact_text(text, mask="<{kind} removed>") == "<email removed>, <phone removed>"
+
+
+@pytest.mark.parametrize("mask", ["", "0", "x@example.com", "a\n", "%40"])
+def test_a_mask_that_could_be_found_itself_is_refused(mask: str) -> None:
+    with pytest.raises(UserError, match="a mask must be"):
+        redact_text("x", mask=mask)
+
+
+def test_an_unknown_kind_is_refused_with_those_there_are() -> None:
+    with pytest.raises(UserError, match="known: card, .*did you mean 'email'"):
+        find_sensitive("x", kinds=["e-mail"])
+
+
+def test_json_stays_json_and_is_otherwise_as_it_was_written() -> None:
+    text = (
+        '{ "phone" : 13812345678, "n": 1.0, "big": 1e400, "a@b.co": ["\\n13812345678\\u00e9"],'
+        ' "nested": "{\\"phone\\": 4155552671, \\"k\\": \\"\\\\nana@example.com\\"}",\n'
+        ' "order_id": "13812345678", "tel": "4155552671", "rest": [true, null] }'
+    )
+    assert redact_text(text) == (
+        '{ "phone" : "[phone]", "n": 1.0, "big": 1e400, "[email]": ["\\n[phone]é"],'
+        ' "nested": "{\\"phone\\": \\"[phone]\\", \\"k\\": \\"\\\\n[email]\\"}",\n'
+        ' "order_id": "13812345678", "tel": "[phone]", "rest": [true, null] }'
+    )
+
+
+def test_a_private_key_as_a_list_of_lines_is_covered_line_by_line() -> None:
+    covered = json.loads(redact_text(json.dumps({"key": _PEM.split("\n"), "n": 5})))
+    assert covered == {"key": ["[api_key]"] * 4, "n": 5}
+
+
+def test_a_lone_number_is_a_string_once_it_is_covered_where_json_is_meant() -> None:
+    assert redact_json("13812345678") == '"[phone]"'
+    assert redact_text("13812345678") == "[phone]"
+    assert redact_json("no JSON: 13812345678") == "no JSON: [phone]"
+
+
+def test_json_that_is_nested_too_deep_is_covered_as_text() -> None:
+    text = "[" * 100_000 + '"ana@example.com"' + "]" * 100_000
+    assert redact_text(text) == text.replace("ana@example.com", "[email]")
+
+
+def test_a_mask_with_quotes_does_not_break_json() -> None:
+    assert json.loads(redact_text('{"a": "ana@example.com"}', mask='"x"')) == {"a": '"x"'}
+
+
+_PIECES = st.sampled_from(
+    [text for _, text in SENSITIVE]
+    + [text for text in HARMLESS if text]
+    + list("0123456789+-.@()[]{}\"'\\/:, \n")
+    + ["phone", "电话", "SSN", "订单号", "Bearer ", "\u200b", "中", "https://", "-----BEGIN PRIVATE KEY-----"]
+)  # fmt: skip
+_TEXTS = st.lists(_PIECES | st.text(max_size=5), max_size=12).map("".join)
+
+
+@settings(deadline=None, max_examples=300)
+@given(text=_TEXTS, kinds=st.sets(st.sampled_from(SENSITIVE_KINDS)))
+@example(text="+14155552671 9876543210", kinds=set(SENSITIVE_KINDS))
+def test_nothing_is_left_to_be_found_and_covering_twice_is_covering_once(
+    text: str, kinds: set[str]
+) -> None:
+    for mask in ("[{kind}]", "REDACTED"):
+        covered = redact_text(text, kinds=kinds, mask=mask)
+        assert redact_text(covered, kinds=kinds, mask=mask) == covered
+        if text.lstrip()[:1] not in ("{", "["):
+            assert find_sensitive(covered, kinds=kinds) == []
+
+
+@settings(deadline=None, max_examples=300)
+@given(text=_TEXTS)
+def test_findings_are_in_order_and_apart(text: str) -> None:
+    found = find_sensitive(text)
+    borders = [place for each in found for place in (each.start, each.end)]
+    assert borders == sorted(borders)
+    assert all(0 <= each.start < each.end <= len(text) for each in found)
+
+
+_JSON = st.recursive(
+    _TEXTS | st.integers() | st.booleans() | st.none() | st.floats(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_TEXTS, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+def strings(value: object) -> list[str]:
+    if isinstance(value, dict):
+        return [text for pair in value.items() for one in pair for text in strings(one)]
+    if isinstance(value, list):
+        return [text for one in value for text in strings(one)]
+    return [value] if isinstance(value, str) else []
+
+
+@settings(deadline=None, max_examples=300)
+@given(value=_JSON, ascii_only=st.booleans())
+def test_json_is_valid_after_covering_and_has_nothing_to_be_found(
+    value: object, ascii_only: bool
+) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    covered = json.loads(redact_json(text))
+    assert type(covered) is type(value) or isinstance(covered, str)
+    for one in strings(covered):
+        if one.lstrip()[:1] not in ("{", "["):
+            assert find_sensitive(one) == []
