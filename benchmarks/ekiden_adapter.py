@@ -16,7 +16,7 @@ from typing import ClassVar
 from harness import DONE, ORDER, Script
 from peers.base import BaseAdapter
 
-from ekiden import Agent, Limits, RunConfig, Runner, Session, function_tool
+from ekiden import Agent, Limits, RunConfig, Runner, Session, function_tool, handoff
 from ekiden.core.items import assistant_message, function_call
 from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
 from ekiden.storage.base import Store
@@ -70,7 +70,8 @@ class Adapter(BaseAdapter):
         )
         self.a = Agent("a", instructions="You are a.", model=FakeModel(self.script, "a"))
         self.b = Agent("b", instructions="You are b.", model=FakeModel(self.script, "b"))
-        self.a.handoffs, self.b.handoffs = [self.b], [self.a]
+        self.a.handoffs = [handoff(self.b, allow_return="always")]
+        self.b.handoffs = [handoff(self.a, allow_return="always")]
         specialist = Agent(
             "specialist",
             instructions="You look orders up.",

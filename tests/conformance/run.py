@@ -32,6 +32,7 @@ FILES = (
     "test_items_helpers",
     "test_handoff_tool",
     "test_tool_guardrails",
+    "realtime/test_realtime_handoffs",
 )
 
 _PYTEST_INI = """\
@@ -110,9 +111,8 @@ def run(tests: Path) -> list[Outcome]:
 
 def _outcome(node: str, result: dict[str, str]) -> Outcome:
     path, _, test = node.partition("::")
-    return Outcome(
-        file=Path(path).stem, test=test, passed=result["outcome"] == "passed", why=result["why"]
-    )
+    file = path.removeprefix("tests/").removesuffix(".py")
+    return Outcome(file=file, test=test, passed=result["outcome"] == "passed", why=result["why"])
 
 
 def counts(outcomes: list[Outcome]) -> list[tuple[str, int, int]]:

@@ -8,7 +8,7 @@ from ekiden.core.lazy import lazy_names
 if TYPE_CHECKING:
     from ekiden.audit.export import Manifest, export_audit
     from ekiden.audit.findings import BrokenLink, Fault, Verification
-    from ekiden.audit.query import AuditPage, AuditQuery, audit_records
+    from ekiden.audit.query import AuditPage, AuditQuery, audit_records, find_records
     from ekiden.audit.record import AuditActor, AuditActorKind, AuditRecord, records_of
     from ekiden.audit.verify import verify_audit
 
@@ -27,6 +27,7 @@ __all__ = [
     "audit_records",
     "chained",
     "export_audit",
+    "find_records",
     "head_of",
     "link",
     "records_of",
@@ -47,6 +48,7 @@ __getattr__ = lazy_names(
         "Verification": "ekiden.audit.findings",
         "audit_records": "ekiden.audit.query",
         "export_audit": "ekiden.audit.export",
+        "find_records": "ekiden.audit.query",
         "records_of": "ekiden.audit.record",
         "verify_audit": "ekiden.audit.verify",
     },

@@ -67,7 +67,10 @@ def head_of(row: SessionRow) -> ChainHead | None:
     The runtime keeps the last hash and the number of hashes in its cursor, under the keys ``hd``
     and ``hn``; of all that it keeps there, the audit reads these two.
     """
-    head, count = row.cursor.get(_HEAD), row.cursor.get(_COUNT)
+    cursor: object = row.cursor
+    if not isinstance(cursor, dict):
+        return None
+    head, count = cursor.get(_HEAD), cursor.get(_COUNT)
     if isinstance(head, str) and isinstance(count, int) and head and count > 0:
         return ChainHead(hash=head, count=count)
     return None

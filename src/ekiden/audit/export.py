@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -17,6 +18,8 @@ from ekiden.storage.base import Store
 EXPORT_FORMAT = "ekiden.audit"
 EXPORT_VERSION = 1
 _PAGE = 500
+_UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""What a terminal would obey: escaped, so that an export can be shown without being altered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +71,7 @@ async def export_audit(store: Store, query: AuditQuery, write: Callable[[str], o
     count = 0
     sessions: dict[str, None] = {}
     async for record in _all(store, replace(query, newest_first=False)):
-        line = dumps(record.to_json()) + "\n"
+        line = _line(record.to_json())
         write(line)
         digest.update(line.encode())
         sessions[record.session_id] = None
@@ -76,8 +79,12 @@ async def export_audit(store: Store, query: AuditQuery, write: Callable[[str], o
     manifest = Manifest(
         records=count, heads=await _heads(store, sessions), sha256=digest.hexdigest()
     )
-    write(dumps(manifest.to_json()) + "\n")
+    write(_line(manifest.to_json()))
     return manifest
+
+
+def _line(value: Mapping[str, Any]) -> str:
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", dumps(value)) + "\n"
 
 
 async def _all(store: Store, query: AuditQuery) -> AsyncIterator[AuditRecord]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from ekiden.audit.previous import previous_of
@@ -15,6 +15,12 @@ from ekiden.storage.base import EventFilter, Journal
 
 _PAGE = 200
 _CURSOR = re.compile(r"([^+]*)\+([0-9]{1,3})\.([0-9]{1,18})", re.ASCII)
+_RECORD = re.compile(
+    r"(?P<session>.+)/(?P<seq>[1-9][0-9]{0,17})(?P<number>\.[0-9]+)?", re.ASCII | re.DOTALL
+)
+_HANDOFF = re.compile(r"(?P<session>.+)\.h[0-9]+", re.ASCII | re.DOTALL)
+"""As handoffs are named most often: then only their session is looked through."""
+_MOST_OF_A_HANDOFF = 1000
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
@@ -103,6 +109,26 @@ async def audit_records(
         found.append((event, record))
         places.append(place)
     return AuditPage(records=await _linked(store, found), next_cursor=None)
+
+
+async def find_records(store: Journal, name: str) -> Sequence[AuditRecord]:
+    """The record with this id, all records of the event or of the handoff with it, oldest first;
+    none if there is no such thing."""
+    record = _RECORD.fullmatch(name)
+    if record is not None:
+        session_id, seq = record["session"], int(record["seq"])
+        events = await store.events(session_id, after=seq - 1, limit=1)
+        if events and events[0].seq == seq and events[0].type in AUDITED:
+            event = events[0]
+            found = await _linked(store, [(event, each) for each in records_of(event)])
+            return [each for each in found if record["number"] is None or each.id == name]
+    by_handoff = AuditQuery(handoff_id=name, newest_first=False)
+    handoff = _HANDOFF.fullmatch(name)
+    if handoff is not None:
+        own = replace(by_handoff, session_id=handoff["session"])
+        if found := (await audit_records(store, own, limit=_MOST_OF_A_HANDOFF)).records:
+            return found
+    return (await audit_records(store, by_handoff, limit=_MOST_OF_A_HANDOFF)).records
 
 
 async def _matching(

@@ -11,14 +11,7 @@ from ekiden.core.events import Event, EventType
 
 AuditActorKind: TypeAlias = Literal["agent", "person", "system", "program"]
 
-_KINDS: Mapping[str, AuditActorKind] = {
-    "model": "agent",
-    "agent": "agent",
-    "trigger": "system",
-    "system": "system",
-    "person": "person",
-    "program": "program",
-}
+_KINDS: Mapping[str, AuditActorKind] = {"person": "person", "program": "program"}
 _NOBODY = "nobody"
 _SHOWN = frozenset(
     {HASH, "moves", "by", "from", "to", "task", "correlation", "reason", "code", "status"}
@@ -125,7 +118,8 @@ def records_of(event: Event, *, previous: str | None = None) -> list[AuditRecord
     details = details_of(event)
     moves = _moves(event, details)
     is_handoff = event.type == "handoff"
-    source = _text(details.get("from")) or event.agent
+    actor = _actor(event, details)
+    source = _text(details.get("from")) or (None if _is_given(event, actor) else event.agent)
     target = _text(details.get("agent" if event.type == "route" else "to"))
     facts = {
         name: value
@@ -140,7 +134,7 @@ def records_of(event: Event, *, previous: str | None = None) -> list[AuditRecord
             seq=event.seq,
             type=event.type,
             move=move,
-            actor=_actor(event, details, source),
+            actor=actor,
             source=source,
             target=target,
             handoff_id=_text(details.get("id" if is_handoff else "handoff")),
@@ -167,23 +161,29 @@ def _moves(event: Event, details: Mapping[str, Any]) -> Sequence[str | None]:
     return [_text(move) for move in moves] or [None]
 
 
-def _actor(event: Event, details: Mapping[str, Any], source: str | None) -> AuditActor:
+def _is_given(event: Event, actor: AuditActor) -> bool:
+    """Whether an agent got the work without another one having had it."""
+    return event.type == "route" and actor.kind != "agent"
+
+
+def _actor(event: Event, details: Mapping[str, Any]) -> AuditActor:
     by = details.get("by")
+    agent = _text(details.get("from")) or event.agent or ""
     if isinstance(by, dict):
         kind, name = by.get("kind"), _text(by.get("name")) or ""
         if kind == "trigger":
             return AuditActor(kind="system", name=f"trigger {name}".rstrip())
         if kind in ("model", "agent"):
-            return AuditActor(kind="agent", name=name or source or "")
+            return AuditActor(kind="agent", name=name or agent)
         return AuditActor(kind=_KINDS.get(str(kind), "system"), name=name)
     if isinstance(by, str) and by:
         return AuditActor(kind="system" if by == _NOBODY else "person", name=by)
     if event.type == "route":
-        return _chooser(event, details)
-    return AuditActor(kind="agent", name=source or "")
+        return _chooser(agent, details)
+    return AuditActor(kind="agent", name=agent)
 
 
-def _chooser(event: Event, details: Mapping[str, Any]) -> AuditActor:
+def _chooser(router: str, details: Mapping[str, Any]) -> AuditActor:
     """Who decided on an agent: a person who named it, a rule that it stays, else the router."""
     match details.get("method"):
         case "named":
@@ -191,7 +191,7 @@ def _chooser(event: Event, details: Mapping[str, Any]) -> AuditActor:
         case "sticky" | "default" as method:
             return AuditActor(kind="system", name=method)
         case _:
-            return AuditActor(kind="agent", name=event.agent or "")
+            return AuditActor(kind="agent", name=router)
 
 
 def _text(value: object) -> str | None:

@@ -35,3 +35,16 @@ class NoSessions(SessionNotFound):
     def __init__(self) -> None:
         super().__init__("")
         self.args = ("the store has no sessions yet; `ekiden run` begins one",)
+
+
+class NoRecord(EkidenError):
+    """The audit has no such record, and no handoff with that id."""
+
+    code = "cli.no_record"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the audit has no record and no handoff {name[:80]!r}; `ekiden audit list` shows "
+            "those there are"
+        )
+        self.name = name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from ekiden.cli.errors import Interrupted, NobodyCapable
+from ekiden.cli.errors import Interrupted, NobodyCapable, NoRecord
 from ekiden.core.errors import (
     EkidenError,
     LeaseLost,
@@ -39,6 +39,7 @@ class Exit(IntEnum):
     NOT_FOUND = 5, "there is no such session, or the team has no such agent"
     BUSY = 6, "another process has the session"
     STORE = 7, "the store cannot be reached, is too new, or fails"
+    TAMPERED = 8, "what is stored is not what was written: the audit is broken"
     INTERNAL = 70, "a mistake in Ekiden; EKIDEN_DEBUG=1 shows where"
     INTERRUPTED = 130, "stopped with Ctrl-C; the session is kept"
     PIPE = 141, "whoever read the output went away"
@@ -49,6 +50,7 @@ _BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (
     (SessionNotFound, Exit.NOT_FOUND),
     (UnknownAgent, Exit.NOT_FOUND),
     (NobodyCapable, Exit.NOT_FOUND),
+    (NoRecord, Exit.NOT_FOUND),
     (SessionBusy, Exit.BUSY),
     (LeaseLost, Exit.BUSY),
     (StoreError, Exit.STORE),

@@ -58,6 +58,15 @@ _GROUPS = {
             "delete": "Remove a session.",
         },
     ),
+    "audit": (
+        "Look into the audit: who handed what to whom, who decided, and whether it was changed.",
+        {
+            "list": "List the audit's records, newest first.",
+            "show": "Show a record, or all records of a handoff.",
+            "verify": "Find out whether somebody changed what is stored.",
+            "export": "Write records as JSON lines, to be kept elsewhere.",
+        },
+    ),
 }
 
 

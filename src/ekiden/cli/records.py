@@ -57,9 +57,6 @@ def chain_record(row: SessionRow, events: Sequence[Event]) -> dict[str, Any]:
 
 def names_of(row: SessionRow, handoffs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Everyone who had the session, beginning with ``user``; a transfer undone is left out."""
-    undone = {each["id"] for each in handoffs if each.get("status") == "rolled_back"}
-    made = [
-        each for each in handoffs if each.get("status") == "completed" and each["id"] not in undone
-    ]
+    made = [each for each in handoffs if each.get("status") in ("transferring", "completed")]
     first = made[0]["from"] if made else row.agent
     return ["user", first, *(each["to"] for each in made)]

@@ -10,7 +10,7 @@ from ekiden.cli.tables import clock_time
 from ekiden.core.events import Event
 from ekiden.core.items import Item, is_message, refusal_of, text_of
 from ekiden.core.jsonio import dumps, loads
-from ekiden.sessions import said
+from ekiden.sessions import is_transfer, said
 
 if TYPE_CHECKING:
     from ekiden.storage.base import SessionRow
@@ -34,7 +34,8 @@ def transcript(events: Sequence[Event]) -> list[Line]:
     lines: list[Line] = []
     for event in events:
         if event.type == "handoff":
-            lines.append(_handoff(event))
+            if _is_news(event):
+                lines.append(_handoff(event))
         elif event.type == "route" and is_news(event.details or {}):
             lines.append(Line("route", route_line(event.details or {})))
         elif event.seq in standing:
@@ -54,11 +55,17 @@ def _transfer_calls(events: Iterable[Event]) -> set[str]:
     }
 
 
+def _is_news(event: Event) -> bool:
+    """Whether the conversation moved, did not move though somebody wanted it to, or moved back."""
+    status = (event.details or {}).get("status")
+    return is_transfer(event) or status in ("failed", "rolled_back")
+
+
 def _handoff(event: Event) -> Line:
     details = event.details or {}
     route = f"{details.get('from')} → {details.get('to')}"
     status = details.get("status")
-    if status not in (None, "completed"):
+    if status in ("failed", "rolled_back"):
         route = f"{route} ({status})"
     return Line("handoff", f"{route}: {why}" if (why := _why(event, details)) else route)
 

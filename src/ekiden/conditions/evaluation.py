@@ -17,12 +17,12 @@ from ekiden.conditions.nodes import (
     Not,
 )
 from ekiden.conditions.program import UNSEEN
-from ekiden.conditions.showing import line, short_text, shortened
-from ekiden.conditions.values import NoValue, is_true
+from ekiden.conditions.showing import MAX_LINE, line, short_text, shortened
+from ekiden.conditions.values import UNCHANGING, NoValue, is_true
+from ekiden.core.jsonio import dumps
 
 _MAX_ENTRIES: Final = 40
 """So many parts are put into an event."""
-_MAX_ENTRY_TEXT: Final = 120
 _MAX_EXPLANATION: Final = 2_000
 
 
@@ -41,14 +41,15 @@ class Trace:
     """Why it has no value, or is false without a comparison: ``missing: user.tier``."""
 
     def to_json(self) -> dict[str, Any]:
-        """The part for an event."""
+        """The part for an event; a value that is long even so becomes the start of its JSON."""
+        written = dumps(self.value)
         shown = {
-            "text": short_text(self.text, _MAX_ENTRY_TEXT),
-            "value": self.value,
+            "text": short_text(self.text),
+            "value": self.value if len(written) <= MAX_LINE else short_text(written, MAX_LINE),
             "start": self.start,
             "end": self.end,
         }
-        return {**shown, "note": self.note} if self.note else shown
+        return {**shown, "note": short_text(self.note)} if self.note else shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +98,7 @@ class Evaluation:
         return tuple(names)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything for an event, as JSON of bounded size."""
+        """Everything for an event, as JSON of at most some 25,000 characters."""
         trace = self.trace
         shown: dict[str, Any] = {
             "text": self.text,
@@ -201,8 +202,8 @@ def _is_decision(part: Node) -> bool:
 def _shown(part: Node, seen: Any) -> Any:
     if type(seen) is NoValue:
         return False if _is_decision(part) else None
-    return shortened(seen)
+    return shortened(seen) if type(seen) in UNCHANGING else seen
 
 
 def _one_line(text: str) -> str:
-    return short_text(" ".join(text.split()), _MAX_ENTRY_TEXT)
+    return short_text(" ".join(text.split()))

@@ -26,7 +26,7 @@ from ekiden.conditions.values import (
 Operator: TypeAlias = Callable[[Any, Any], Any]
 
 _MAX_DEPTH = 40
-_MAX_COMPARED = 100_000
+_MAX_COMPARED = 10_000
 """So many values are compared to find out whether two structures are equal: a structure that
 contains itself, or the same part many times, has no end worth waiting for."""
 

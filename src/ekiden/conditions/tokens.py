@@ -51,7 +51,7 @@ _WRONG: Final[Mapping[str, str]] = {
     "}": "there are no mappings in conditions; write a list: [1, 2]",
     ":": "a colon has no place in a condition",
     ";": "a condition is one expression; write and between its parts",
-    "?": "there is no ? : in conditions; write and and or",
+    "?": "there is no ? : in conditions; put and, or between parts",
     "#": "a condition has no comments; leave this out",
     "$": "write the name alone, without $",
     "@": "write the name alone, without @",
@@ -169,7 +169,7 @@ def _number_of(text: str, at: int, end: int) -> Token:
         advice = "a number has no zeros before it; write text in quotes"
         return Token("bad", written, at, end, advice)
     value = int(written) if whole else float(written)
-    if not isfinite(value) or (whole and value > MAX_NUMBER):
+    if value > MAX_NUMBER if whole else not isfinite(value):
         return Token("bad", written, at, end, "the number is too large; write at most 2**63")
     return Token("number", written, at, end, value)
 

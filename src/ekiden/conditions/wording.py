@@ -10,8 +10,8 @@ from ekiden.conditions.tokens import Token
 _OPERATOR_WORDS = frozenset({"and", "or", "in"})
 _NO_WORDS: Final[Mapping[str, str]] = {
     "is": "write == (and != for 'is not')",
-    "if": "there is no if in conditions; write and and or",
-    "else": "there is no else in conditions; write and and or",
+    "if": "there is no if … else in conditions; put and, or between parts",
+    "else": "there is no if … else in conditions; put and, or between parts",
     "for": "there are no loops in conditions; write in, contains(…), any_of(…) or all_of(…)",
     "lambda": "there are no functions of one's own in conditions",
     "await": "a condition cannot wait; leave this out",

@@ -9,8 +9,10 @@ no part of a number.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal, TypeAlias
+
+from ekiden.core.sensitive_words import word_ends
 
 NumberKind: TypeAlias = Literal["card", "ssn", "cn_id", "tw_id", "phone"]
 NumberSpan: TypeAlias = tuple[NumberKind, int, int]
@@ -36,22 +38,28 @@ def find_numbers(text: str, kinds: Collection[str]) -> Iterator[NumberSpan]:
             if _tw_checksum(found.group().upper()):
                 yield "tw_id", *found.span()
     wanted = [kind for kind in _AT if kind in kinds]
-    if not wanted:
-        return
     done = dict.fromkeys(wanted, 0)
-    for start in _START.finditer(text):
+    for start in _START.finditer(text) if wanted else ():
         at = start.start()
+        if text[at] not in _CARD_STARTS and _OTHERS.match(text, at) is None:
+            continue
         for kind in wanted:
-            if at < done[kind]:
-                continue
-            end = _AT[kind](text, at)
+            end = _AT[kind](text, at) if at >= done[kind] else None
             if end is not None:
                 done[kind] = end
                 yield kind, at, end
-    if "phone" in wanted:
-        yield from (("phone", *found.span("number")) for found in _NAMED_PHONE.finditer(text))
-    if "ssn" in wanted:
-        yield from (("ssn", *found.span("number")) for found in _NAMED_SSN.finditer(text))
+    if "phone" in kinds:
+        yield from (("phone", *span) for span in _named(text, _PHONE_WORDS, _AFTER_PHONE))
+    if "ssn" in kinds:
+        yield from (("ssn", *span) for span in _named(text, _SSN_WORDS, _AFTER_SSN))
+
+
+def _named(text: str, words: Sequence[str], after: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """The numbers that are only told by the word before them."""
+    for end in word_ends(text, words):
+        found = after.match(text, end)
+        if found is not None:
+            yield found.span("number")
 
 
 # Payment cards: a known issuer, a length that this issuer gives, and the check digit of Luhn.
@@ -75,24 +83,26 @@ _CARD_LENGTHS = {
     "maestro": (19, 18, 17, 16, 15, 14, 13),
 }
 _DOUBLED = dict(zip("0123456789", (0, 2, 4, 6, 8, 1, 3, 5, 7, 9), strict=True))
-_LONGEST_CARD = 19
+_SHORTEST_CARD, _LONGEST_CARD = 13, 19
+_CARD_STARTS = frozenset("234569")
 
 
 def _card(text: str, at: int) -> int | None:
     found = _CARD.match(text, at, at + 2 * _LONGEST_CARD)
-    if found is None:
+    if found is None or found.end() - at < _SHORTEST_CARD:
         return None
-    issuer = _ISSUERS.match(found.group().replace(" ", "").replace("-", ""))
+    groups = found.group().replace("-", " ").split(" ")
+    issuer = _ISSUERS.match("".join(groups))
     if issuer is None or issuer.lastgroup is None:
         return None
-    ends = _group_ends(found.group())
-    for length in _CARD_LENGTHS[issuer.lastgroup]:
-        end = ends.get(length)
-        if end is not None and _stands_alone(text, at + end):
-            number = text[at : at + end]
-            if _luhn(number.replace(" ", "").replace("-", "")):
-                return None if _is_other(text, at, number) else at + end
-    return None
+    lengths = _CARD_LENGTHS[issuer.lastgroup]
+    digits, end, best = "", at - 1, None
+    for group in groups:
+        digits += group
+        end += 1 + len(group)
+        if len(digits) in lengths and _stands_alone(text, end) and _luhn(digits):
+            best = end
+    return None if best is None or _is_other(text, at, text[at:best]) else best
 
 
 def _is_other(text: str, at: int, number: str) -> bool:
@@ -105,16 +115,6 @@ def _is_other(text: str, at: int, number: str) -> bool:
 
 _USUAL_LENGTHS = (14, 15, 16)
 _EAN_LENGTH = 13
-
-
-def _group_ends(number: str) -> dict[int, int]:
-    """After how many digits a group ends, and where that is."""
-    ends = {}
-    digits = 0
-    for group in re.finditer("[0-9]+", number):
-        digits += group.end() - group.start()
-        ends[digits] = group.end()
-    return ends
 
 
 def _stands_alone(text: str, end: int) -> bool:
@@ -135,12 +135,11 @@ def _luhn(digits: str) -> bool:
 
 _SSN_PARTS = r"(?!000|666|9)[0-9]{3}%s(?!00)[0-9]{2}%s(?!0000)[0-9]{4}(?![0-9A-Za-z]|[-.][0-9])"
 _SSN = re.compile(r"(?<![0-9A-Za-z][-.])" + _SSN_PARTS % ("-", "-"))
-_NAMED_SSN = re.compile(
-    r"(?:(?<![A-Za-z])(?:SSN|social(?:[ _]security)?)|社会安全|社安|社會安全)"
-    r"""[\s"'\\:=_#]{0,4}(?:number|num|no|号码|号|號碼|號|is|是)?"""
+_SSN_WORDS = ("ssn", "social", "社会安全", "社會安全", "社安")
+_AFTER_SSN = re.compile(
+    r"""(?i:[ _]security)?[\s"'\\:=_#]{0,4}(?i:number|num|no|号码|号|號碼|號|is|是)?"""
     r"""[\s"'\\:=.#]{0,4}(?:is|是)?[ :]{0,2}"""
-    rf"(?P<number>{_SSN_PARTS % ('[ .-]?', '[ .-]?')})",
-    re.IGNORECASE,
+    rf"(?P<number>{_SSN_PARTS % ('[ .-]?', '[ .-]?')})"
 )
 
 _CN_ID = re.compile(
@@ -210,11 +209,15 @@ _PHONE = re.compile(
     {_EXTENSION} (?![0-9A-Za-z]|[.][0-9])""",
     re.VERBOSE,
 )
-_NAMED_PHONE = re.compile(
-    r"""(?: (?<![A-Za-z])(?i:(?:tele|cell)?phone|tel|mobile|cell|fax|whatsapp)
-        | (?<=[a-z][a-z])(?:Phone|Mobile|Tel|Fax)
-        | 电话|電話|手机|手機|携帯|联系方式|聯絡方式|传真|傳真|座机|固话 )
-    (?:[\s"'\\:=._\#*-]{0,4}(?i:number|num|no|nr|is|号码|号|號碼|號|番号|是|为|為|は)?){2}
+_OTHERS = re.compile(f"{_PHONE.pattern}|{_SSN.pattern}|{_CN_ID.pattern}", re.VERBOSE)
+"""One look that most places do not survive."""
+
+_PHONE_WORDS = (
+    "phone", "telephone", "cellphone", "tel", "mobile", "cell", "fax", "whatsapp",
+    "电话", "電話", "手机", "手機", "携帯", "联系方式", "聯絡方式", "传真", "傳真", "座机", "固话",
+)  # fmt: skip
+_AFTER_PHONE = re.compile(
+    r"""(?:[\s"'\\:=._\#*-]{0,4}(?i:number|num|no|nr|is|号码|号|號碼|號|番号|是|为|為|は)?){2}
     [\s"'\\:=.*-]{0,3}
     (?P<number> (?![12][0-9]{3}-[0-9]{2}-[0-9]{2}(?![0-9]))
         [+(]?[0-9](?:[ ./()-]{0,2}[0-9]){6,14} ) (?![0-9A-Za-z]|[.:,][0-9])""",
@@ -245,5 +248,10 @@ def _is_order(text: str, at: int) -> bool:
     return _OTHER_NUMBER.search(text, max(at - _CONTEXT, 0), at) is not None
 
 
-_AT = {"card": _card, "ssn": _ssn, "cn_id": _cn_id, "phone": _phone}
+_AT: dict[NumberKind, Callable[[str, int], int | None]] = {
+    "card": _card,
+    "ssn": _ssn,
+    "cn_id": _cn_id,
+    "phone": _phone,
+}
 """By kind, where a number of this kind ends that begins at a place; `None` if none does."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 # E-mail. The sign in the middle is looked for, and then both sides of it. Where a language is
 # written without spaces, the words around an address touch it: they are told from it by script.
@@ -70,19 +70,24 @@ _PREFIXED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 _TOKEN = (
-    r"(?P<key>(?=[^0-9\s]{0,255}[0-9])(?=[^A-Za-z\s]{0,255}[A-Za-z])[0-9A-Za-z_.~+/-]{16,}+={0,2})"
+    r"(?P<key>(?=[^0-9\s]{0,255}[0-9])(?=[^A-Za-z\s]{0,255}[A-Za-z])"
+    r"[0-9A-Za-z_.~+/-]{16,}+={0,2})"
 )
-_NAMED: tuple[re.Pattern[str], ...] = (
-    re.compile(rf"(?<![A-Za-z])(?i:bearer)[ \t]{{1,3}}{_TOKEN}"),
-    re.compile(
-        r"(?i:authorization)[\s\"'\\:=]{1,6}(?i:basic)[ ]{1,3}(?P<key>[0-9A-Za-z+/]{8,}+={0,2})"
+_NAMED: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
+    (("bearer",), re.compile(rf"[ \t]{{1,3}}{_TOKEN}")),
+    (
+        ("authorization",),
+        re.compile(r"""[\s"'\\:=]{1,6}(?i:basic)[ ]{1,3}(?P<key>[0-9A-Za-z+/]{8,}+={0,2})"""),
     ),
-    re.compile(
-        r"(?i:api[_ -]?key|secret[_ -]?(?:access[_ -]?)?key|access[_ -]?token|client[_ -]?secret)"
-        rf"[\s\"'\\:=]{{1,6}}{_TOKEN}"
+    (
+        ("api", "secret", "access", "client"),
+        re.compile(
+            r"(?i:(?:[_ -]?access)?[_ -]?key|[_ -]?token|[_ -]?secret)"
+            rf"""[\s"'\\:=]{{1,6}}{_TOKEN}"""
+        ),
     ),
-    re.compile(r"://[^\s/:@\"']{0,64}:(?![\[<{*$]|[A-Z_]+@)(?P<key>[^\s/@\"']{1,256})@"),
 )
+_PASSWORD = re.compile(r"://[^\s/:@\"']{0,64}:(?![\[<{*$]|[A-Z_]+@)(?P<key>[^\s/@\"']{1,256})@")
 _PEM_BEGIN = re.compile(r"-----BEGIN [0-9A-Z ]{0,32}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile(r"-----END [0-9A-Z ]{0,32}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_BODY = re.compile(r"(?:[0-9A-Za-z+/=\s]|\\[nr])*+")
@@ -94,8 +99,12 @@ def find_keys(text: str) -> Iterator[tuple[int, int]]:
     for prefix, pattern in _PREFIXED:
         if prefix in text:
             yield from (found.span() for found in pattern.finditer(text))
-    for pattern in _NAMED:
-        yield from (found.span("key") for found in pattern.finditer(text))
+    for words, pattern in _NAMED:
+        for end in word_ends(text, words):
+            named = pattern.match(text, end)
+            if named is not None:
+                yield named.span("key")
+    yield from (found.span("key") for found in _PASSWORD.finditer(text))
     if "-----BEGIN" in text:
         yield from _private_keys(text)
 
@@ -114,3 +123,21 @@ def _private_keys(text: str) -> Iterator[tuple[int, int]]:
             body = _PEM_BODY.match(text, begin.end())
             done = begin.end() if body is None else body.end()
         yield begin.start(), done
+
+
+def word_ends(text: str, words: Iterable[str]) -> Iterator[int]:
+    """Where one of `words`, given in lower case, ends: a whole word, or the last of `camelCase`."""
+    lower = text.replace("\u0130", "I").lower()
+    for word in words:
+        at = lower.find(word)
+        while at >= 0:
+            if _begins_word(text, at):
+                yield at + len(word)
+            at = lower.find(word, at + len(word))
+
+
+def _begins_word(text: str, at: int) -> bool:
+    before = text[max(at - 2, 0) : at]
+    if not (before[-1:].isascii() and before[-1:].isalpha()):
+        return True
+    return len(before) == 2 and before.isascii() and before.islower() and text[at].isupper()

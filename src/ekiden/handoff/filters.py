@@ -10,7 +10,6 @@ what followed from it; and none changes what the session remembers.
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
@@ -18,7 +17,6 @@ from typing import Any, TypeAlias
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import HandoffInputData, HandoffInputFilter
 from ekiden.core.items import Item, to_item
-from ekiden.core.run_items import RunItemBase
 from ekiden.handoff.selection import (
     Entry,
     is_tool_kind,
@@ -35,6 +33,14 @@ class HandoffFilter:
 
     def __call__(self, data: HandoffInputData) -> HandoffInputData | Awaitable[HandoffInputData]:
         raise NotImplementedError
+
+    def filter_words(self, words: dict[str, Any]) -> dict[str, Any]:
+        """The handoff's own words (reason, context, summary) as the target may be told them.
+
+        They reach the target outside of the conversation; a filter that leaves something out of
+        every text has to leave it out of them, too. Most filters let them pass.
+        """
+        return words
 
     def __or__(self, other: HandoffInputFilter) -> HandoffFilter:
         return compose(self, other)
@@ -77,6 +83,12 @@ class Chain(HandoffFilter):
             data = await result if inspect.isawaitable(result) else result
         return data
 
+    def filter_words(self, words: dict[str, Any]) -> dict[str, Any]:
+        for each in self.filters:
+            if isinstance(each, HandoffFilter):
+                words = each.filter_words(words)
+        return words
+
     def __repr__(self) -> str:
         return " | ".join(repr(each) for each in self.filters)
 
@@ -93,7 +105,7 @@ def compose(*filters: HandoffInputFilter) -> HandoffFilter:
 
 def keep_last(count: int) -> SyncFilter:
     """Keep the last `count` things said or done; a call with its output counts as one."""
-    _check_count(count)
+    check_count(count)
     return SyncFilter(
         lambda data: keep_units(data, lambda units: units[max(len(units) - count, 0) :]),
         f"keep_last({count})",
@@ -102,8 +114,8 @@ def keep_last(count: int) -> SyncFilter:
 
 def keep_first_and_last(first: int, last: int) -> SyncFilter:
     """Keep the first and the last things said or done, and leave out the middle."""
-    _check_count(first)
-    _check_count(last)
+    check_count(first)
+    check_count(last)
 
     def choose(units: list[list[int]]) -> list[list[int]]:
         if first + last >= len(units):
@@ -157,13 +169,7 @@ def _shortened(entry: Entry, max_chars: int) -> Entry:
         return entry
     item = to_item(entry.raw)
     cut = _cut_fields(item, max_chars)
-    if cut is item:
-        return entry
-    if not isinstance(entry.value, RunItemBase):
-        return entry._replace(value=cut)
-    run_item = copy.copy(entry.value)
-    run_item.raw_item = cut
-    return entry._replace(value=run_item)
+    return entry if cut is item else entry.with_item(cut)
 
 
 def _cut_fields(part: Item, max_chars: int) -> Item:
@@ -187,6 +193,7 @@ def _cut_text(text: str, max_chars: int) -> str:
     return f"{text[: room - tail]}{mark}{text[len(text) - tail :]}"
 
 
-def _check_count(count: int) -> None:
+def check_count(count: int) -> None:
+    """`UserError` unless so many can be kept."""
     if count < 0:
         raise UserError(f"how many to keep must be 0 or more, not {count}")

@@ -36,7 +36,7 @@ class _NestHistory(SyncFilter):
     ) -> HandoffInputData:
         entries = visible_entries(data)
         past = [entry for entry in entries if entry.section in _PAST]
-        transcript = [item for entry in past for item in _unnested(_plain(entry))]
+        transcript = [item for entry in past for item in unnested(entry.item)]
         mapped = (history_mapper or default_handoff_history_mapper)(transcript)
         present = _last_turn([entry for entry in entries if entry.section not in _PAST])
         return data.clone(input_history=(*mapped, *present), pre_handoff_items=(), input_items=())
@@ -45,6 +45,19 @@ class _NestHistory(SyncFilter):
 _PAST = ("input_history", "pre_handoff_items")
 
 nest_handoff_history = _NestHistory()
+
+
+def nest_history(history_mapper: HistoryMapper | None = None) -> SyncFilter:
+    """The past as one message, what was said in the last turn as it is; ready to be chained.
+
+    `history_mapper` makes other items of the past than that one message.
+    """
+    if history_mapper is None:
+        return SyncFilter(nest_handoff_history, "nest_history()")
+    return SyncFilter(
+        lambda data: nest_handoff_history(data, history_mapper=history_mapper),
+        f"nest_history({getattr(history_mapper, '__name__', 'mapper')})",
+    )
 
 
 def default_handoff_history_mapper(transcript: list[Item]) -> list[Item]:
@@ -57,23 +70,17 @@ def _last_turn(entries: Sequence[Entry]) -> Iterator[Item]:
     others: list[Item] = []
     for entry in entries:
         if entry.kind != "message":
-            others.append(_plain(entry))
+            others.append(entry.item)
             continue
         if others:
             yield from default_handoff_history_mapper(others)
             others = []
-        yield _plain(entry)
+        yield entry.item
     if others:
         yield from default_handoff_history_mapper(others)
 
 
-def _plain(entry: Entry) -> Item:
-    value = entry.value
-    item: Item = value if isinstance(value, dict) else value.to_input_item()
-    return item
-
-
-def _unnested(item: Item) -> Sequence[Item]:
+def unnested(item: Item) -> Sequence[Item]:
     """The items of a nested history, so that nesting again does not nest deeper."""
     inner = parse_transcript(item)
     return (item,) if inner is None else inner

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ekiden.core.handoff import HandoffInputData
 from ekiden.core.items import Item, user_message
+from ekiden.core.replay import to_input_item
 from ekiden.core.run_items import RunItemBase, raw_field
 
 Section: TypeAlias = Literal["input_history", "pre_handoff_items", "new_items", "input_items"]
@@ -28,6 +30,24 @@ class Entry(NamedTuple):
     def kind(self) -> str:
         """The item's type; a bare ``{"role": …}`` is a message."""
         return raw_field(self.raw, "type") or "message"
+
+
+    @property
+    def item(self) -> Item:
+        """The item as the target is given it."""
+        value = self.value
+        item: Item = (
+            value.to_input_item() if isinstance(value, RunItemBase) else to_input_item(value)
+        )
+        return item
+
+    def with_item(self, item: Item) -> Entry:
+        """This entry with another item in its place; who produced it stays the same."""
+        if not isinstance(self.value, RunItemBase):
+            return self._replace(value=item)
+        run_item = copy.copy(self.value)
+        run_item.raw_item = item
+        return self._replace(value=run_item)
 
 
 def visible_entries(data: HandoffInputData) -> list[Entry]:
@@ -97,7 +117,7 @@ def _answers(entries: Sequence[Entry]) -> list[tuple[int, int]]:
     first: dict[tuple[str, str], int] = {}
     pairs = []
     for index, entry in enumerate(entries):
-        key = _call_key(entry)
+        key = call_key(entry.raw)
         if key is not None:
             known = first.setdefault(key, index)
             if known != index:
@@ -105,9 +125,9 @@ def _answers(entries: Sequence[Entry]) -> list[tuple[int, int]]:
     return pairs
 
 
-def _call_key(entry: Entry) -> tuple[str, str] | None:
-    """What a call and its output have in common."""
-    kind, raw = entry.kind, entry.raw
+def call_key(raw: Any) -> tuple[str, str] | None:
+    """What a call and its output have in common; `None` for other items."""
+    kind = raw_field(raw, "type") or "message"
     if kind == "mcp_approval_response":
         call_id = raw_field(raw, "approval_request_id")
         return ("mcp_approval_request", call_id) if call_id else None
@@ -130,7 +150,8 @@ def _thoughts(entries: Sequence[Entry]) -> list[tuple[int, int]]:
             following_calls = False
         elif kind.endswith("_call"):
             pairs += [(thought, index) for thought in waiting]
-            following_calls = True
+            # One of them stands for all, for the calls that come next.
+            waiting, following_calls = waiting[:1], True
         else:
             if not following_calls:
                 pairs += [(thought, index) for thought in waiting]

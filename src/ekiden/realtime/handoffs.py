@@ -13,6 +13,7 @@ from ekiden.core.tool import Enabled
 from ekiden.handoff.tool import OnHandoffWithInput, OnHandoffWithoutInput, handoff
 from ekiden.realtime.agent import RealtimeAgent, check_edge
 from ekiden.realtime.enabling import enabled
+from ekiden.realtime.inputs import boxed, boxed_type, is_bare, unboxing
 
 TInput = TypeVar("TInput")
 
@@ -58,7 +59,8 @@ def realtime_handoff(
     """A handoff to `agent` in a live session; everything means what it means for `handoff`.
 
     There is no input filter: the model keeps the conversation, so nothing is passed on that could
-    be filtered::
+    be filtered. An `input_type` that is no object, such as ``int``, is asked for as an object with
+    the one field ``value``::
 
         async def note(ctx: RunContextWrapper[Desk], why: Reason) -> None:
             await ctx.context.log(why.text)
@@ -75,6 +77,9 @@ def realtime_handoff(
             f"realtime_handoff() needs a RealtimeAgent, not {agent!r:.80} ({type(agent).__name__})"
         )
     options: dict[str, Any] = {"on_handoff": on_handoff, "input_type": input_type}
+    is_boxed = input_type is not None and callable(on_handoff) and is_bare(input_type)
+    if is_boxed and on_handoff is not None:
+        options = {"on_handoff": unboxing(on_handoff), "input_type": boxed_type(input_type)}
     made = handoff(
         agent.stand_in(),
         tool_name_override=tool_name_override,
@@ -84,11 +89,13 @@ def realtime_handoff(
     )
 
     async def invoke(context: RunContextWrapper[Any], arguments: str) -> RealtimeAgent[TContext]:
-        await made.on_invoke_handoff(context, arguments)
+        await made.on_invoke_handoff(context, boxed(arguments) if is_boxed else arguments)
         return agent
 
-    changes: dict[str, Any] = {"agent": agent, "on_invoke_handoff": invoke}
-    return replace(made, **changes)
+    of_any: Any = made
+    leads_here: Handoff[TContext, RealtimeAgent[TContext]]
+    leads_here = replace(of_any, agent=agent, on_invoke_handoff=invoke)
+    return leads_here
 
 
 def edges_of(agent: RealtimeAgent[Any]) -> list[Handoff[Any, RealtimeAgent[Any]]]:

@@ -25,6 +25,8 @@ DEFAULT_MODEL = "gpt-realtime"
 
 _KEY_VARIABLE = "OPENAI_API_KEY"
 _SHOWN = 200
+_CLOSE_TIMEOUT_S = 2.0
+"""Whoever does not say goodbye within this time is left."""
 
 
 class RealtimeWebSocketModel:
@@ -93,6 +95,7 @@ class RealtimeWebSocketModel:
                 f"{self.url}?model={quote(self.model)}",
                 additional_headers=headers,
                 open_timeout=self._connect_timeout_s,
+                close_timeout=_CLOSE_TIMEOUT_S,
                 max_size=self._max_frame_bytes,
                 **({"proxy": None} if is_loopback(self.url) else {}),
             )

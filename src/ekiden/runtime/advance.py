@@ -14,12 +14,11 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.core.events import Event
-from ekiden.core.handoff import Handoff
 from ekiden.core.items import Item
 from ekiden.core.model import ModelDelta
 from ekiden.core.outcomes import OutOfBudget
 from ekiden.runtime.finish import fail, finish
-from ekiden.runtime.limits import TimeLimit, over_limit, time_left
+from ekiden.runtime.limits import TimeLimit, has_triggers, over_limit, time_left
 from ekiden.runtime.rollback import finish_rollback, give_back
 from ekiden.runtime.spending import allowed
 from ekiden.runtime.state import RunState
@@ -166,7 +165,7 @@ async def _next_step(run: RunState) -> None:
 
         if await serve_requests(run):
             return
-    if run.agent.handoffs and (cursor.started or not cursor.open) and _has_triggers(run):
+    if (cursor.started or not cursor.open) and has_triggers(run.agent):
         from ekiden.runtime.triggers import look_at_triggers
 
         if await look_at_triggers(run):
@@ -195,10 +194,6 @@ async def _take_turn(run: RunState) -> None:
         await run_elsewhere(run)
     else:
         await think(run)
-
-
-def _has_triggers(run: RunState) -> bool:
-    return any(isinstance(each, Handoff) and each.terms.trigger for each in run.agent.handoffs)
 
 
 async def _watched(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:

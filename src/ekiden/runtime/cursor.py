@@ -60,13 +60,20 @@ class PendingHandoff:
     """Messages of people that came meanwhile: they stay in the conversation."""
 
     def to_json(self) -> list[Any]:
-        """As a list, because it is stored at every handoff."""
-        return [
+        """As a list, because it is stored at every handoff; what is as usual at its end is cut."""
+        data = [
             self.id, self.source, self.target, self.call_id,
             self.seq, self.base, self.after, self.received, self.depth, self.due_s,
-            int(self.until_result), self.saved, self.variables,
-            [each.to_json() for each in self.compensations], self.failure, self.kept,
         ]  # fmt: skip
+        if (
+            self.compensations or self.saved or self.variables or self.until_result
+            or self.failure or self.kept
+        ):  # fmt: skip
+            data += [
+                int(self.until_result), self.saved, self.variables,
+                [each.to_json() for each in self.compensations], self.failure, self.kept,
+            ]  # fmt: skip
+        return data
 
     @classmethod
     def from_json(cls, data: list[Any]) -> PendingHandoff:

@@ -14,7 +14,6 @@ from ekiden.core.errors import (
     GuardrailFailed,
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
-    UnknownAgent,
     UserError,
 )
 from ekiden.core.events import Event
@@ -115,12 +114,8 @@ def _output_guardrail(run: RunState, event: Event, name: str) -> ToolOutputGuard
 
 def _tools(run: RunState, event: Event) -> list[FunctionTool]:
     """The tool that an event is about, if its agent still has it."""
-    try:
-        agent = run.find_agent(event.agent or "")
-    except UnknownAgent:
-        return []
     name = (event.details or {}).get("tool")
-    return [tool for tool in agent.tools if tool.name == name]
+    return [tool for tool in run.find_agent(event.agent or "").tools if tool.name == name]
 
 
 def _gone(data: object) -> NoReturn:

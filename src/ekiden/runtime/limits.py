@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from ekiden.core.agent import Agent
 from ekiden.core.handoff import Handoff
 from ekiden.core.outcomes import OutOfBudget
+from ekiden.runtime.cursor import PendingHandoff
 from ekiden.runtime.spending import allowed
 from ekiden.runtime.state import RunState
 
@@ -15,6 +17,8 @@ def over_limit(run: RunState) -> OutOfBudget | None:
     limits, cursor = run.config.limits, run.cursor
     if limits.turns is not None and cursor.turn >= limits.turns:
         return OutOfBudget("turns", limits.turns, cursor.turn)
+    if not cursor.budget and limits.tokens is limits.money is limits.seconds is None:
+        return None
     tokens = allowed(run, "tokens")
     if tokens is not None and cursor.usage.tokens >= tokens:
         return OutOfBudget("tokens", tokens, cursor.usage.tokens)
@@ -35,20 +39,44 @@ def time_left(run: RunState) -> tuple[float | None, TimeLimit | None]:
     """How long the next step may take, and what is over then; `None` is for ever."""
     left: float | None = None
     cause: TimeLimit | None = None
-    seconds = allowed(run, "seconds")
-    if seconds is not None:
-        left, cause = seconds - run.spent_s(), "run"
-    pending = run.cursor.pending
+    if run.config.limits.seconds is not None or run.cursor.budget:
+        seconds = allowed(run, "seconds")
+        if seconds is not None:
+            left, cause = seconds - run.spent_s(), "run"
+    pending = run.cursor.open[-1] if run.cursor.open else None
     if pending is not None and pending.due_s is not None and pending.failure is None:
         due = pending.due_s - run.spent_s()
-        if left is None or due < left:
+        if (left is None or due < left) and not _is_bounded_anyway(run, pending, due):
             left, cause = due, "handoff"
-    if run.agent.handoffs and any(
-        isinstance(each, Handoff) and each.terms.trigger for each in run.agent.handoffs
-    ):
+    if has_triggers(run.agent):
         from ekiden.runtime.triggers import seconds_to_trigger
 
         wait = seconds_to_trigger(run)
         if wait is not None and (left is None or wait < left):
             left, cause = wait, "trigger"
     return None if left is None else max(left, 0.001), cause
+
+
+def has_triggers(agent: Agent[Any]) -> bool:
+    """Whether any handoff of the agent can happen without the model."""
+    for each in agent.handoffs:
+        if isinstance(each, Handoff) and each.terms.trigger is not None:
+            return True
+    return False
+
+
+def _is_bounded_anyway(run: RunState, pending: PendingHandoff, due: float) -> bool:
+    """Whether the step is one model call that ends by itself before the handoff's time is over.
+
+    That is the usual case, and then no further timer is needed.
+    """
+    agent = run.agent
+    return (
+        due > run.config.model_timeout_s
+        and not pending.until_result
+        and run.hooks is None
+        and agent.hooks is None
+        and agent.run is agent.runner is agent.router is None
+        and not callable(agent.instructions)
+        and run.config.call_model_input_filter is None
+    )

@@ -20,7 +20,7 @@ from ekiden.core.run_items import RunItem
 from ekiden.core.usage import Usage
 from ekiden.runtime.run_items import run_items
 from ekiden.runtime.state import RunState
-from ekiden.sessions import said
+from ekiden.sessions import is_transfer, said
 from ekiden.tools.output import to_jsonable
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class RunResult:
         return [
             event.details["id"]
             for event in self._run.events
-            if event.type == "handoff" and event.details and event.details["status"] == "completed"
+            if is_transfer(event) and event.details
         ]
 
     @property

@@ -18,6 +18,7 @@ from ekiden.core.run_items import (
     ToolCallOutputItem,
 )
 from ekiden.handoff import default_handoff
+from ekiden.sessions import is_transfer
 
 
 def run_items(
@@ -45,7 +46,7 @@ def transfers_in(events: Iterable[Event]) -> dict[str, tuple[str, str]]:
     moves: dict[str, tuple[str, str]] = {}
     for event in events:
         details = event.details or {}
-        if event.type == "handoff" and details.get("status") == "completed":
+        if is_transfer(event):
             for item in event.items:
                 moves[item["call_id"]] = (details["from"], details["to"])
     return moves

@@ -14,6 +14,7 @@ from ekiden.runtime.act import act
 from ekiden.runtime.ask import ask_model
 from ekiden.runtime.calls import both
 from ekiden.runtime.finish import finish
+from ekiden.runtime.limits import has_triggers
 from ekiden.runtime.offer import refresh_offer
 from ekiden.runtime.output import final_outcome
 from ekiden.runtime.rollback import confirm_handoffs
@@ -69,7 +70,7 @@ async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) ->
 
 async def _handed_on(run: RunState) -> bool:
     """Whether a trigger hands the answered conversation on; then it goes on there."""
-    if not any(isinstance(each, Handoff) and each.terms.trigger for each in run.agent.handoffs):
+    if not has_triggers(run.agent):
         return False
     from ekiden.runtime.triggers import look_at_triggers
 

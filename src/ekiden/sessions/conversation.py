@@ -22,6 +22,16 @@ def undone(events: Iterable[Event]) -> list[tuple[int, int]]:
     return ranges
 
 
+def is_transfer(event: Event) -> bool:
+    """Whether the event gave the conversation to another agent."""
+    if event.type != "handoff" or not event.details:
+        return False
+    moves = event.details.get("moves")
+    if moves is None:  # written before handoffs had moves
+        return bool(event.details.get("status") == "completed")
+    return "transferring" in moves and "rolled_back" not in moves
+
+
 def said(events: Sequence[Event]) -> Iterable[Event]:
     """The events that carry items and were not undone."""
     ranges = undone(events)

@@ -33,6 +33,8 @@ def copy_json(value: Any) -> Any:
             for key, each in value.items()
         }
     if isinstance(value, _LISTS):
+        if _LEAVES.issuperset(map(type, value)):
+            return list(value)
         return [each if type(each) in _LEAVES else copy_json(each) for each in value]
     if type(value) in _LEAVES or (type(value) is float and isfinite(value)):
         return value

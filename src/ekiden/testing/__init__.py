@@ -1,5 +1,8 @@
 """Doubles, contracts, a movable clock and fault points: for your tests and for ours."""
 
+from typing import TYPE_CHECKING
+
+from ekiden.core.lazy import lazy_names
 from ekiden.testing.clock import ManualClock
 from ekiden.testing.scripted import (
     RecordedCall,
@@ -16,12 +19,20 @@ from ekiden.testing.scripted import (
     stream,
     transfer,
 )
+from ekiden.testing.scripted_runner import ScriptedRunner, TaskStep, UnexpectedTask
+
+if TYPE_CHECKING:
+    from ekiden.testing.realtime_server import RealtimeServer
 
 __all__ = [
     "ManualClock",
+    "RealtimeServer",
     "RecordedCall",
     "ScriptedModel",
+    "ScriptedRunner",
+    "TaskStep",
     "UnexpectedModelCall",
+    "UnexpectedTask",
     "UnusedSteps",
     "call",
     "check_unused",
@@ -33,3 +44,5 @@ __all__ = [
     "stream",
     "transfer",
 ]
+
+__getattr__ = lazy_names(__name__, {"RealtimeServer": "ekiden.testing.realtime_server"})

@@ -29,8 +29,9 @@ INDEXED = [
 
 
 def test_the_indexes_are_of_the_audited_types() -> None:
-    (condition,) = re.findall(r"type IN \((.*?)\)", load_migrations(SHIPPED)[1].sql)
-    assert {int(code) for code in condition.split(",")} == set(map(stored_type, AUDITED))
+    sql = load_migrations(SHIPPED)[1].sql
+    assert set(map(int, re.findall(r"type = (\d+)", sql))) == set(map(stored_type, AUDITED))
+    assert set(re.findall(r"type = '(\w+)'", sql)) == AUDITED
     (condition,) = re.findall(r"type in \((.*?)\)", shipped()[1].sql)
     assert set(re.findall(r"'(\w+)'", condition)) == AUDITED
 
@@ -76,7 +77,7 @@ async def test_events_of_other_types_are_not_in_the_index_of_sqlite(tmp_path: Pa
         await store.commit(claim, step(*(at(n, "s", n, type) for n, type in enumerate(types, 1))))
     indexed = execute_sqlite(
         path,
-        "SELECT count(*) FROM events INDEXED BY events_audited WHERE type IN (0, 3, 4, 5, 11)",
+        f"SELECT count(*) FROM events INDEXED BY events_audited WHERE {sqlite._INDEXED}",
     )
     assert indexed == [(len(AUDITED),)]
 
@@ -106,3 +107,16 @@ async def test_an_older_sqlite_store_gets_the_index_with_what_it_holds(tmp_path:
     async with SqliteStore(path) as store:
         page = await store.find_events(EventFilter(types=AUDITED))
         assert [each.event_id for each in page.events] == ["s/1"]
+
+
+async def test_an_event_whose_type_stands_there_by_name_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "ekiden.db"
+    async with SqliteStore(path) as store:
+        claim = await claimed(store)
+        await store.commit(claim, step(at(1, "s", 1), at(2, "s", 2, "route"), release=True))
+    execute_sqlite(path, "UPDATE events SET type = 'handoff' WHERE seq = 1")
+    async with SqliteStore(path) as store:
+        for types in (AUDITED, {"handoff"}):
+            page = await store.find_events(EventFilter(types=types))
+            assert page.events[-1].event_id == "s/1"
+            assert page.events[-1].type == "handoff"

@@ -76,18 +76,18 @@ def test_without_being_told_who_it_was_the_agent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "actor"),
+    ("method", "actor", "source"),
     [
-        ("rule", AuditActor(kind="agent", name="orders")),
-        ("named", AuditActor(kind="person")),
-        ("sticky", AuditActor(kind="system", name="sticky")),
-        ("default", AuditActor(kind="system", name="default")),
-        (None, AuditActor(kind="agent", name="orders")),
+        ("rule", AuditActor(kind="agent", name="orders"), "orders"),
+        (None, AuditActor(kind="agent", name="orders"), "orders"),
+        ("named", AuditActor(kind="person"), None),
+        ("sticky", AuditActor(kind="system", name="sticky"), None),
+        ("default", AuditActor(kind="system", name="default"), None),
     ],
 )
-def test_who_chose_an_agent(method: str | None, actor: AuditActor) -> None:
+def test_who_chose_an_agent(method: str | None, actor: AuditActor, source: str | None) -> None:
     found = record("route", {"agent": "billing", "method": method})
-    assert (found.actor, found.agents) == (actor, ("orders", "billing"))
+    assert (found.actor, found.agents) == (actor, (source, "billing"))
 
 
 def test_what_was_asked_about_a_tool_is_told() -> None:

@@ -17,7 +17,6 @@ from ekiden.audit import (
 )
 from ekiden.audit.findings import MOST_KEPT
 from ekiden.core.errors import SessionNotFound
-from ekiden.core.events import Event
 from ekiden.storage.base import SessionPatch, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing.contracts.base import claimed, step
@@ -403,8 +402,3 @@ class TestAgainstAnExport:
             lines = await exported(store)
         assert json.loads(lines[-1])["heads"] == {}
         assert len(lines) == 7
-
-
-def test_events_in_the_story_are_numbered() -> None:
-    numbered: list[Event] = story()
-    assert [each.seq for each in numbered] == list(range(1, 8))

@@ -80,3 +80,26 @@ async def test_the_text_of_an_error_is_recorded_only_if_wanted(recorded: bool) -
     with pytest.raises(ValueError, match="a secret"):
         await agents.Runner.run(agent, input="start", run_config=config)
     assert ("a secret" in str([event.to_json() for event in sink.events])) is recorded
+
+
+async def test_guardrails_of_tools_are_at_home_too() -> None:
+    @agents.tool_input_guardrail
+    def no_passwords(
+        data: agents.ToolInputGuardrailData,
+    ) -> agents.ToolGuardrailFunctionOutput:
+        if "password" in data.context.tool_arguments:
+            return agents.ToolGuardrailFunctionOutput.reject_content("no passwords")
+        return agents.ToolGuardrailFunctionOutput.allow()
+
+    @agents.function_tool(tool_input_guardrails=[no_passwords])
+    def send(text: str) -> str:
+        return "sent"
+
+    sending = {"type": "function_call", "name": "send", "arguments": '{"text": "password: x"}'}
+    model = ScriptedModel([[{**sending, "call_id": "1"}], say("I may not.")])
+    agent: agents.Agent[Any] = agents.Agent(name="Mail", model=model, tools=[send])
+    result = await agents.Runner.run(agent, "send it")
+    assert result.final_output == "I may not."
+    [known] = result.tool_input_guardrail_results
+    assert isinstance(known, agents.ToolInputGuardrailResult)
+    assert known.guardrail is no_passwords

@@ -194,21 +194,24 @@ HARMLESS = [
 ]
 
 
+_AROUND = [
+    ("", ""),
+    ("我的是", "请记下"),
+    ("it is ", ", so"),
+    ("（", "）"),
+    ('"', '"'),
+    ("> ", "\n"),
+]
+
+
 @pytest.mark.parametrize(("kind", "text"), SENSITIVE)
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [("", ""), ("我的是", "请记下"), ("it is ", ", thanks"), ("（", "）"), ('"', '"'), ("> ", "\n")],
-)
-def test_it_is_found_whatever_stands_beside_it(
-    kind: str, text: str, before: str, after: str
-) -> None:
-    found = find_sensitive(before + text + after)
-    if text.startswith("用户"):
-        assert [each.kind for each in found] == [kind]
-        return
-    assert [(each.kind, (before + text + after)[each.start : each.end]) for each in found] == [
-        (kind, text.rstrip("\ufe0f\u20e3"))
-    ]
+def test_it_is_found_whatever_stands_beside_it(kind: str, text: str) -> None:
+    for before, after in _AROUND:
+        whole = before + text + after
+        found = [(each.kind, whole[each.start : each.end]) for each in find_sensitive(whole)]
+        if text.startswith("用户"):  # where the name begins in a Chinese sentence, nobody can say
+            found = [(one, what.removeprefix(before).removesuffix(after)) for one, what in found]
+        assert found == [(kind, text.rstrip("\ufe0f\u20e3"))]
 
 
 @pytest.mark.parametrize("text", HARMLESS)
@@ -222,6 +225,8 @@ def test_what_only_looks_like_it_stays(text: str) -> None:
     [
         ("电话13812345678请", "电话[phone]请"),
         ("phone: 4155552671", "phone: [phone]"),
+        ("İ telephone 4155552671", "İ telephone [phone]"),
+        ("{contactPhone: 4155552671}", "{contactPhone: [phone]}"),
         ("手机号码是 2345 6789。", "手机号码是 [phone]。"),
         ("Tel.13812345678 or tel-415-555-2671", "Tel.[phone] or tel-[phone]"),
         ("my SSN is 123456789", "my SSN is [ssn]"),
@@ -236,6 +241,7 @@ def test_what_only_looks_like_it_stays(text: str) -> None:
         ("mailto:ana@example.com?x=1", "mailto:[email]?x=1"),
         ("Authorization: Bearer abcdef0123456789xyz", "Authorization: Bearer [api_key]"),
         ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic [api_key]"),
+        ("my apiKey: 0123456789abcdef0123", "my apiKey: [api_key]"),
         ('api_key = "0123456789abcdef0123"', 'api_key = "[api_key]"'),
         ("amqp://me:secret@queue/x", "amqp://me:[api_key]@queue/x"),
         ("-----BEGIN PRIVATE KEY-----\nMIIEow", "[api_key]"),
@@ -306,7 +312,8 @@ _PIECES = st.sampled_from(
     [text for _, text in SENSITIVE]
     + [text for text in HARMLESS if text]
     + list("0123456789+-.@()[]{}\"'\\/:, \n")
-    + ["phone", "电话", "SSN", "订单号", "Bearer ", "\u200b", "中", "https://", "-----BEGIN PRIVATE KEY-----"]
+    + ["phone", "电话", "SSN", "订单号", "Bearer ", "\u200b", "中", "https://"]
+    + ["-----BEGIN PRIVATE KEY-----"]
 )  # fmt: skip
 _TEXTS = st.lists(_PIECES | st.text(max_size=5), max_size=12).map("".join)
 
@@ -348,7 +355,7 @@ def strings(value: object) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None)
 @given(value=_JSON, ascii_only=st.booleans())
 def test_json_is_valid_after_covering_and_has_nothing_to_be_found(
     value: object, ascii_only: bool

@@ -85,7 +85,9 @@ class Relay:
             for other in NAMES:
                 if other != name:
                     keep = None if other != "c" else remove_all_tools
-                    agent.handoffs.append(handoff(self.agents[other], input_filter=keep))
+                    agent.handoffs.append(
+                        handoff(self.agents[other], input_filter=keep, allow_return="always")
+                    )
 
     def answer(self, request: Any) -> Any:
         turn = int(request.step.split(".")[1]) - 1
@@ -139,7 +141,7 @@ def check_sound(events: list[Event]) -> None:
     active = "a"
     for event in events:
         details = event.details or {}
-        if event.type == "handoff" and details["status"] == "completed":
+        if event.type == "handoff" and details["status"] == "transferring":
             assert details["from"] == active
             active = details["to"]
         elif event.type == "handoff" and details["status"] == "rolled_back":

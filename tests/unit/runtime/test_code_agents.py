@@ -57,7 +57,12 @@ async def test_code_routes_calls_tools_and_answers_without_any_model() -> None:
         "agent_start",
         "tool_call",
         "message",
+        "handoff",
         "agent_complete",
+    ]
+    assert [e.details["status"] for e in result.events if e.type == "handoff" and e.details] == [
+        "transferring",
+        "completed",
     ]
 
 
@@ -70,7 +75,7 @@ async def test_code_and_models_work_in_one_team() -> None:
 
     coder: Agent[Any] = Agent("code", run=code)
     thinker: Agent[Any] = Agent("thinker", model=model, handoffs=[coder])
-    coder.handoffs.append(thinker)
+    coder.handoffs.append(handoff(thinker, allow_return="always"))
     result = await Runner.run(thinker, "hi")
     assert result.final_output == "the model again"
     assert result.chain == ["user", "thinker", "code", "thinker"]

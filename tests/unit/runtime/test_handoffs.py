@@ -144,7 +144,7 @@ async def test_a_target_that_fails_before_its_first_answer_gives_control_back() 
     assert "no line" in told[-1]["output"]
     assert [item["call_id"] for item in told[1:]] == [told[1]["call_id"]] * 2
     statuses = [e.details["status"] for e in result.events if e.type == "handoff" and e.details]
-    assert statuses == ["completed", "rolled_back"]
+    assert statuses == ["transferring", "rolled_back"]
     assert await session.get_items() == result.to_input_list()
     assert len(await session.get_items()) == 4
 
@@ -197,7 +197,7 @@ async def test_the_runs_filter_applies_where_the_handoff_has_none() -> None:
 
     model = ScriptedModel([transfer("b"), transfer("a"), say("ok")])
     a, b = Agent("a", model=model), Agent("b", model=model)
-    a.handoffs, b.handoffs = [b], [a]
+    a.handoffs, b.handoffs = [b], [handoff(a, allow_return="always")]
     await Runner.run(a, "hi", run_config=RunConfig(handoff_input_filter=spy))
     first, second = seen
     assert first.input_history == ({"role": "user", "content": "hi"},)
@@ -310,7 +310,8 @@ async def test_a_long_relay_is_made_of_single_handoffs() -> None:
 
     model = ScriptedModel(respond=answer)
     a, b = Agent("a", model=model), Agent("b", model=model)
-    a.handoffs, b.handoffs = [b], [a]
+    a.handoffs = [handoff(b, allow_return="always")]
+    b.handoffs = [handoff(a, allow_return="always")]
     config = RunConfig(limits=Limits(turns=None, depth=None))
     result = await Runner.run(a, "go", run_config=config)
     assert len(result.handoffs) == 20
@@ -322,8 +323,7 @@ async def test_the_request_stays_when_the_context_is_left_out_twice() -> None:
     model = ScriptedModel([transfer("b"), transfer("a"), say("ok")])
     a, b = Agent("a", model=model), Agent("b", model=model)
     for agent, other in ((a, b), (b, a)):
-        edge = handoff(other)
-        edge.include_context = False
+        edge = handoff(other, include_context=False, allow_return="always")
         agent.handoffs.append(edge)
     await Runner.run(a, "my request")
     seen = model.calls[2].input

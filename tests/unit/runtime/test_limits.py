@@ -75,18 +75,19 @@ async def test_the_limit_of_seconds_cuts_a_model_call_short() -> None:
     assert result.outcome.limit == "seconds"
 
 
-async def test_the_limit_of_depth_stops_before_the_handoff_and_can_be_raised() -> None:
-    model = ScriptedModel([transfer("b"), say("from b")])
+async def test_at_the_limit_of_depth_the_model_is_told_and_keeps_the_conversation() -> None:
+    model = ScriptedModel([transfer("b"), say("I do it myself")])
     b = Agent("b", model=model)
     a = Agent("a", model=model, handoffs=[b])
     session = Session(store=MemoryStore())
     config = RunConfig(limits=Limits(depth=0))
     result = await Runner.run(a, "hi", session=session, run_config=config)
-    assert result.outcome == OutOfBudget("depth", 0, 0)
+    assert result.final_output == "I do it myself"
+    assert "Limits.depth=0" in model.calls[1].input[-1]["output"]
     assert (await session.row()).agent == "a"
-    again = await Runner.resume(a, session)
-    assert again.final_output == "from b"
-    assert len(model.calls) == 2
+    [refused] = [event for event in result.events if event.type == "handoff"]
+    assert refused.details is not None
+    assert refused.details["code"] == "MAX_DEPTH_EXCEEDED"
 
 
 async def test_the_limit_of_seconds_cuts_a_tool_short_and_the_run_goes_on_later() -> None:

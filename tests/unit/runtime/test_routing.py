@@ -55,8 +55,12 @@ def team_of(desk: Desk, model: ScriptedModel) -> Team:
     return Team(router, a, Agent("b", model=model))
 
 
-def routes(events: list[Event]) -> list[Mapping[str, Any] | None]:
-    return [event.details for event in events if event.type == "route"]
+def routes(events: list[Event]) -> list[Mapping[str, Any]]:
+    return [
+        {name: value for name, value in (event.details or {}).items() if name != "hash"}
+        for event in events
+        if event.type == "route"
+    ]
 
 
 async def test_a_new_conversation_goes_to_whom_the_router_chooses() -> None:

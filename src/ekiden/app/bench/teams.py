@@ -9,6 +9,7 @@ from typing import Any
 from ekiden.core.agent import Agent
 from ekiden.core.items import assistant_message, function_call
 from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
+from ekiden.handoff import handoff
 from ekiden.tools import function_tool
 
 ANSWER = "done"
@@ -67,7 +68,8 @@ async def lookup_order(order_id: str) -> str:
 def ring(model: Relay) -> Agent[Any]:
     """Two agents that hand to each other."""
     first = Agent("a", model=model)
-    first.handoffs.append(Agent("b", model=model, handoffs=[first]))
+    back = handoff(first, allow_return="always")
+    first.handoffs.append(handoff(Agent("b", model=model, handoffs=[back]), allow_return="always"))
     return first
 
 

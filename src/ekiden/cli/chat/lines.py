@@ -9,6 +9,7 @@ from ekiden.cli.routing_view import route_line
 from ekiden.cli.transcript import shorten
 from ekiden.core.events import Event
 from ekiden.core.items import is_message, text_of
+from ekiden.sessions import is_transfer
 
 _LONGEST_REASON = 300
 
@@ -48,8 +49,8 @@ def event_record(event: Event) -> dict[str, Any] | None:
     match event.type:
         case "route":
             record = {"type": "route", **details}
-        case "handoff":
-            shown = {name: value for name, value in details.items() if name != "undoes"}
+        case "handoff" if _handoff(event, details) is not None:
+            shown = {name: value for name, value in details.items() if name not in _INTERNAL}
             record = {"type": "handoff", **shown}
         case "tool_call":
             record = {"type": "tool", "tool": details.get("tool"), "agent": event.agent}
@@ -68,6 +69,9 @@ def event_record(event: Event) -> dict[str, Any] | None:
     return {**record, "session_id": event.session_id, "seq": event.seq}
 
 
+_INTERNAL = ("undoes", "keeps", "hash")
+
+
 def duration(microseconds: int) -> str:
     """A time that something took, for people."""
     if microseconds < 1_000_000:
@@ -75,13 +79,18 @@ def duration(microseconds: int) -> str:
     return f"{microseconds / 1e6:.1f} s"
 
 
-def _handoff(event: Event, details: Mapping[str, Any]) -> str:
+def _handoff(event: Event, details: Mapping[str, Any]) -> str | None:
+    """The line when the conversation moves, does not, or moves back; none at its confirmation."""
     line = f"⇢ {details.get('from')} → {details.get('to')}"
     status = details.get("status")
-    if status == "rolled_back":
+    if "compensation" in details:
+        line = f"{line} undoing {details['compensation']}"
+    elif status == "rolled_back":
         line = f"{line} taken back"
-    elif status not in (None, "completed"):
-        line = f"{line} {status}"
+    elif status == "failed":
+        line = f"{line} failed"
+    elif not is_transfer(event):
+        return None
     if event.error:
         return f"{line}: {_short(event.error)}"
     reason = details.get("reason")

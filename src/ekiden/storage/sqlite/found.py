@@ -13,8 +13,11 @@ from ekiden.storage.sqlite.connection import query
 from ekiden.storage.sqlite.journal import stored_type, type_of
 from ekiden.storage.values import check_limit, event_page, parse_event_cursor
 
-_INDEXED = "type IN (0, 3, 4, 5, 11)"
-"""As the index says it, letter by letter: that is how SQLite knows that it may use it."""
+_INDEXED = (
+    "(type = 0 OR type = 3 OR type = 4 OR type = 5 OR type = 11 OR type = 'route'"
+    " OR type = 'handoff' OR type = 'guardrail' OR type = 'tool_confirmation' OR type = 'inbox')"
+)
+"""As the index says it, in the same order: that is how SQLite knows that it may use it."""
 
 _COLUMNS = (
     "events.session, sessions.id, events.seq, type, at_us, events.agent, step, duration_us,"
@@ -43,7 +46,8 @@ def page_sql(where: EventFilter, limit: int, cursor: str | None) -> tuple[str, l
     conditions: list[str] = []
     values: list[str | int] = []
     if where.types is not None:
-        types = sorted(map(stored_type, where.types), key=str)
+        # Both ways in which a type can stand in the table, so that nothing hides in one of them.
+        types = sorted({*map(stored_type, where.types), *where.types}, key=str)
         conditions.append(f"type IN ({','.join('?' * len(types))})")
         values += types
     if where.session_id is not None:

@@ -1,0 +1,135 @@
+"""The audit as people see it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from ekiden.audit import AuditPage, AuditRecord, Verification
+from ekiden.cli.output import emit, is_terminal, note, say
+from ekiden.cli.tables import clock_time, print_table
+from ekiden.core.jsonio import dumps
+
+_LINKS_SHOWN = 20
+
+
+def print_page(page: AuditPage, *, as_json: bool) -> None:
+    """One page of records, with the cursor of the next one on standard error."""
+    if as_json:
+        emit([record.to_json() for record in page.records])
+    elif page.records:
+        print_records(page.records)
+    else:
+        say("no records")
+    if page.next_cursor is not None:
+        note(
+            dumps({"next_cursor": page.next_cursor})
+            if as_json
+            else f"more: --cursor {page.next_cursor}"
+        )
+
+
+def print_records(records: Sequence[AuditRecord]) -> None:
+    """A table, one line for each record."""
+    print_table(
+        ("time", "record", "what", "from", "to", "who", "why"),
+        [
+            (
+                clock_time(record.at_us / 1e6),
+                record.id,
+                record.move or record.type,
+                record.source or "",
+                record.target or "",
+                str(record.actor),
+                why(record),
+            )
+            for record in records
+        ],
+    )
+
+
+def record_pairs(record: AuditRecord) -> list[tuple[str, str]]:
+    """Everything about a record; what is empty is left out."""
+    pairs = [
+        ("record", record.id),
+        ("time", clock_time(record.at_us / 1e6)),
+        ("session", record.session_id),
+        ("type", record.type),
+        ("move", record.move),
+        ("who", str(record.actor)),
+        ("from", record.source),
+        ("to", record.target),
+        ("handoff", record.handoff_id),
+        ("task", record.task_id),
+        ("correlation", record.correlation_id),
+        ("reason", record.reason),
+        ("code", record.code),
+        ("error", record.error),
+        *((name, _fact(value)) for name, value in record.facts.items()),
+        ("hash", record.hash or "none: it was written without"),
+        ("previous", "none: it is the first" if record.previous == "" else record.previous),
+    ]
+    return [(name, value) for name, value in pairs if value]
+
+
+def why(record: AuditRecord) -> str:
+    """The reason, or what went wrong, on one line."""
+    parts = (record.code, record.error or record.reason)
+    return ": ".join(part for part in parts if part)
+
+
+def print_verification(found: Verification) -> None:
+    """What was looked at, and each broken link."""
+    say(
+        f"{_count(found.sessions, 'session')}, {found.chained} with a chain; "
+        f"{_count(found.events, 'audited event')} verified"
+    )
+    if found.unhashed:
+        say(
+            f"not chained: {_count(found.unhashed, 'audited event')}, which an earlier version "
+            "wrote, or which were written with events switched off; "
+            f"{_count(found.not_chained, 'session')} without any chain"
+        )
+    if found.compared:
+        say(f"{_count(found.compared, 'record')} compared with the export")
+    if found.ok:
+        say("the audit is unbroken")
+        return
+    links = found.links
+    for number, link in enumerate(links[:_LINKS_SHOWN]):
+        say(f"{'first broken link' if number == 0 else 'broken'}: {link.message}")
+    if found.broken > _LINKS_SHOWN:
+        say(f"… and {found.broken - _LINKS_SHOWN} more; --json lists up to 1,000")
+
+
+class ProgressLine:
+    """Shows on a terminal how far a verification is; says nothing to a pipe."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._shows = is_terminal(sys.stderr) and not as_json
+        self._last = ""
+
+    def __call__(self, found: Verification) -> None:
+        """Show the counts, now and then."""
+        if self._shows and found.sessions % 100 == 0:
+            self._write(f"{found.sessions} sessions, {found.events} records")
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self._last:
+            self._write("")
+            sys.stderr.write("\r")
+            sys.stderr.flush()
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r{text.ljust(len(self._last))}")
+        sys.stderr.flush()
+        self._last = text
+
+
+def _fact(value: object) -> str:
+    return value if isinstance(value, str) else dumps(value)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,35 @@
+"""Events of live sessions."""
+
+from ekiden.realtime import (
+    RealtimeAgentEndEvent,
+    RealtimeAgentStartEvent,
+    RealtimeAudio,
+    RealtimeAudioEnd,
+    RealtimeAudioInterrupted,
+    RealtimeError,
+    RealtimeEventInfo,
+    RealtimeHandoffEvent,
+    RealtimeHistoryAdded,
+    RealtimeHistoryUpdated,
+    RealtimeRawModelEvent,
+    RealtimeSessionEvent,
+    RealtimeToolEnd,
+    RealtimeToolStart,
+)
+
+__all__ = [
+    "RealtimeAgentEndEvent",
+    "RealtimeAgentStartEvent",
+    "RealtimeAudio",
+    "RealtimeAudioEnd",
+    "RealtimeAudioInterrupted",
+    "RealtimeError",
+    "RealtimeEventInfo",
+    "RealtimeHandoffEvent",
+    "RealtimeHistoryAdded",
+    "RealtimeHistoryUpdated",
+    "RealtimeRawModelEvent",
+    "RealtimeSessionEvent",
+    "RealtimeToolEnd",
+    "RealtimeToolStart",
+]

@@ -1,0 +1,5 @@
+"""Starting live sessions."""
+
+from ekiden.realtime import RealtimeRunner
+
+__all__ = ["RealtimeRunner"]

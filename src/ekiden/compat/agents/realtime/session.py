@@ -1,0 +1,5 @@
+"""A live session."""
+
+from ekiden.realtime import RealtimeSession
+
+__all__ = ["RealtimeSession"]

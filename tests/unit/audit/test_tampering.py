@@ -1,0 +1,201 @@
+"""Whatever somebody changes in the file, the verification finds it."""
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from ekiden.audit import Verification, verify_audit
+from ekiden.storage.sqlite import SqliteStore
+from ekiden.storage.sqlite.journal import stored_type
+from tests.support.sqlite import execute
+from tests.unit.audit.written import event, story, write
+
+AUDITED_SEQS = (2, 3, 5, 6)
+JSON_TEXTS = st.sampled_from(
+    ["null", "7", '"text"', "[]", "{}", '{"reason":"x"}', "[[1],2]", '[{"role":"user"}]', "1,2"]
+)
+BAD_JSON = st.sampled_from(["", "{", "nonsense", '{"a":', "[1]]", "\x00", '"' * 3])
+NUMBERS = st.integers(-(2**63), 2**63 - 1)
+TEXTS = st.sampled_from(["", "x", "triage ", "Orders", "訳", "'", "\u202e"])
+CHANGES = st.one_of(
+    st.tuples(st.just("type"), st.integers(-3, 15) | st.sampled_from(["handoff", "new_type"])),
+    st.tuples(st.just("at_us"), NUMBERS),
+    st.tuples(st.just("seq"), NUMBERS.filter(lambda seq: seq not in range(1, 8))),
+    st.tuples(st.just("session"), st.sampled_from([3, 99, -1])),
+    st.tuples(st.just("agent"), st.none() | TEXTS),
+    st.tuples(st.just("step"), st.none() | TEXTS),
+    st.tuples(st.just("duration_us"), st.none() | NUMBERS),
+    st.tuples(st.just("details"), st.none() | JSON_TEXTS | BAD_JSON),
+    st.tuples(st.just("items"), st.none() | JSON_TEXTS | BAD_JSON),
+    st.tuples(st.just("error"), st.none() | JSON_TEXTS | BAD_JSON),
+)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with the session `s`, and others beside it."""
+    path = tmp_path_factory.mktemp("written") / "ekiden.db"
+
+    async def fill() -> None:
+        async with SqliteStore(path) as store:
+            await write(store, story("before"))
+            await write(store, story("s"))
+            await write(store, [event("empty", 1)])
+
+    asyncio.run(fill())
+    return path
+
+
+def tampered(written: Path, copy: Path, sql: str, values: tuple[Any, ...] = ()) -> Verification:
+    """What is found after `sql` was run on a copy of the file."""
+    shutil.copyfile(written, copy)
+    db = apsw.Connection(str(copy))
+    db.execute(sql, values)
+    assert db.changes() > 0
+    db.close()
+
+    async def verify() -> Verification:
+        async with SqliteStore(copy) as store:
+            return await verify_audit(store)
+
+    return asyncio.run(verify())
+
+
+def session_number(path: Path, name: str = "s") -> int:
+    """The number under which the file has the session."""
+    ((number,),) = execute(path, f"SELECT num FROM sessions WHERE id = '{name}'")
+    return int(number)
+
+
+def means_the_same(column: str, before: Any, after: Any) -> bool:
+    """Whether two values of a column are read as one."""
+    if column == "type" and before == stored_type(after):
+        return True
+    if column not in ("details", "items", "error"):
+        return bool(before == after and type(before) is type(after))
+    try:
+        was, now = (None if text is None else json.loads(text) for text in (before, after))
+    except ValueError:
+        return False
+    return (was or []) == (now or []) if column == "items" else was == now
+
+
+@settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(st.sampled_from(AUDITED_SEQS), CHANGES)
+def test_any_change_of_an_audited_event_is_found(
+    written: Path, tmp_path: Path, seq: int, change: tuple[str, Any]
+) -> None:
+    column, value = change
+    number = session_number(written)
+    place = f"session = {number} AND seq = {seq}"
+    ((before,),) = execute(written, f"SELECT {column} FROM events WHERE {place}")
+    assume(not means_the_same(column, before, value))
+    found = tampered(
+        written, tmp_path / "copy.db", f"UPDATE events SET {column} = ? WHERE {place}", (value,)
+    )
+    assert not found.ok
+    assert found.first is not None
+    assert {link.session_id for link in found.links} <= {"s", "empty"}
+    assert "s" in {link.session_id for link in found.links}
+
+
+@pytest.mark.parametrize("seq", range(1, 8))
+def test_any_event_taken_away_is_found(written: Path, tmp_path: Path, seq: int) -> None:
+    number = session_number(written)
+    delete = f"DELETE FROM events WHERE session = {number} AND seq = {seq}"
+    found = tampered(written, tmp_path / "copy.db", delete)
+    assert [link.record_id for link in found.links] == [f"s/{seq}"]
+    assert [link.fault for link in found.links] == ["cut_off" if seq == 7 else "missing"]
+
+
+@pytest.mark.parametrize("last", range(6))
+def test_any_tail_cut_off_is_found_though_the_row_says_less(
+    written: Path, tmp_path: Path, last: int
+) -> None:
+    number = session_number(written)
+    cut = (
+        f"DELETE FROM events WHERE session = {number} AND seq > {last};"
+        f"UPDATE sessions SET seq = {last} WHERE num = {number}"
+    )
+    found = tampered(written, tmp_path / "copy.db", cut)
+    assert [(link.session_id, link.fault) for link in found.links] == [("s", "wrong_head")]
+
+
+@pytest.mark.parametrize(("one", "other"), [(2, 3), (3, 5), (2, 6), (5, 6)])
+def test_any_two_events_swapped_are_found(
+    written: Path, tmp_path: Path, one: int, other: int
+) -> None:
+    number = session_number(written)
+    swap = (
+        f"UPDATE events SET seq = -1 WHERE session = {number} AND seq = {one};"
+        f"UPDATE events SET seq = {one} WHERE session = {number} AND seq = {other};"
+        f"UPDATE events SET seq = {other} WHERE session = {number} AND seq = -1"
+    )
+    found = tampered(written, tmp_path / "copy.db", swap)
+    assert [(link.record_id, link.fault) for link in found.links] == [(f"s/{one}", "changed")]
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ("cursor = json_set(cursor, '$.hd', 'x')", "wrong_head"),
+        ("cursor = json_set(cursor, '$.hn', 5)", "wrong_head"),
+        ("cursor = json_set(cursor, '$.hn', 3)", "wrong_head"),
+        ("cursor = json_remove(cursor, '$.hd')", "no_head"),
+        ("cursor = json_remove(cursor, '$.hn')", "no_head"),
+        ("cursor = NULL", "no_head"),
+        ("cursor = '[]'", "no_head"),
+        ("seq = 6", "added"),
+        ("seq = 8", "cut_off"),
+        ("seq = 0", "added"),
+        ("id = 'other'", "changed"),
+    ],
+)
+def test_any_change_of_what_the_row_says_is_found(
+    written: Path, tmp_path: Path, change: str, fault: str
+) -> None:
+    update = f"UPDATE sessions SET {change} WHERE id = 's'"
+    found = tampered(written, tmp_path / "copy.db", update)
+    assert [link.fault for link in found.links] == [fault]
+
+
+def test_a_row_that_cannot_be_read_is_reported(written: Path, tmp_path: Path) -> None:
+    update = "UPDATE sessions SET cursor = '{' WHERE id = 's'"
+    found = tampered(written, tmp_path / "copy.db", update)
+    assert [link.fault for link in found.links] == ["unreadable"]
+    assert found.first is not None
+    assert "the session created before empty" in found.first.message
+    assert found.sessions == 1
+    update = "UPDATE sessions SET cursor = '{'"
+    found = tampered(written, tmp_path / "copy.db", update)
+    assert found.first is not None
+    assert "the newest session" in found.first.message
+
+
+def test_an_event_moved_to_another_session_is_missing_in_one_and_too_much_in_the_other(
+    written: Path, tmp_path: Path
+) -> None:
+    number, empty = session_number(written), session_number(written, "empty")
+    move = f"UPDATE events SET session = {empty} WHERE session = {number} AND seq = 3"
+    found = tampered(written, tmp_path / "copy.db", move)
+    assert {(link.record_id, link.fault) for link in found.links} == {
+        ("s/3", "missing"),
+        ("empty/3", "added"),
+    }
+
+
+def test_what_was_never_audited_may_change(written: Path, tmp_path: Path) -> None:
+    number = session_number(written)
+    update = f"UPDATE events SET agent = 'other' WHERE session = {number} AND seq = 4"
+    assert tampered(written, tmp_path / "copy.db", update).ok
