@@ -8,12 +8,19 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ekiden.agents.printable import printable
+from ekiden.agents.written import Place, WrittenCondition
+from ekiden.core.handoff_terms import (
+    DEFAULT_TIMEOUT_S,
+    Budget,
+    Completion,
+    HandoffPolicy,
+    HandoffTrigger,
+    HandoffWhen,
+)
 from ekiden.core.profile import Capability, Confirmation, Scope, Triggers
 
 Origin: TypeAlias = Literal["ekiden", "claude", "gemini", "agents"]
 """Which tool the file was written for."""
-Place: TypeAlias = tuple[int, int]
-"""Line and column in a file, from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,12 +28,23 @@ class HandoffDefinition:
     """One entry of `handoffs`."""
 
     to: str
-    when: Literal["manual", "auto", "conditional"] = "manual"
+    """An agent's name, ``*`` for the best at `capabilities`, or ``person:`` and a role."""
+    when: HandoffWhen = "manual"
     description: str | None = None
     include_context: bool = True
-    policy: Literal["immediate", "graceful", "conditional"] = "graceful"
-    trigger: Mapping[str, Any] | None = None
-    allow_return: bool = False
+    policy: HandoffPolicy = "graceful"
+    condition: str | None = None
+    """That of the trigger, where the file leaves it to that."""
+    trigger: HandoffTrigger | None = None
+    """What makes the handoff; not a condition that only says when it is offered."""
+    allow_return: bool | Literal["always"] = False
+    capabilities: tuple[str, ...] = ()
+    confirm: Confirmation | None = None
+    """A template that is the default one of tools stands for that of handoffs."""
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    restrict_tools: bool = False
+    budget: Budget | None = None
+    completes: Completion = "answer"
     filters: tuple[str, ...] = ()
     """Names, or name and argument, of ready filters: ``keep_last(20)``."""
     line: int = 1
@@ -75,7 +93,11 @@ class AgentDefinition:
     """Template and time-out; `None` takes the defaults."""
     triggers: Triggers = field(default_factory=Triggers)
     capabilities: tuple[Capability, ...] = ()
+    available: bool = True
+    max_sessions: int | None = None
     handoffs: tuple[HandoffDefinition, ...] = ()
+    conditions: tuple[WrittenCondition, ...] = ()
+    """All that stand in the file, also in handoffs that have other faults."""
     guardrails: GuardrailDefinition | None = None
     memory: MemoryDefinition | None = None
     line: int = 1

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from ekiden.agents import nodes
 from ekiden.agents.nodes import Node, Scalar, value_of
 from ekiden.agents.report import Report, shown
+from ekiden.agents.written import WrittenCondition
 from ekiden.core.suggest import suggestion
 
 INVALID: Final = object()
@@ -80,6 +81,26 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class ConditionText:
+    """A condition, which is kept in the report with its place: whoever makes the team reads it."""
+
+    text: Text = Text(wanted="a condition, as a text such as error_count > 3")
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        value = self.text.read(node, at, report)
+        if value is not INVALID:
+            report.conditions.append(
+                WrittenCondition(
+                    at=at, text=value, line=node.line, column=node.column, front=report.front
+                )
+            )
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return self.text.schema()
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """One of some words."""
 
@@ -114,6 +135,22 @@ class Flag:
 
     def schema(self) -> dict[str, Any]:
         return {"type": "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
+class FlagOrWord:
+    """True, false or a word."""
+
+    word: str
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        value = value_of(node) if isinstance(node, Scalar) else None
+        if isinstance(value, bool) or value == self.word:
+            return value
+        return wrong_type(node, at, f"true, false or {self.word}", report)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [{"type": "boolean"}, {"enum": [self.word]}]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,22 +196,14 @@ class AnyMapping:
     """A mapping whose content is JSON and is checked by somebody else."""
 
     wanted: str
-    in_schema: Mapping[str, Any] = field(default_factory=dict)
-    keys: Mapping[str, Kind] = field(default_factory=dict)
-    """Kinds of keys that are checked all the same."""
 
     def read(self, node: Node, at: str, report: Report) -> Any:
         if not isinstance(node, nodes.Mapping):
             return wrong_type(node, at, self.wanted, report)
-        for key, inner in node.entries:
-            kind = self.keys.get(key.text)
-            if kind is not None:
-                kind.read(inner, f"{at}.{key.text}", report)
         return _plain(node, at, report)
 
     def schema(self) -> dict[str, Any]:
-        inner = {name: kind.schema() for name, kind in self.keys.items()}
-        return {"type": "object", **({"properties": inner} if inner else {}), **self.in_schema}
+        return {"type": "object"}
 
 
 def _plain(node: Node, at: str, report: Report) -> Any:

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from ekiden.agents.nodes import Mapping, Node, Scalar
 from ekiden.agents.quick_yaml import quick_yaml, surely_no_yaml
 from ekiden.agents.report import Report
+from ekiden.agents.written import FIRST_LINE
 from ekiden.agents.yaml_errors import YamlFault
 
 TEXT_KEYS = frozenset({"title", "description", "handoff_description", "handoffDescription"})
 """The keys whose text is read as it stands if it is not YAML."""
 
-_FIRST_LINE = 2
-"""Of the file: the line after ``---``."""
 _ENTRY = re.compile(r"(?P<key>[A-Za-z_]+):[ \t]+(?P<text>\S.*)")
 _WRITTEN_OUT = re.compile(r"[\"']|[|>][-+0-9]*[ \t]*(?:#.*)?$")
 """Texts in quotes and blocks: what is wrong with those is not guessed."""
@@ -39,7 +38,8 @@ class _Entry:
 
 def parse_front_matter(front: str, report: Report) -> Mapping | None:
     """The mapping, or `None` after telling the report why there is none."""
-    root: Node | None = quick_yaml(front, first_line=_FIRST_LINE)
+    report.front = front
+    root: Node | None = quick_yaml(front, first_line=FIRST_LINE)
     if root is None:
         root = _quick_with_literals(front, report)
     if root is None:
@@ -64,7 +64,7 @@ def _complete(front: str) -> Node | None:
     # Loading the parser takes longer than reading a hundred files that do not need it.
     from ekiden.agents.yaml import parse_yaml
 
-    return parse_yaml(front, first_line=_FIRST_LINE)
+    return parse_yaml(front, first_line=FIRST_LINE)
 
 
 def _quick_with_literals(front: str, report: Report) -> Node | None:
@@ -74,7 +74,7 @@ def _quick_with_literals(front: str, report: Report) -> Node | None:
     if not literal:
         return None
     _blank(lines, literal)
-    root = quick_yaml("\n".join(lines), first_line=_FIRST_LINE)
+    root = quick_yaml("\n".join(lines), first_line=FIRST_LINE)
     return None if root is None else _put_in(root, literal, report)
 
 
@@ -86,7 +86,7 @@ def _with_literals(front: str, fault: YamlFault, report: Report) -> Node | None:
     try:
         if not literal:
             raise fault
-        root = _complete("\n".join(lines)) or Mapping([], _FIRST_LINE, 1)
+        root = _complete("\n".join(lines)) or Mapping([], FIRST_LINE, 1)
     except YamlFault as remaining:
         report.error(remaining, remaining.code, remaining.message)
         root = None
@@ -121,7 +121,7 @@ def _entries(lines: list[str]) -> list[_Entry]:
         while not lines[end - 1].strip():
             end -= 1
         text = _joined([match["text"], *lines[row + 1 : end]])
-        number = row + _FIRST_LINE
+        number = row + FIRST_LINE
         found.append(
             _Entry(
                 Scalar(match["key"], True, number, 1),
@@ -160,7 +160,7 @@ def _take_comments_as_texts(root: Mapping, front: str, report: Report) -> None:
             continue
         if value.text or not value.plain:
             continue
-        line = front.split("\n")[key.line - _FIRST_LINE]
+        line = front.split("\n")[key.line - FIRST_LINE]
         match = _ENTRY.fullmatch(line)
         if match is not None and match["text"].startswith("#"):
             text = Scalar(match["text"].rstrip(), False, key.line, match.start("text") + 1)

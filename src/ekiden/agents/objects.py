@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ekiden.agents import nodes
 from ekiden.agents.kinds import INVALID, Kind, duplicate_key, wrong_type
@@ -41,12 +42,27 @@ class Field:
         return first + "".join(part.capitalize() for part in rest)
 
 
-class Object:
-    """A mapping with known keys; others are refused."""
+Check: TypeAlias = Callable[[nodes.Mapping, Mapping[str, Any], str, Report], None]
+"""Reports what is wrong between the keys of a mapping, of which the values were read."""
 
-    def __init__(self, *fields: Field, wanted: str) -> None:
+
+class Object:
+    """A mapping with known keys; others are refused.
+
+    `check` finds what is wrong between its keys; `rules` are schemas that say the same.
+    """
+
+    def __init__(
+        self,
+        *fields: Field,
+        wanted: str,
+        check: Check | None = None,
+        rules: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         self.fields = fields
         self.wanted = wanted
+        self._check = check
+        self._rules = rules
         self._by_key = {key: each for each in fields for key in (each.camel, each.name)}
         self._required = [each for each in fields if each.required]
 
@@ -73,6 +89,8 @@ class Object:
         for each in self._required:
             if each.name not in seen and each.name not in meant:
                 self._missing(node, at, each, report)
+        if self._check is not None:
+            self._check(node, values, at, report)
         return values
 
     def _unknown(self, key: Scalar, at: str, report: Report) -> str | None:
@@ -100,13 +118,13 @@ class Object:
 
     def schema(self) -> dict[str, Any]:
         properties: dict[str, Any] = {}
-        twice: list[dict[str, Any]] = []
+        rules = [dict(rule) for rule in self._rules]
         for each in self.fields:
             properties[each.name] = _field_schema(each)
             if each.camel != each.name:
                 text = f"The same as {each.name}."
                 properties[each.camel] = {**each.kind.schema(), "description": text}
-                twice.append({"not": {"required": [each.name, each.camel]}})
+                rules.append({"not": {"required": [each.name, each.camel]}})
         made: dict[str, Any] = {
             "type": "object",
             "properties": properties,
@@ -114,8 +132,8 @@ class Object:
         }
         if self._required:
             made["required"] = [each.name for each in self._required]
-        if twice:
-            made["allOf"] = twice
+        if rules:
+            made["allOf"] = rules
         return made
 
 
@@ -183,6 +201,23 @@ class Entry:
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [self.inside.schema(), self.kind.schema()]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlagOr:
+    """True or false, or a mapping, which says more than true; gives a flag or values by name."""
+
+    inside: Object
+    wanted: str
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        if isinstance(node, nodes.Mapping):
+            return self.inside.read(node, at, report)
+        value = value_of(node) if isinstance(node, Scalar) else None
+        return value if isinstance(value, bool) else wrong_type(node, at, self.wanted, report)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [{"type": "boolean"}, self.inside.schema()]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

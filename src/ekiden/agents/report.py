@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from ekiden.agents.definition import Problem
 from ekiden.agents.printable import printable
+from ekiden.agents.written import WrittenCondition
 
 MAX_PROBLEMS = 100
 """Errors, and warnings, of one file; a hostile one must not fill the screen or the memory."""
@@ -29,6 +30,10 @@ class Report:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.problems: list[Problem] = []
+        self.front = ""
+        """The front matter, once it is found."""
+        self.conditions: list[WrittenCondition] = []
+        """Those of the file that are texts; what they say is not looked at here."""
         self._count = {"error": 0, "warning": 0}
 
     @property

@@ -6,7 +6,6 @@ wait for every other. Its head stands in the session's row, which the same trans
 
 from __future__ import annotations
 
-import json
 from binascii import b2a_base64
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from ekiden.core.events import AUDITED, Event
+from ekiden.core.jsonio import quick_ascii_encoder
 from ekiden.storage.base import SessionRow
 
 GENESIS = ""
@@ -24,9 +24,7 @@ HASH = "hash"
 
 _HEAD, _COUNT = "hd", "hn"
 
-_encode = json.JSONEncoder(
-    ensure_ascii=True, separators=(",", ":"), allow_nan=False, check_circular=False
-).encode
+_encode = quick_ascii_encoder()
 """ASCII only: two halves of a surrogate pair, which every JSON reader joins, then hash as one."""
 
 

@@ -16,6 +16,8 @@ def quote(value: Any, *, max_chars: int = 20_000) -> str:
     every kind are written as escapes; decoding gives the value back. What is not JSON, or is too
     long, becomes its text.
     """
+    if isinstance(value, str) and value.isascii() and value.isalnum() and len(value) <= max_chars:
+        return f'"{value}"'
     try:
         encoded = dumps(value)
     except (TypeError, ValueError, RecursionError):

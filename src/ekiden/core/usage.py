@@ -37,16 +37,22 @@ class Usage:
 
     def to_json(self) -> dict[str, int | float]:
         """The counts that are not zero."""
-        counts: dict[str, int | float] = {
-            "requests": self.requests,
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "total_tokens": self.total_tokens,
-            "cached_tokens": self.cached_tokens,
-            "reasoning_tokens": self.reasoning_tokens,
-            "cost": round(self.cost, 9),
-        }
-        return {name: count for name, count in counts.items() if count}
+        counts: dict[str, int | float] = {}
+        if self.requests:
+            counts["requests"] = self.requests
+        if self.input_tokens:
+            counts["input_tokens"] = self.input_tokens
+        if self.output_tokens:
+            counts["output_tokens"] = self.output_tokens
+        if self.total_tokens:
+            counts["total_tokens"] = self.total_tokens
+        if self.cached_tokens:
+            counts["cached_tokens"] = self.cached_tokens
+        if self.reasoning_tokens:
+            counts["reasoning_tokens"] = self.reasoning_tokens
+        if self.cost:
+            counts["cost"] = round(self.cost, 9)
+        return counts
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Usage:

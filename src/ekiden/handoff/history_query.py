@@ -86,6 +86,9 @@ class HandoffQuery:
         ).event_filter()
 
 
+EVERYTHING: Final = HandoffQuery()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffPage:
     """Some handoffs, newest first, and how to get the next ones."""
@@ -106,7 +109,7 @@ def correlation_of(row: SessionRow) -> str:
 
 async def find_handoffs(
     store: Store,
-    query: HandoffQuery = HandoffQuery(),
+    query: HandoffQuery = EVERYTHING,
     *,
     limit: int = 50,
     cursor: str | None = None,

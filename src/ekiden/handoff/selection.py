@@ -31,7 +31,6 @@ class Entry(NamedTuple):
         """The item's type; a bare ``{"role": …}`` is a message."""
         return raw_field(self.raw, "type") or "message"
 
-
     @property
     def item(self) -> Item:
         """The item as the target is given it."""

@@ -7,7 +7,10 @@ from typing import Any
 
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.items import Item, is_message, to_item, user_message
-from ekiden.core.jsonio import dumps
+from ekiden.core.jsonio import dumps, quick_ascii_encoder
+
+
+_encode = quick_ascii_encoder()
 
 
 def read_answer(output: Any, *, step: str, used_ids: set[str]) -> list[Item]:
@@ -22,7 +25,7 @@ def read_answer(output: Any, *, step: str, used_ids: set[str]) -> list[Item]:
         raise ModelBehaviorError(f"the model's output is {type(output).__name__}, not a list")
     items = [_answer_item(each, index, step, used_ids) for index, each in enumerate(output)]
     try:
-        dumps(items)
+        _encode(items)
     except (TypeError, ValueError, RecursionError) as exc:
         raise ModelBehaviorError(f"the model's output is not JSON: {exc}") from exc
     return items

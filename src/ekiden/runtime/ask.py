@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
 from inspect import iscoroutine
 from typing import Any
 
@@ -137,7 +136,9 @@ async def _answer(run: RunState, model: Model, request: ModelRequest) -> ModelRe
         raise ModelTimeout(who, timeout_s) from exc
     if response is None:
         raise ModelBehaviorError(f"{who} ended without an answer")
-    return replace(
-        response,
+    return ModelResponse(
         output=read_answer(response.output, step=request.step, used_ids=run.call_ids),
+        usage=response.usage,
+        response_id=response.response_id,
+        model=response.model,
     )

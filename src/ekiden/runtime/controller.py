@@ -103,7 +103,7 @@ async def _validate(
 def _is_changed(run: RunState, target: str, words: dict[str, Any]) -> bool:
     """Whether the target would find anything that it did not have when it let the task go."""
     cursor = run.cursor
-    if cursor.work > cursor.left.get(target, -1):
+    if cursor.work > cursor.left.get(target, 0):
         return True
     passed = {name: words[name] for name in ("summary", "context") if name in words}
     if not passed:
@@ -148,8 +148,10 @@ def _move(
         step=run.step_key("h"),
         details=details,
     )
-    run.open_handoff(_pending(run, attempt, target, seq))
-    cursor.left[source.name] = cursor.work
+    now_s = run.spent_s()
+    run.open_handoff(_pending(run, attempt, target, seq, now_s))
+    if cursor.work:
+        cursor.left[source.name] = cursor.work
     cursor.chain.append(target.name)
     cursor.received = words
     if terms.restrict_tools:
@@ -158,7 +160,7 @@ def _move(
         cursor.budget = narrowed(run, terms.budget)
     if cursor.fired:
         cursor.fired = []
-    cursor.since_s = run.spent_s()
+    cursor.since_s = round(now_s, 3)
     cursor.turn += 1
     cursor.phase = "think"
     cursor.started = False
@@ -173,15 +175,17 @@ def _move(
         run.history_length = len(view)
 
 
-def _pending(run: RunState, attempt: Attempt, target: Agent[Any], seq: int) -> PendingHandoff:
+def _pending(
+    run: RunState, attempt: Attempt, target: Agent[Any], seq: int, now_s: float
+) -> PendingHandoff:
     cursor, terms = run.cursor, attempt.edge.terms
     saved: dict[str, Any] = {}
-    for name in ("tools", "budget", "fired", "since_s"):
-        value = getattr(cursor, name)
-        if value:
-            saved[name] = value
     if cursor.tools is not None:
         saved["tools"] = cursor.tools
+    if cursor.budget:
+        saved["budget"] = cursor.budget
+    if cursor.fired:
+        saved["fired"] = cursor.fired
     return PendingHandoff(
         id=attempt.id,
         source=run.agent.name,
@@ -192,7 +196,8 @@ def _pending(run: RunState, attempt: Attempt, target: Agent[Any], seq: int) -> P
         after=cursor.after,
         received=cursor.received,
         depth=len(cursor.chain),
-        due_s=round(run.spent_s() + (attempt.timeout_s or terms.timeout_s), 3),
+        due_s=round(now_s + (attempt.timeout_s or terms.timeout_s), 3),
+        since_s=cursor.since_s,
         until_result=terms.completes == "result",
         saved=saved,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.usage import Usage
+from ekiden.storage.base import OwnJson
 
 Grant: TypeAlias = tuple[str, str, str]
 """What an "always" covers: an agent, a tool of it, and a scope of that (empty: all of it)."""
@@ -47,6 +48,8 @@ class PendingHandoff:
     """How long the chain was before the transfer; 0 in what earlier versions stored: one less."""
     due_s: float | None = None
     """When the target's time is over, in seconds worked on the run."""
+    since_s: float = 0.0
+    """Since when the source had the run."""
     until_result: bool = False
     """Whether only the end of the target's work confirms it."""
     saved: dict[str, Any] = field(default_factory=dict)
@@ -64,6 +67,7 @@ class PendingHandoff:
         data = [
             self.id, self.source, self.target, self.call_id,
             self.seq, self.base, self.after, self.received, self.depth, self.due_s,
+            self.since_s,
         ]  # fmt: skip
         if (
             self.compensations or self.saved or self.variables or self.until_result
@@ -71,7 +75,8 @@ class PendingHandoff:
         ):  # fmt: skip
             data += [
                 int(self.until_result), self.saved, self.variables,
-                [each.to_json() for each in self.compensations], self.failure, self.kept,
+                [each.to_json() for each in self.compensations], self.failure,
+                self.kept.copy(),
             ]  # fmt: skip
         return data
 
@@ -135,7 +140,7 @@ class Cursor:
     work: int = 0
     """How often something came about in this run that the next agent could make use of."""
     left: dict[str, int] = field(default_factory=dict)
-    """By agent, what `work` was when it handed the task on."""
+    """By agent, what `work` was when it handed the task on, if it was not 0."""
     passed: list[str] = field(default_factory=list)
     """Digests of what was passed along with returns."""
     head: str = ""
@@ -150,13 +155,7 @@ class Cursor:
 
     def to_json(self) -> dict[str, Any]:
         """What differs from the defaults, under short names."""
-        data: dict[str, Any] = {
-            "r": self.run,
-            "t": self.turn,
-            "p": self.phase,
-            "f": self.first,
-            "ch": self.chain.copy(),
-        }
+        data = OwnJson(r=self.run, t=self.turn, p=self.phase, f=self.first, ch=self.chain.copy())
         if self.started:
             data["s"] = 1
         if self.calls:
@@ -178,13 +177,13 @@ class Cursor:
         if self.handoffs:
             data["h"] = self.handoffs
         if self.tools is not None:
-            data["to"] = self.tools
+            data["to"] = self.tools.copy()
         if self.budget:
-            data["bu"] = self.budget
+            data["bu"] = self.budget.copy()
         if self.fired:
             data["fi"] = self.fired.copy()
         if self.since_s:
-            data["si"] = round(self.since_s, 3)
+            data["si"] = self.since_s
         if self.published:
             data["pu"] = self.published.copy()
         if self.errors:

@@ -33,7 +33,8 @@ from ekiden.runtime.controller import carry_out
 from ekiden.runtime.leases import REQUESTS
 from ekiden.runtime.live import live_run, on_display
 from ekiden.runtime.loading import close_unmoved, opened_for_handoff, seed
-from ekiden.runtime.opening import claimed, owned, parked_if_left
+from ekiden.runtime.opening import claimed, owned, parked_if_left, taken_up
+from ekiden.runtime.people import answer_as_person
 from ekiden.runtime.requests import (
     Asked,
     asked_in,
@@ -41,6 +42,7 @@ from ekiden.runtime.requests import (
     document_of,
     refused_attempt,
 )
+from ekiden.runtime.results import RunResult
 from ekiden.runtime.rollback import give_back
 from ekiden.runtime.state import RunState
 from ekiden.storage.base import DocumentWrite, NewSession, SessionRow, Store
@@ -169,6 +171,35 @@ class HandoffController:
         )
         await self._do_or_leave(record.session_id, asked, DEFAULT_TIMEOUT_S, run=False)
         return (await read_handoff(self._store, handoff_id)).result()
+
+    async def answer(
+        self, session_id: str, text: str, *, by: str, give_back: bool = False
+    ) -> RunResult:
+        """Let the person called `by` answer a session that waits for people.
+
+        The words are the answer of the run; with `give_back` they go to the agent that handed the
+        conversation to people, which goes on with it. A failure of that agent is an outcome, not an
+        exception. Raises `UserError` if the session does not wait for a person, and
+        `SessionNotFound`. For example::
+
+            result = await controller.answer("customer-42", "We replace it.", by="anna")
+        """
+        if not text.strip():
+            raise UserError("an answer needs words: the text is empty")
+        await self._store.open()
+        around = Circumstances(root=self._team, config=self._config, context=self._context)
+        agent = around.find((await self._store.get(session_id)).agent)
+        if agent.person is None:
+            raise UserError(
+                f"session {session_id!r} does not wait for a person: agent {agent.name!r} has it; "
+                "send it a message, or hand the session to people first"
+            )
+        claim, row = await claimed(self._store, session_id, self._config)
+        async with taken_up(around, self._store, claim, row) as run:
+            await answer_as_person(run, text, by=by, give_back=give_back)
+            async for _ in advance(run):
+                pass
+        return RunResult(run)
 
     async def _do_or_leave(
         self, session_id: str, asked: Asked, timeout_s: float, *, run: bool

@@ -22,8 +22,10 @@ async def refresh_offer(run: RunState) -> None:
     if run.cursor.tools is not None:
         tools = [tool for tool in tools if tool.name in run.cursor.tools]
     handoffs = await get_handoffs(agent, run.context) if agent.handoffs else []
-    if any(each.terms.when != "manual" for each in handoffs):
-        handoffs = [each for each in handoffs if _is_offered(each, run)]
+    for each in handoffs:
+        if each.terms.when != "manual":
+            handoffs = [offer for offer in handoffs if _is_offered(offer, run)]
+            break
     offered: dict[str, Any] = {tool.name: tool for tool in tools}
     for handoff in handoffs:
         offered[handoff.tool_name] = handoff

@@ -146,7 +146,7 @@ def _step_back(cursor: Cursor, pending: PendingHandoff) -> None:
     cursor.tools = saved.get("tools")
     cursor.budget = dict(saved.get("budget", {}))
     cursor.fired = list(saved.get("fired", ()))
-    cursor.since_s = saved.get("since_s", 0.0)
+    cursor.since_s = pending.since_s
     cursor.open.pop()
     del cursor.chain[pending.depth or len(cursor.chain) - 1 :]
     if cursor.chain[-1] != pending.source:

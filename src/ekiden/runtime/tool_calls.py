@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,18 +144,26 @@ def _recalled(
     return ToolResult(output, output, error, guardrails), duration_us
 
 
-async def perform(
+def perform(
     run: RunState,
     each: PlannedCall,
     variables: Draft | None = None,
     *,
     always_told: bool = False,
-) -> tuple[ToolResult, int]:
+) -> Coroutine[Any, Any, tuple[ToolResult, int]]:
     """Make the call, with the hooks around it; gives its result and the microseconds it took.
 
     With `always_told` a failure that would end the run is a result like any other, but for that of
     a guardrail. Hooks learn of calls that guardrails let through.
     """
+    if each.tool.tool_input_guardrails or each.tool.tool_output_guardrails:
+        return _perform_guarded(run, each, variables, always_told)
+    return _perform(run, each, variables, always_told)
+
+
+async def _perform_guarded(
+    run: RunState, each: PlannedCall, variables: Draft | None, always_told: bool
+) -> tuple[ToolResult, int]:
     try:
         return await _perform(run, each, variables, always_told)
     except GuardrailError as exc:

@@ -32,7 +32,7 @@ async def think(run: RunState) -> None:
     output = tuple(response.output)
     calls = [item for item in output if item.get("type") == "function_call"]
     outcome = None if calls else final_outcome(response.output, run.agent.output_type)
-    if any(is_message(item) and text_of(item) for item in output):
+    if len(output) > len(calls) and any(is_message(item) and text_of(item) for item in output):
         run.cursor.work += 1
     run.record(
         "llm_call",

@@ -78,6 +78,15 @@ class Claim:
     """The back end's own handle to the row."""
 
 
+class OwnJson(dict[str, Any]):
+    """JSON that its writer hands over for good: nobody changes it, or anything in it, afterwards.
+
+    A store in memory may then keep it without looking into it.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPatch:
     """The session's row after a commit; a field that is `None` stays as it is."""

@@ -29,6 +29,7 @@ from ekiden.storage.base import (
     EventFilter,
     EventPage,
     NewSession,
+    OwnJson,
     QueueMessage,
     QueuePut,
     SessionFilter,
@@ -216,7 +217,7 @@ class MemoryStore:
         if events:
             check_numbers(session.id, session.seq, events)
         cursor, variables = commit.patch.cursor, commit.patch.variables
-        if cursor is not None:
+        if cursor is not None and type(cursor) is not OwnJson:
             cursor = checked_copy(cursor, "the cursor of session {!r}", session.id)
         if variables is not None:
             variables = checked_copy(variables, "`variables` of session {!r}", session.id)

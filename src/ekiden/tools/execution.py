@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from ekiden.core.tool_guardrails import GuardrailDecision
 
 
-async def invoke(
+def invoke(
     tool: FunctionTool,
     ctx: ToolContext[Any],
     *,
     timeout_s: float | None = None,
     checked: tuple[GuardrailDecision, ...] | None = None,
-) -> ToolResult:
+) -> Coroutine[Any, Any, ToolResult]:
     """Run `tool` on ``ctx.tool_arguments``, no longer than its own time-out or `timeout_s`.
 
     A failure (bad arguments, an exception, `ToolTimeout`, a result that cannot be shown) is a
@@ -37,7 +38,16 @@ async def invoke(
     a result; a guardrail that ends the run, or cannot decide, raises a `GuardrailError`.
     """
     if not tool.tool_input_guardrails and not tool.tool_output_guardrails:
-        return await _call(tool, ctx, timeout_s)
+        return _call(tool, ctx, timeout_s)
+    return _guarded_call(tool, ctx, timeout_s, checked)
+
+
+async def _guarded_call(
+    tool: FunctionTool,
+    ctx: ToolContext[Any],
+    timeout_s: float | None,
+    checked: tuple[GuardrailDecision, ...] | None,
+) -> ToolResult:
     from ekiden.tools.guardrails import check_input, check_output, refusal
 
     if checked is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ from ekiden.realtime import (
 )
 from ekiden.sessions import Session
 from ekiden.testing import RealtimeServer
+from ekiden.testing.realtime_server import RealtimeStep
 
 TEXT = RealtimeModelSettings(output_modalities=["text"])
 
@@ -61,28 +63,24 @@ class Talk:
         """The types of the events, but for those that only pass on what the model told."""
         return [event.type for event in self.events if event.type != "raw_model_event"]
 
-    async def __aenter__(self) -> Talk:
-        await self.session.__aenter__()
-        return self
 
-    async def __aexit__(self, *rest: Any) -> None:
-        await self.session.__aexit__(*rest)
-
-
-async def talk(
-    server: RealtimeServer,
+@asynccontextmanager
+async def talking(
+    steps: Iterable[RealtimeStep],
     agent: RealtimeAgent[Any],
     *,
     context: Any = None,
     session: Session | None = None,
     settings: RealtimeModelSettings = TEXT,
     **options: Any,
-) -> Talk:
-    """A session with `agent`, written rather than spoken."""
+) -> AsyncIterator[tuple[RealtimeServer, Talk]]:
+    """A server that plays `steps`, and an open session with `agent`, written unless said else."""
     config = RealtimeRunConfig(model_settings=settings, **options)
-    model = RealtimeWebSocketModel(url=server.url, api_key="key", max_frame_bytes=64 * 1024)
-    runner = RealtimeRunner(agent, model=model, config=config)
-    return Talk(await runner.run(context=context, session=session))
+    async with RealtimeServer(steps) as server:
+        model = RealtimeWebSocketModel(url=server.url, api_key="key", max_frame_bytes=64 * 1024)
+        runner = RealtimeRunner(agent, model=model, config=config)
+        async with await runner.run(context=context, session=session) as live:
+            yield server, Talk(live)
 
 
 def tool_names(frame: dict[str, Any]) -> list[str]:
@@ -96,9 +94,11 @@ def outputs(server: RealtimeServer) -> list[str]:
     return [item["output"] for item in items if item["type"] == "function_call_output"]
 
 
-def steps_of(kinds: Iterable[str]) -> list[str]:
-    """The types of frames in short, those of the conversation only."""
-    return [kind for kind in kinds if not kind.startswith("input_audio_buffer")]
+@pytest.fixture(autouse=True)
+def no_real_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("EKIDEN_BLOCK_MODELS", "1")
 
 
 @pytest.fixture

@@ -1,0 +1,199 @@
+"""What a filter did, told from the conversation before it and after it alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+from ekiden.core.items import Item, is_message, text_of
+from ekiden.core.jsonio import dumps
+from ekiden.core.redaction import redact_text
+from ekiden.handoff.matching import match_items, texts_of
+from ekiden.handoff.summary_text import brief, parse_summary
+from ekiden.handoff.transcript import parse_transcript
+
+Fate: TypeAlias = Literal["kept", "changed", "summarised", "dropped"]
+FATES: tuple[Fate, ...] = ("kept", "changed", "summarised", "dropped")
+
+_EXCERPT = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterRow:
+    """What became of one item that was there before."""
+
+    index: int
+    """Its place before the filter, from 0."""
+    label: str
+    """What it is, with the first words of it; what is sensitive in them is covered."""
+    fate: Fate
+    into: int | None
+    """Its place after the filter, or that of the message that tells it now."""
+    chars: int
+    """How long its text was."""
+    chars_after: int
+    """How long it is after the filter; 0 if it is no longer there as an item of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRow:
+    """An item that was not there before."""
+
+    index: int
+    """Its place after the filter, from 0."""
+    label: str
+    kind: Literal["summary", "nested", "added"]
+    chars: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterReport:
+    """What a filter kept, changed, summarised and dropped, and what it put there."""
+
+    rows: tuple[FilterRow, ...]
+    """One for each item before the filter, in order."""
+    new: tuple[NewRow, ...]
+    chars_before: int
+    chars_after: int
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many items met each fate, and how many are ``new``."""
+        found = Counter(row.fate for row in self.rows)
+        return {**{fate: found[fate] for fate in FATES}, "new": len(self.new)}
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain JSON."""
+        return {
+            "counts": self.counts,
+            "chars_before": self.chars_before,
+            "chars_after": self.chars_after,
+            "rows": [asdict(row) for row in self.rows],
+            "new": [asdict(row) for row in self.new],
+        }
+
+
+def filter_report(before: Sequence[Item], after: Sequence[Item]) -> FilterReport:
+    """What happened between two versions of a conversation, both as plain items.
+
+    Items are the same if they say the same; else, changed, if they have the same id or call id, or
+    stand in the same place and one can be made of the other by covering or cutting. What is gone
+    was summarised if a nested history in `after` tells it, or a summary there stands for it;
+    otherwise it was dropped. The time taken grows with the number of items, not with its square.
+    """
+    matched = match_items(before, after)
+    told = _told_by(before, after, matched)
+    rows = [
+        _row(place, item, after, matched.get(place), told.get(place))
+        for place, item in enumerate(before)
+    ]
+    known = set(matched.values())
+    new = [_new_row(place, item) for place, item in enumerate(after) if place not in known]
+    return FilterReport(
+        rows=tuple(rows),
+        new=tuple(new),
+        chars_before=sum(row.chars for row in rows),
+        chars_after=sum(map(_length, after)),
+    )
+
+
+def _told_by(
+    before: Sequence[Item], after: Sequence[Item], matched: dict[int, int]
+) -> dict[int, int]:
+    """For items that are gone, the place of the new message that tells them."""
+    gone = [place for place in range(len(before)) if place not in matched]
+    told: dict[int, int] = {}
+    known = set(matched.values())
+    for place, item in enumerate(after):
+        if place in known or not gone:
+            continue
+        inner, summary = parse_transcript(item), parse_summary(item)
+        if inner is not None:
+            found = _told_in_full([before[one] for one in gone], inner)
+        elif summary is not None:
+            found = _last_of(gone, summary.count, _next_kept(matched, place))
+        else:
+            continue
+        told.update((gone[one], place) for one in found)
+        gone = [one for one in gone if one not in told]
+    return told
+
+
+def _told_in_full(gone: Sequence[Item], inner: Sequence[Item]) -> Iterable[int]:
+    """Which of the items that are gone a nested history tells.
+
+    An older history or summary is told if anything is: its parts stand there on their own.
+    """
+    found = set(match_items(gone, inner))
+    if inner:
+        found |= {
+            place
+            for place, item in enumerate(gone)
+            if parse_transcript(item) is not None or parse_summary(item) is not None
+        }
+    return found
+
+
+def _last_of(gone: Sequence[int], count: int, until: int | None) -> Iterable[int]:
+    """Which `count` of the items that are gone a summary stands for: those nearest before it."""
+    earlier = [at for at, place in enumerate(gone) if until is None or place < until]
+    later = list(range(len(earlier), len(gone)))
+    nearest = earlier[-count:]
+    return [*nearest, *later[: count - len(nearest)]]
+
+
+def _next_kept(matched: dict[int, int], place: int) -> int | None:
+    """Where the first item stood that comes after the new one at `place`."""
+    return min((was for was, now in matched.items() if now > place), default=None)
+
+
+def _row(
+    place: int, item: Item, after: Sequence[Item], now: int | None, told: int | None
+) -> FilterRow:
+    length = _length(item)
+    if now is None:
+        return FilterRow(
+            index=place,
+            label=_label(item),
+            fate="dropped" if told is None else "summarised",
+            into=told,
+            chars=length,
+            chars_after=0,
+        )
+    changed = texts_of(item) != texts_of(after[now])
+    return FilterRow(
+        index=place,
+        label=_label(after[now]),
+        fate="changed" if changed else "kept",
+        into=now,
+        chars=length,
+        chars_after=_length(after[now]),
+    )
+
+
+def _new_row(place: int, item: Item) -> NewRow:
+    kind: Literal["summary", "nested", "added"] = "added"
+    if parse_transcript(item) is not None:
+        kind = "nested"
+    elif parse_summary(item) is not None:
+        kind = "summary"
+    return NewRow(index=place, label=_label(item), kind=kind, chars=_length(item))
+
+
+def _label(item: Item) -> str:
+    """What an item is, for people, in one line."""
+    if is_message(item):
+        what, text = str(item.get("role")), text_of(item)
+    else:
+        name = item.get("name")
+        kind = str(item.get("type") or "item")
+        what = f"{kind} {brief(name, 64)}" if isinstance(name, str) else kind
+        text = next(iter(texts_of(item)), "")
+    excerpt = brief(redact_text(text[: 4 * _EXCERPT]), _EXCERPT)
+    return f"{brief(what, 100)}: {excerpt}" if excerpt else brief(what, 100)
+
+
+def _length(item: Item) -> int:
+    return sum(map(len, texts_of(item)))

@@ -1,0 +1,170 @@
+"""Which items of a conversation are still there in another version of it."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from ekiden.core.items import Item, is_message, refusal_of, text_of
+from ekiden.core.jsonio import dumps
+from ekiden.core.replay import to_input_item
+from ekiden.handoff.selection import call_key
+
+_LOOK_BACK = 64
+"""So many items are looked at to find the one that a changed message was."""
+
+
+def match_items(before: Sequence[Item], after: Sequence[Item]) -> dict[int, int]:
+    """For each place in `before` whose item is still there, its place in `after`.
+
+    The ends are matched first, because what filters keep is mostly there; then what says the same,
+    what has the same id, and last what stands between the same neighbours and is alike.
+    """
+    said, says = [_content(item) for item in before], [_content(item) for item in after]
+    matched = _ends(said, says)
+    _by_key(matched, said, says)
+    _by_key(matched, [_identity(item) for item in before], [_identity(item) for item in after])
+    _by_likeness(matched, before, after)
+    return matched
+
+
+def texts_of(item: Item) -> tuple[str, ...]:
+    """The texts of an item that a model reads."""
+    if is_message(item):
+        return (text_of(item) or refusal_of(item) or "",)
+    found: list[str] = []
+    for name in ("arguments", "input", "output", "summary", "content", "action", "queries"):
+        value = item.get(name)
+        if isinstance(value, str):
+            found.append(value)
+        elif isinstance(value, list):
+            found += [_part_text(part) for part in value]
+        elif value is not None:
+            found.append(_encoded(value))
+    return tuple(found)
+
+
+def _part_text(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    text = part.get("text") if isinstance(part, dict) else None
+    return text if isinstance(text, str) else _encoded(part)
+
+
+def _encoded(value: Any) -> str:
+    try:
+        return dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return str(value)
+
+
+def _content(item: Item) -> str:
+    """What an item says, the same for all ways to write a plain message."""
+    if is_message(item):
+        content, role = item.get("content"), item.get("role")
+        if isinstance(content, str) or len(content or ()) == 1 and text_of(item):
+            return f"{role}\n{item.get('name') or ''}\n{text_of(item)}"
+    return _encoded(to_input_item(item))
+
+
+def _identity(item: Item) -> Hashable:
+    """What stays the same when the text of an item is changed; `None` if nothing does."""
+    call = call_key(item)
+    if call is not None:
+        return (item.get("type"), call)
+    own = item.get("id")
+    return ("id", own) if isinstance(own, str) and own else None
+
+
+def _ends(said: Sequence[str], says: Sequence[str]) -> dict[int, int]:
+    matched: dict[int, int] = {}
+    shorter = min(len(said), len(says))
+    tail = 0
+    while tail < shorter and said[-1 - tail] == says[-1 - tail]:
+        tail += 1
+        matched[len(said) - tail] = len(says) - tail
+    head = 0
+    while head < shorter - tail and said[head] == says[head]:
+        matched[head] = head
+        head += 1
+    return matched
+
+
+def _by_key(
+    matched: dict[int, int], keys: Sequence[Hashable], others: Sequence[Hashable]
+) -> None:
+    """Match what has the same key, in order; `None` is no key."""
+    known = set(matched.values())
+    places: defaultdict[Hashable, deque[int]] = defaultdict(deque)
+    for place, key in enumerate(others):
+        if key is not None and place not in known:
+            places[key].append(place)
+    for place, key in enumerate(keys):
+        if key is not None and place not in matched and places.get(key):
+            matched[place] = places[key].popleft()
+
+
+def _by_likeness(
+    matched: dict[int, int], before: Sequence[Item], after: Sequence[Item]
+) -> None:
+    """Match messages without an id that were covered or cut, from the end, in order."""
+    was = {now: place for place, now in matched.items()}
+    until = len(before)
+    for place in range(len(after) - 1, -1, -1):
+        if place in was:
+            until = min(until, was[place])
+            continue
+        if not is_message(after[place]):
+            continue
+        candidate, looked = until - 1, 0
+        while candidate >= 0 and looked < _LOOK_BACK:
+            if candidate not in matched:
+                looked += 1
+                if _alike(before[candidate], after[place]):
+                    matched[candidate] = place
+                    until = candidate
+                    break
+            candidate -= 1
+
+
+_MASK = re.compile(r"\[[a-z_]{3,12}\]|\*{3,}|…")
+
+
+def _alike(was: Item, now: Item) -> bool:
+    """Whether `now` may be `was` with parts of it covered or cut out."""
+    if not is_message(was) or was.get("role") != now.get("role"):
+        return False
+    old, new = text_of(was), text_of(now)
+    pieces = _MASK.split(new)
+    if len(pieces) > 1:
+        return _in_order(pieces, old)
+    same = _common_prefix(old, new)
+    rest = min(len(old), len(new)) - same
+    same += _common_prefix(old[len(old) - rest :][::-1], new[len(new) - rest :][::-1])
+    return 2 * same >= max(len(new), 1)
+
+
+def _in_order(pieces: Sequence[str], text: str) -> bool:
+    """Whether the pieces stand in the text one after the other, the first and last at its ends."""
+    if not (text.startswith(pieces[0]) and text.endswith(pieces[-1])):
+        return False
+    at = len(pieces[0])
+    for piece in pieces[1:-1]:
+        at = text.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    return at + len(pieces[-1]) <= len(text)
+
+
+def _common_prefix(one: str, other: str) -> int:
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[:middle] == other[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

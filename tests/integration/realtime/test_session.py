@@ -1,0 +1,484 @@
+"""A live session: tools, interruptions, errors, and all the ways in which it can end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ekiden import ToolContext, UserError, function_tool
+from ekiden.core.errors import ModelBehaviorError
+from ekiden.realtime import (
+    RealtimeAgent,
+    RealtimeClosed,
+    RealtimeDisconnected,
+    RealtimeModelSettings,
+    RealtimeRunner,
+    RealtimeUnavailable,
+    RealtimeWebSocketModel,
+)
+from ekiden.testing import RealtimeServer, call, delay, hang, say, transfer
+from ekiden.testing.openai_server import cut, garbled
+from ekiden.testing.realtime_server import complain, fail_turn, heard
+from tests.integration.realtime.conftest import outputs, talking
+
+SPOKEN = RealtimeModelSettings(turn_detection={"type": "server_vad"})
+
+
+@function_tool
+def clock(ctx: ToolContext[Any]) -> str:
+    """What time it is."""
+    return f"noon for {ctx.context}, {ctx.tool_call_id}"
+
+
+async def test_a_tool_is_run_with_the_context_and_its_output_is_sent() -> None:
+    desk = RealtimeAgent("desk", tools=[clock])
+    steps = [call("clock", call_id="c1"), say("Noon.")]
+    async with talking(steps, desk, context="Kim") as (server, live):
+        await live.session.send_message("What time is it?")
+        await live.until_said("Noon.")
+    assert outputs(server) == ["noon for Kim, c1"]
+    [start], [end] = live.of("tool_start"), live.of("tool_end")
+    assert (start.agent, start.tool, start.arguments) == (desk, clock, "{}")
+    assert (end.tool, end.output) == (clock, "noon for Kim, c1")
+    assert live.session.context.usage.requests == 2
+    assert live.session.context.usage.input_tokens == 20
+
+
+async def test_an_unknown_tool_is_told_to_the_model_with_what_there_is() -> None:
+    desk = RealtimeAgent("desk", tools=[clock])
+    async with talking([call("fly"), say("I cannot.")], desk) as (server, live):
+        await live.session.send_message("Fly!")
+        await live.until_said("I cannot.")
+    assert outputs(server) == ["Error: there is no tool called 'fly'; there are: clock"]
+
+
+async def test_a_tool_that_fails_is_told_and_the_session_goes_on() -> None:
+    @function_tool
+    def forgiving() -> str:
+        """Fail softly."""
+        raise ValueError("soft")
+
+    @function_tool(failure_error_function=None)
+    def strict() -> str:
+        """Fail hard."""
+        raise ValueError("hard")
+
+    desk = RealtimeAgent("desk", tools=[forgiving, strict])
+    steps = [[call("forgiving"), call("strict")], say("Both failed.")]
+    async with talking(steps, desk) as (server, live):
+        await live.session.send_message("Go")
+        await live.until_said("Both failed.")
+    assert outputs(server) == [
+        "The tool failed with ValueError: soft",
+        "Error: the tool failed with ValueError: hard",
+    ]
+    assert [str(event.error) for event in live.of("error")] == ["hard"]
+    assert len(live.of("tool_end")) == 2
+
+
+async def test_a_tool_that_hangs_is_given_up() -> None:
+    @function_tool
+    async def slow() -> str:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+        return "never"
+
+    desk = RealtimeAgent("desk", tools=[slow])
+    async with talking([call("slow"), say("Too slow.")], desk, tool_timeout_s=0.01) as (
+        server,
+        live,
+    ):
+        await live.session.send_message("Go")
+        await live.until_said("Too slow.")
+    assert "did not finish within 0.01 s" in outputs(server)[0]
+
+
+async def test_calls_beyond_the_limit_of_a_turn_are_not_made() -> None:
+    desk = RealtimeAgent("desk", tools=[clock])
+    steps = [[call("clock") for _ in range(3)], say("Ok.")]
+    async with talking(steps, desk, max_calls=2) as (server, live):
+        await live.session.send_message("Go")
+        await live.until_said("Ok.")
+    assert len(live.of("tool_end")) == 2
+    assert outputs(server)[2] == "Error: only 2 calls are made in one turn"
+
+
+async def test_the_answer_goes_on_being_heard_while_a_tool_runs() -> None:
+    release = asyncio.Event()
+
+    @function_tool
+    async def wait() -> str:
+        """Wait."""
+        await release.wait()
+        return "done"
+
+    desk = RealtimeAgent("desk", tools=[wait])
+    steps = [call("wait"), say("Meanwhile."), say("It is done.")]
+    async with talking(steps, desk) as (server, live):
+        await live.session.send_message("Start")
+        await live.until_type("tool_start")
+        await live.session.send_message("Are you there?")
+        await live.until_said("Meanwhile.")
+        release.set()
+        await live.until_said("It is done.")
+    assert outputs(server) == ["done"]
+
+
+async def test_a_request_during_an_answer_waits_for_its_end() -> None:
+    gate = asyncio.Event()
+    steps = [delay(gate, say("First.")), say("Second.")]
+    async with talking(steps, RealtimeAgent("desk")) as (server, live):
+        await live.session.send_message("One")
+        await live.until_type("agent_start")
+        await live.session.send_message("Two")
+        await live.session.send_message("Three")
+        await server.until("conversation.item.create", 3)
+        assert server.kinds.count("response.create") == 1
+        gate.set()
+        await live.until_said("Second.")
+    assert server.kinds.count("response.create") == 2
+    assert server.complaints == []
+
+
+async def test_a_request_that_crosses_an_answer_is_made_again() -> None:
+    busy = {"code": "conversation_already_has_active_response", "message": "busy"}
+    async with talking([say("Twice.")], RealtimeAgent("desk")) as (server, live):
+        await server.push({"type": "response.created", "response": {"id": "r0"}})
+        await live.until_type("agent_start")
+        await server.push({"type": "error", "error": busy})
+        await server.push(
+            {"type": "response.done", "response": {"id": "r0", "status": "completed"}}
+        )
+        await live.until_said("Twice.")
+    assert live.of("error") == []
+
+
+async def test_an_interruption_stops_the_answer_and_the_playing() -> None:
+    gate = asyncio.Event()
+    desk = RealtimeAgent("desk")
+    steps = [say("A long story."), delay(gate, say("More.")), say("Yes?")]
+    async with talking(steps, desk, settings=RealtimeModelSettings()) as (server, live):
+        await live.session.interrupt()
+        await live.session.send_message("Tell me")
+        await live.until_said("A long story.")
+        await live.session.send_message("And then?")
+        await live.until_type("agent_start")
+        await live.session.interrupt(played_ms=120)
+        await live.until_type("audio_interrupted")
+        await live.until_type("agent_end")
+        await live.session.send_message("Hello?")
+        await live.until_said("Yes?")
+    assert server.kinds.count("response.cancel") == 1
+    [truncated] = server.sent("conversation.item.truncate")
+    assert truncated["audio_end_ms"] == 120
+    assert live.of("error") == []
+
+
+async def test_a_person_who_begins_to_speak_stops_the_playing() -> None:
+    desk = RealtimeAgent("desk")
+    steps = [heard("hello"), say("Hi there."), heard("stop"), say("Ok.")]
+    async with talking(steps, desk, settings=SPOKEN) as (_, live):
+        await live.session.send_audio(b"\x00\x01")
+        await live.until_said("Hi there.")
+        await live.session.send_audio(bytearray(b"\x00\x01"))
+        stopped = await live.until_type("audio_interrupted")
+        await live.until_said("Ok.")
+    assert stopped.item_id == live.of("audio")[0].item_id
+    assert [event.item_id for event in live.of("audio_end")][0] == stopped.item_id
+
+
+async def test_calls_of_an_answer_that_was_stopped_are_not_made() -> None:
+    desk = RealtimeAgent("desk", tools=[clock])
+    called = {"type": "function_call", "id": "i1", "call_id": "c1", "name": "clock"}
+    async with talking([], desk) as (server, live):
+        await server.push({"type": "response.created", "response": {"id": "r1"}})
+        item = {**called, "status": "completed", "arguments": "{}"}
+        done = {"type": "response.output_item.done", "response_id": "r1", "item": item}
+        await server.push({**done, "output_index": 0})
+        stopped = {"id": "r1", "status": "cancelled", "output": [item]}
+        await server.push({"type": "response.done", "response": stopped})
+        await live.until_type("error")
+    assert live.of("tool_start") == []
+    assert server.complaints == ["Tool call ID 'c1' not found in conversation."]
+
+
+async def test_an_error_of_the_server_is_shown_and_the_session_goes_on() -> None:
+    steps = [complain("try later", code="rate_limit"), fail_turn("no GPU"), say("Now.")]
+    async with talking(steps, RealtimeAgent("desk")) as (_, live):
+        await live.session.send_message("Hi")
+        first = await live.until_type("error")
+        await live.session.send_message("Hi")
+        second = await live.until_type("error")
+        await live.until_type("agent_end")
+        await live.session.send_message("Hi")
+        await live.until_said("Now.")
+    assert first.code == second.code == "realtime.server_error"
+    assert "try later" in str(first.error)
+    assert first.error.server_code == "rate_limit"
+    assert "no GPU" in str(second.error)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "{",
+        "[]",
+        "null",
+        '{"no": "type"}',
+        '{"type": 5}',
+        b"\x00\xff",
+        "[" * 40_000,
+        '{"type": "response.output_audio.delta", "delta": "***", "response_id": "r"}',
+        '{"type": "conversation.item.added", "item": {"type": "message", "id": 7}}',
+        '{"type": "conversation.item.added", "item": {"type": "message", "id": "a", "role": "x"}}',
+        '{"type": "conversation.item.added", "item": {"type": "function_call", "id": "a"}}',
+        '{"type": "conversation.item.added", "item": {"type": "message", "id": "a", "role": "user",'
+        ' "status": "gone"}}',
+        '{"type": "response.created", "response": "r1"}',
+        '{"type": "response.done", "response": {}}',
+        '{"type": "response.done", "response": {"id": "r", "status": "completed", "output": [5]}}',
+        '{"type": "error", "error": "text"}',
+    ],
+)
+async def test_a_frame_that_cannot_be_read_is_an_error_and_the_session_goes_on(
+    frame: str | bytes,
+) -> None:
+    async with talking([say("Still here.")], RealtimeAgent("desk")) as (server, live):
+        await server.push(frame)
+        error = await live.until_type("error")
+        await live.session.send_message("Hello?")
+        await live.until_said("Still here.")
+    assert isinstance(error.error, ModelBehaviorError)
+    assert error.code == "model.behavior"
+    assert len(str(error.error)) < 1000
+
+
+async def test_what_nobody_knows_is_passed_on_and_ignored() -> None:
+    rare = {"type": "conversation.item.added", "item": {"type": "mcp_call", "id": "x"}}
+    async with talking([garbled('{"type": "rate_limits.updated"}')], RealtimeAgent("a")) as (
+        s,
+        live,
+    ):
+        await s.push(rare)
+        await live.session.send_message("Hi")
+        await live.until_type("agent_end")
+    others = [
+        event.data.data["type"]
+        for event in live.of("raw_model_event")
+        if event.data.type == "other"
+    ]
+    assert {"session.created", "rate_limits.updated", "conversation.item.added"} <= set(others)
+    assert live.session.history[0].text == "Hi"
+
+
+async def test_an_item_that_the_provider_deletes_is_gone() -> None:
+    async with talking([say("Hi.")], RealtimeAgent("desk")) as (server, live):
+        await live.session.send_message("Hello")
+        await live.until_said("Hi.")
+        await server.push({"type": "conversation.item.deleted", "item_id": "nobody knows it"})
+        gone = live.session.history[0].item_id
+        await server.push({"type": "conversation.item.deleted", "item_id": gone})
+        updated = await live.until_type("history_updated")
+    assert [item.text for item in updated.history] == ["Hi."]
+
+
+@pytest.mark.parametrize("how", ["drop", "hang up"])
+async def test_a_connection_that_breaks_ends_the_session_with_a_clear_error(how: str) -> None:
+    step = cut(say("Half an answer."), after=4) if how == "drop" else hang()
+    async with talking([step], RealtimeAgent("desk")) as (server, live):
+        await live.session.send_message("Hi")
+        await live.until_type("agent_start")
+        if how == "hang up":
+            await server.hang_up(1011, "out of order")
+        with pytest.raises(RealtimeDisconnected) as caught:
+            await live.rest()
+        assert live.events[-1].type == "error"
+        assert live.events[-1].code == "realtime.disconnected"
+        assert caught.value.close_code == (None if how == "drop" else 1011)
+        with pytest.raises(RealtimeDisconnected):
+            await live.session.send_message("Hello?")
+        with pytest.raises(RealtimeDisconnected):
+            await anext(live.session)
+
+
+async def test_a_disconnection_in_the_middle_of_a_handoff_cancels_it() -> None:
+    begun, cancelled = asyncio.Event(), asyncio.Event()
+
+    @function_tool
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return "never"
+
+    desk = RealtimeAgent("desk", tools=[wait], handoffs=[RealtimeAgent("other")])
+    async with talking([[call("wait"), transfer("other")]], desk) as (server, live):
+        await live.session.send_message("Hi")
+        await begun.wait()
+        server.drop()
+        with pytest.raises(RealtimeDisconnected):
+            await live.rest()
+        await cancelled.wait()
+        assert live.session.agent is desk
+
+
+async def test_a_server_that_hangs_up_properly_ends_the_iteration() -> None:
+    async with talking([say("Bye.")], RealtimeAgent("desk")) as (server, live):
+        await live.session.send_message("Bye")
+        await live.until_said("Bye.")
+        await server.hang_up()
+        await live.rest()
+        assert live.of("error") == []
+        with pytest.raises(RealtimeClosed):
+            await live.session.send_audio(b"\x00")
+
+
+async def test_a_frame_above_the_limit_ends_the_session_with_a_clear_error() -> None:
+    async with talking([], RealtimeAgent("desk")) as (server, live):
+        await server.push({"type": "other", "filler": "x" * 70_000})
+        with pytest.raises(RealtimeDisconnected, match="above the limit of 65536 bytes"):
+            await live.rest()
+
+
+async def test_closing_cancels_what_is_under_way_and_ends_the_iteration() -> None:
+    begun, cancelled = asyncio.Event(), asyncio.Event()
+
+    @function_tool
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return "never"
+
+    desk = RealtimeAgent("desk", tools=[wait])
+    async with talking([call("wait")], desk) as (_, live):
+        await live.session.send_message("Hi")
+        await begun.wait()
+        await live.session.close()
+        assert cancelled.is_set()
+        await live.rest()
+        await live.session.close()
+        with pytest.raises(RealtimeClosed, match="async with"):
+            await live.session.interrupt()
+        with pytest.raises(RealtimeClosed):
+            await live.session.enter()
+
+
+async def test_a_cancelled_caller_leaves_nothing_open(triage: RealtimeAgent[Any]) -> None:
+    entered = asyncio.Event()
+
+    async def hold(server: RealtimeServer) -> None:
+        model = RealtimeWebSocketModel(url=server.url)
+        async with await RealtimeRunner(triage, model=model).run() as session:
+            entered.set()
+            async for _ in session:
+                pass
+
+    async with RealtimeServer() as server:
+        task = asyncio.create_task(hold(server))
+        await entered.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    assert others == set()
+
+
+async def test_a_session_that_is_closed_at_once_was_open_for_nobody(
+    triage: RealtimeAgent[Any],
+) -> None:
+    async with talking([], triage) as (server, live):
+        await live.session.close()
+        await live.rest()
+    assert server.kinds in ([], ["session.update"])
+    unused = await RealtimeRunner(triage, model=RealtimeWebSocketModel(url="ws://localhost")).run()
+    await unused.close()
+    with pytest.raises(RealtimeClosed):
+        await unused.send_message("Hi")
+    with pytest.raises(RealtimeClosed, match="entered once"):
+        await unused.enter()
+
+
+async def test_a_reader_who_is_slow_slows_the_model_down_and_misses_nothing() -> None:
+    desk = RealtimeAgent("desk")
+    async with talking([say("x" * 50)], desk, max_waiting_events=2) as (server, live):
+        await live.session.send_message("Hi")
+        for number in range(20):
+            await server.push({"type": "filler", "number": number})
+        numbers: list[int] = []
+        while len(numbers) < 20:
+            event = await live.until_type("raw_model_event")
+            if event.data.type == "other" and event.data.data["type"] == "filler":
+                numbers.append(event.data.data["number"])
+    assert numbers == list(range(20))
+
+
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        ("  ", "must not be empty"),
+        ({"content": []}, "must not be empty"),
+        ({"role": "user"}, "a message is a text"),
+        ({"content": ["hi"]}, "a message is a text"),
+        (5, "a message is a text"),
+    ],
+)
+async def test_a_message_that_is_none_is_refused_before_anything_is_sent(
+    message: Any, problem: str
+) -> None:
+    async with talking([], RealtimeAgent("desk")) as (server, live):
+        with pytest.raises(UserError, match=problem):
+            await live.session.send_message(message)
+        with pytest.raises(UserError, match="audio must be bytes"):
+            await live.session.send_audio("hi")  # type: ignore[arg-type]
+        with pytest.raises(UserError, match="needs a RealtimeAgent"):
+            await live.session.update_agent("billing")  # type: ignore[arg-type]
+        with pytest.raises(UserError, match="it is not JSON"):
+            await live.session.send_message({"content": [{"type": "input_text", "text": {1}}]})
+    assert server.kinds in ([], ["session.update"])
+
+
+async def test_parts_and_lone_surrogates_are_sent_as_they_are() -> None:
+    parts = [
+        {"type": "input_text", "text": "\ud83d"},
+        {"type": "input_image", "image_url": "data:"},
+    ]
+    async with talking([say("I see.")], RealtimeAgent("desk")) as (server, live):
+        await live.session.send_message({"type": "message", "role": "user", "content": parts})
+        await live.until_said("I see.")
+    assert server.frames[1]["item"]["content"] == parts
+
+
+async def test_no_connection_is_an_error_that_names_the_address(
+    triage: RealtimeAgent[Any],
+) -> None:
+    async with RealtimeServer(api_key="right") as server:
+        wrong = RealtimeWebSocketModel(url=server.url, api_key="sk-wrong")
+        elsewhere = RealtimeWebSocketModel(url=server.url.replace("/v1/realtime", "/other"))
+        for model, status in ((wrong, 401), (elsewhere, 404)):
+            with pytest.raises(RealtimeUnavailable, match=f"answered {status}") as caught:
+                async with await RealtimeRunner(triage, model=model).run():
+                    pass
+            assert caught.value.status == status
+            assert "sk-wrong" not in str(caught.value)
+        gone = server.url
+    with pytest.raises(RealtimeUnavailable, match="127.0.0.1"):
+        async with await RealtimeRunner(triage, model=RealtimeWebSocketModel(url=gone)).run():
+            pass
+
+
+async def test_a_real_provider_is_not_called_while_models_are_blocked(
+    triage: RealtimeAgent[Any],
+) -> None:
+    with pytest.raises(UserError, match="EKIDEN_BLOCK_MODELS"):
+        async with await RealtimeRunner(triage).run():
+            pass
