@@ -54,7 +54,14 @@ def test_every_option_is_in_the_section_of_its_command(
 
 
 @pytest.mark.parametrize(
-    "error", [errors.UsageError, errors.BadInput, errors.Interrupted, errors.NobodyCapable]
+    "error",
+    [
+        errors.UsageError,
+        errors.BadInput,
+        errors.Interrupted,
+        errors.NobodyCapable,
+        errors.NoRecord,
+    ],
 )
 def test_every_error_of_the_command_is_on_the_page(error: type[EkidenError]) -> None:
     assert f"`{error.code}`" in PAGE

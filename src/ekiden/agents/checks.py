@@ -8,6 +8,8 @@ import unicodedata
 RESERVED = frozenset({"auto", "router-agent", "user"})
 """Names that mean something else: routing, the router itself, the person."""
 MAX_NAME = 100
+PERSON = "person:"
+"""Before a role, as the target of a handoff: people instead of an agent."""
 
 _ASCII_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _DIGITS_AND_LETTERS = ("L", "N")
@@ -28,6 +30,29 @@ def name_fault(name: str) -> str | None:
     usable = slug and slug not in RESERVED and _is_slug(slug)
     advice = f", such as {slug}" if usable else ""
     return f"use letters, digits, - and _ only, and begin with a letter or digit{advice}"
+
+
+def target_fault(text: str) -> str | None:
+    """Of whom a handoff leads to; whether there is such an agent is not known here."""
+    if not text.startswith(PERSON):
+        return None
+    role = text.removeprefix(PERSON)
+    if len(role) > MAX_NAME:
+        return f"a role has at most {MAX_NAME} characters, not {len(role)}"
+    if role and _is_slug(role):
+        return None
+    slug = slug_of(role) or "support"
+    return (
+        "write a role of letters, digits, - and _, which begins with a letter or digit, as "
+        f"{PERSON}{slug}"
+    )
+
+
+def short_target_fault(text: str) -> str | None:
+    """The same of a target that stands alone, without other keys."""
+    if text == "*":
+        return 'say what the agent must be able to do: {to: "*", capabilities: [python]}'
+    return target_fault(text)
 
 
 def slug_of(text: str) -> str:

@@ -13,11 +13,12 @@ from unicodedata import normalize
 
 from ekiden.agents import nodes
 from ekiden.agents.checks import name_fault, slug_of
-from ekiden.agents.definition import AgentDefinition, Origin, Place
+from ekiden.agents.definition import AgentDefinition, Origin
 from ekiden.agents.kinds import INVALID, Kind, Text, described
 from ekiden.agents.nodes import Node, Scalar, value_of
 from ekiden.agents.objects import split_names
 from ekiden.agents.report import Report, shown
+from ekiden.agents.written import Place
 from ekiden.core.profile import Scope
 
 _OWN = ("http_get", "read_file", "shell", "write_file")

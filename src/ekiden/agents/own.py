@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 from unicodedata import normalize
@@ -11,14 +11,14 @@ from ekiden.agents import nodes
 from ekiden.agents.definition import (
     AgentDefinition,
     GuardrailDefinition,
-    HandoffDefinition,
     MemoryDefinition,
-    Place,
 )
+from ekiden.agents.handoff_keys import handoff_definition
 from ekiden.agents.objects import Placed
 from ekiden.agents.patterns import matches_everything
 from ekiden.agents.report import Report, shown
 from ekiden.agents.table import AGENT
+from ekiden.agents.written import Place
 from ekiden.core.profile import Capability, Confirmation, Scope, Triggers
 
 _NOT_YET = "is checked but has no effect in this version: do not rely on it"
@@ -42,7 +42,11 @@ def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> Ag
         tool_places=_places(tools.get("allow", ())),
         require_confirmation=tuple(_places(confirmation.get("require_confirmation", ()))),
         confirmation_places=_places(confirmation.get("require_confirmation", ())),
-        handoffs=tuple(_handoff(each) for each in values.get("handoffs", ()) if "to" in each.value),
+        capabilities=tuple(_capabilities(values.get("capabilities", ()))),
+        handoffs=tuple(
+            handoff_definition(each) for each in values.get("handoffs", ()) if "to" in each.value
+        ),
+        conditions=tuple(report.conditions),
         line=place.line,
         column=place.column,
     )
@@ -56,15 +60,16 @@ def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> Ag
         model=values.get("model"),
         confirmation=_template_and_timeout(confirmation),
         triggers=Triggers(**{**triggers, "keywords": _once(triggers.get("keywords", ()))}),
-        capabilities=tuple(Capability(**each.value) for each in values.get("capabilities", ())),
+        available=values.get("available", True),
+        max_sessions=values.get("max_sessions"),
         guardrails=GuardrailDefinition(**values["guardrails"]) if "guardrails" in values else None,
         memory=MemoryDefinition(**values["memory"]) if "memory" in values else None,
     )
 
 
-def _handoff(entry: Placed) -> HandoffDefinition:
-    values = {**entry.value, "to": normalize("NFC", entry.value["to"])}
-    return HandoffDefinition(**values, line=entry.line, column=entry.column)
+def _capabilities(entries: Iterable[Placed]) -> Iterator[Capability]:
+    """Those that have a name."""
+    return (Capability(**each.value) for each in entries if "name" in each.value)
 
 
 def _confirmation(
@@ -133,28 +138,6 @@ def _warn_of_what_is_not_enforced(
         )
     if values.get("memory", {}).get("enabled"):
         report.warning(_entry(root, "memory")[0], "not_enforced_yet", f"`memory` {_NOT_YET}")
-    for entry in values.get("handoffs", ()):
-        for words in _not_enforced(entry.value):
-            report.warning(entry, "not_enforced_yet", words)
-
-
-def _not_enforced(handoff: Mapping[str, Any]) -> Iterable[str]:
-    if handoff.get("when") == "conditional":
-        yield (
-            "a handoff with `when: conditional` is not offered in this version, as its condition "
-            "cannot be checked yet: leave `when` out to offer it always"
-        )
-    elif handoff.get("when") == "auto":
-        yield (
-            "a handoff with `when: auto` does not start by itself in this version: it is offered "
-            "to the model like any other"
-        )
-    if handoff.get("policy", "graceful") != "graceful":
-        yield f"`policy: {handoff['policy']}` of this handoff {_NOT_YET}"
-    if "trigger" in handoff:
-        yield f"`trigger` of this handoff {_NOT_YET}"
-    if handoff.get("allow_return"):
-        yield f"`allow_return` of this handoff {_NOT_YET}"
 
 
 def _entry(root: nodes.Mapping, name: str) -> tuple[nodes.Node, nodes.Node]:

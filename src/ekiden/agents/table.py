@@ -5,22 +5,16 @@ The reader and the JSON Schema both come from this table.
 
 from __future__ import annotations
 
-from ekiden.agents.checks import (
-    MAX_NAME,
-    RESERVED,
-    filter_fault,
-    function_fault,
-    model_fault,
-    name_fault,
-    template_fault,
-)
+from ekiden.agents.checks import MAX_NAME, RESERVED, function_fault, model_fault, name_fault
+from ekiden.agents.handoff_keys import HANDOFFS
 from ekiden.agents.kinds import AnyMapping, Choice, Flag, Number, Text
 from ekiden.agents.objects import Entry, Field, ListOf, Names, NamesOr, Object
 from ekiden.agents.patterns import pattern_fault
+from ekiden.agents.values import QUESTION, SECONDS
 from ekiden.core.profile import Confirmation
 
-_YEAR_S = 365 * 24 * 3600
 _MAX_PATTERNS = 100
+_MAX_SESSIONS = 1_000_000
 
 _NAME = Text(
     wanted="a name of letters, digits, - and _, as a text",
@@ -54,18 +48,13 @@ _CONFIRMATION = Object(
     ),
     Field(
         name="prompt_template",
-        kind=Text(
-            strip=False,
-            check=template_fault,
-            code="bad_template",
-            in_schema={"pattern": r"^(?:[^{}]|\{tool_name\}|\{tool_args\})+$"},
-        ),
+        kind=QUESTION,
         text="What the person is asked; {tool_name} and {tool_args} are filled in.",
         default=Confirmation().prompt_template,
     ),
     Field(
         name="timeout",
-        kind=Number(low=0, high=_YEAR_S, above_low=True),
+        kind=SECONDS,
         text="Seconds; no answer within this time is a no.",
         default=Confirmation().timeout_s,
     ),
@@ -116,66 +105,6 @@ _CAPABILITY = Object(
         example=["python"],
     ),
     wanted="a mapping with name, description, proficiency, tags",
-)
-
-_TRIGGER_KINDS = ("condition", "event", "explicit", "timeout", "error", "capability")
-
-_HANDOFF = Object(
-    Field(
-        name="to",
-        kind=Text(wanted="the name of an agent, as a text"),
-        text="The agent that gets the conversation.",
-        required=True,
-        example="fixer",
-    ),
-    Field(
-        name="when",
-        kind=Choice(("manual", "auto", "conditional")),
-        text="Whether the agent asks for it, a trigger fires, or a condition must hold.",
-        default="manual",
-    ),
-    Field(
-        name="description",
-        kind=Text(),
-        text="When to hand over, told to the model.",
-        example="When the cause is known.",
-    ),
-    Field(
-        name="include_context",
-        kind=Flag(),
-        text="Whether the target sees the conversation.",
-        default=True,
-    ),
-    Field(
-        name="policy",
-        kind=Choice(("immediate", "graceful", "conditional")),
-        text="What happens to the work that is under way.",
-        default="graceful",
-    ),
-    Field(
-        name="trigger",
-        kind=AnyMapping(
-            "a mapping, such as {type: event, name: deploy_failed}",
-            keys={"type": Choice(_TRIGGER_KINDS)},
-        ),
-        text="What starts an automatic handoff.",
-    ),
-    Field(
-        name="allow_return",
-        kind=Flag(),
-        text="Whether the conversation may come back to an agent that already had it.",
-        default=False,
-    ),
-    Field(
-        name="filters",
-        kind=ListOf(
-            item=Text(wanted="a filter, as a text", check=filter_fault, code="bad_filter"),
-            wanted="a list, such as [keep_last(20)]",
-        ),
-        text="What the target does not see, by the names of ready filters.",
-        example=["keep_last(20)"],
-    ),
-    wanted="a mapping with to, when, description and others, or the name of an agent",
 )
 
 _GUARDRAILS = Object(
@@ -293,13 +222,21 @@ AGENT = Object(
         text="What the agent can do.",
     ),
     Field(
+        name="available",
+        kind=Flag(),
+        text="Whether the agent takes handoffs.",
+        default=True,
+    ),
+    Field(
+        name="max_sessions",
+        kind=Number(low=1, high=_MAX_SESSIONS, whole=True),
+        text="With so many sessions at work the agent takes no more handoffs; without it there "
+        "is no limit.",
+        example=20,
+    ),
+    Field(
         name="handoffs",
-        kind=ListOf(
-            item=Entry(
-                inside=_HANDOFF, short="to", kind=Text(wanted="the name of an agent, as a text")
-            ),
-            wanted="a list of mappings with to, when, description and others",
-        ),
+        kind=HANDOFFS,
         text="To whom the agent may hand the conversation.",
         example=[{"to": "fixer"}],
     ),

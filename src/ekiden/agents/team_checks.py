@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from ekiden.agents.checks import PERSON
 from ekiden.agents.definition import AgentDefinition, HandoffDefinition, Problem
+from ekiden.agents.handoff_rules import BEST
 from ekiden.agents.printable import printable
 from ekiden.agents.report import shown
 from ekiden.core.handoff import transfer_tool_name
@@ -35,7 +37,9 @@ def check_team(
     for source in everybody:
         reached: set[str] = set()
         for edge in source.handoffs:
-            if edge.to not in names:
+            if edge.to == BEST:
+                continue
+            if edge.to not in names and not edge.to.startswith(PERSON):
                 suggested += 1
                 near = suggestion(edge.to, names) if suggested <= _MAX_SUGGESTIONS else ""
                 problems.append(_missing(source, edge, near))
@@ -43,7 +47,8 @@ def check_team(
             fault = _fault(source, edge, by_name.get(edge.to), reached)
             if fault is not None:
                 problems.append(_problem(source, edge, *fault))
-            reached.add(edge.to)
+            if edge.when != "auto":
+                reached.add(edge.to)
     problems.extend(_same_tool_names(definitions, known))
     return problems
 
@@ -65,10 +70,11 @@ def _fault(
 ) -> tuple[str, str] | None:
     if edge.to == source.name:
         return "handoff_to_itself", f"{edge.to!r} hands to itself; remove this handoff"
-    if edge.to in reached:
+    if edge.to in reached and edge.when != "auto":
         return (
             "repeated_handoff",
-            f"there is already a handoff to {edge.to!r}; write one, with one description",
+            f"there is already a handoff to {edge.to!r} that the model is offered; write one, "
+            "with one description",
         )
     if target is not None and target.scope == "system":
         return (

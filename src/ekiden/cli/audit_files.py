@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -21,25 +21,10 @@ def new_file(path: Path) -> Iterator[TextIO]:
 
 
 @contextmanager
-def export_lines(path: Path) -> Iterator[Iterator[str]]:
+def export_lines(path: Path) -> Iterator[Iterable[str]]:
     """The lines of an export, whatever bytes are in it; `UsageError` if it cannot be read."""
     try:
         with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
-            yield _lines(file, path)
+            yield file
     except OSError as exc:
-        raise _unreadable(path, exc) from exc
-
-
-def _lines(file: TextIO, path: Path) -> Iterator[str]:
-    while True:
-        try:
-            line = file.readline()
-        except OSError as exc:
-            raise _unreadable(path, exc) from exc
-        if not line:
-            return
-        yield line
-
-
-def _unreadable(path: Path, exc: OSError) -> UsageError:
-    return UsageError(f"cannot read {path}: {exc.strerror}; name the file of an export")
+        raise UsageError(f"cannot read {path}: {exc.strerror}; name the file of an export") from exc

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from ekiden.conditions.values import (
     ABSENT,
+    MAX_NUMBER,
     NUMBERS,
     NoValue,
     is_list,
@@ -153,11 +154,16 @@ def not_contained(part: Any, whole: Any) -> Any:
 def _member(part: Any, whole: Any) -> Any:
     """An item that has no value might be the one that is looked for: then nobody knows."""
     kind = type(part)
+    number = kind in NUMBERS
     unsure: Any = False
     equality = _Equality(more=2 * len(whole))
     for item in whole:
         if type(item) in _SCALARS:
             if type(item) is kind and item == part:
+                return True
+            continue
+        if number and type(item) in NUMBERS and -MAX_NUMBER <= item <= MAX_NUMBER:
+            if item == part:
                 return True
             continue
         found = equality.compare(part, known(item))

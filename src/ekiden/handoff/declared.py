@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.agent import Agent
@@ -20,14 +21,73 @@ from ekiden.handoff.filters import (
     shorten_tool_outputs,
 )
 
-_FILTER = re.compile(r"\s*(?P<name>[a-z_]+)\s*(?:\((?P<numbers>[\d\s,]*)\))?\s*")
-_MAKERS: dict[str, tuple[Any, tuple[int, ...]]] = {
-    "keep_first_and_last": (keep_first_and_last, (2,)),
-    "keep_last": (keep_last, (1,)),
-    "remove_all_tools": (lambda: remove_all_tools, (0,)),
-    "shorten_tool_outputs": (shorten_tool_outputs, (0, 1)),
+
+def _redact(*kinds: str) -> HandoffFilter:
+    from ekiden.handoff.redaction import redact
+
+    return redact(*kinds)
+
+
+def _nest_history() -> HandoffFilter:
+    from ekiden.handoff.history import nest_history
+
+    return nest_history()
+
+
+def _summarise(**options: int) -> HandoffFilter:
+    from ekiden.handoff.summaries import summarise
+
+    return summarise(**options)
+
+
+def _summarise_with(model: str, **options: Any) -> HandoffFilter:
+    from ekiden.handoff.summaries import summarise_with
+
+    return summarise_with(model, **options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Maker:
+    """How a filter is made from what stands in its brackets."""
+
+    make: Callable[..., HandoffFilter]
+    example: str
+    numbers: tuple[str, ...] = ()
+    """The names of its numbers, in order."""
+    required: int = 0
+    """How many of the numbers must be given."""
+    words: tuple[int, int] = (0, 0)
+    """How many words it takes, at least and at most; they come before the numbers."""
+
+
+_FILTER = re.compile(r"\s*(?P<name>[a-z_]+)\s*(?:\((?P<inside>[^()]*)\))?\s*", re.ASCII)
+_NUMBER = re.compile(r"(?:(?P<name>[a-z_]+)\s*=\s*)?(?P<value>[0-9]{1,9})", re.ASCII)
+_WORD = re.compile(r"[A-Za-z][\w.:/@+-]{0,199}", re.ASCII)
+_MANY = 100
+_MAKERS = {
+    "keep_first_and_last": _Maker(
+        make=keep_first_and_last,
+        example="keep_first_and_last(2, 20)",
+        numbers=("first", "last"),
+        required=2,
+    ),
+    "keep_last": _Maker(make=keep_last, example="keep_last(20)", numbers=("count",), required=1),
+    "nest_history": _Maker(make=_nest_history, example="nest_history"),
+    "redact": _Maker(make=_redact, example="redact(card, phone)", words=(0, _MANY)),
+    "remove_all_tools": _Maker(make=lambda: remove_all_tools, example="remove_all_tools"),
+    "shorten_tool_outputs": _Maker(
+        make=shorten_tool_outputs, example="shorten_tool_outputs(500)", numbers=("max_chars",)
+    ),
+    "summarise": _Maker(
+        make=_summarise, example="summarise(10)", numbers=("keep_last", "max_chars")
+    ),
+    "summarise_with": _Maker(
+        make=_summarise_with,
+        example="summarise_with(openai:gpt-5-mini, 10)",
+        numbers=("keep_last", "max_chars"),
+        words=(1, 1),
+    ),
 }
-"""How each filter is made, and from how many numbers."""
 
 _WORDS = {
     "reason": ("string", "Why the conversation is handed over, in one sentence."),
@@ -74,18 +134,69 @@ def declared_handoff(
 
 
 def parse_filter(text: str) -> HandoffFilter:
-    """The ready filter that `text` names; `UserError`."""
+    """The ready filter that `text` names, such as ``redact(card, phone)``; `UserError`.
+
+    In brackets stand words, then numbers, separated by commas; a number may have its name before
+    it: ``summarise(keep_last=10, max_chars=3000)``.
+    """
     found = _FILTER.fullmatch(text)
-    name = text.strip() if found is None else found["name"]
-    if found is None or name not in _MAKERS:
+    name = (text.partition("(")[0] if found is None else found["name"]).strip()
+    maker = _MAKERS.get(name)
+    if maker is None:
         raise UserError(
             f"there is no filter {name[:80]!r}, known: {', '.join(_MAKERS)}"
             f"{suggestion(name, _MAKERS)}"
         )
-    maker, counts = _MAKERS[name]
-    numbers = [int(number) for number in re.findall(r"\d{1,9}", found["numbers"] or "")]
-    if len(numbers) not in counts:
-        wanted = " or ".join(map(str, counts))
-        raise UserError(f"filter {name!r} takes {wanted} numbers in brackets, not {len(numbers)}")
-    made: HandoffFilter = maker(*numbers)
-    return made
+    if found is None:
+        raise UserError(
+            f"filter {name!r} is written like {maker.example}, not {text.strip()[:80]!r}"
+        )
+    inside = (found["inside"] or "").strip()
+    words, numbers = _read(name, maker, inside.split(",") if inside else [])
+    return maker.make(*words, **numbers)
+
+
+def _read(name: str, maker: _Maker, parts: Sequence[str]) -> tuple[list[str], dict[str, int]]:
+    """The words and the numbers of a filter; `UserError`."""
+    words: list[str] = []
+    numbers: dict[str, int] = {}
+    for part in map(str.strip, parts):
+        number = _NUMBER.fullmatch(part)
+        if number is None and not numbers and len(words) < maker.words[1] and _WORD.fullmatch(part):
+            words.append(part)
+            continue
+        if number is None or not maker.numbers:
+            raise UserError(
+                f"filter {name!r} takes {_wanted(maker)}, such as {maker.example}, "
+                f"not {part[:80]!r}"
+            )
+        key = number["name"] or _next_free(maker, numbers)
+        if key not in maker.numbers or key in numbers:
+            raise UserError(
+                f"filter {name!r} takes {_wanted(maker)}, such as {maker.example}; "
+                f"{part[:80]!r} is one too many{suggestion(str(key), maker.numbers)}"
+            )
+        numbers[key] = int(number["value"])
+    if len(words) < maker.words[0] or not set(maker.numbers[: maker.required]) <= numbers.keys():
+        raise UserError(
+            f"filter {name!r} takes {_wanted(maker)}, such as {maker.example}, "
+            f"not {len(words) + len(numbers)}"
+        )
+    return words, numbers
+
+
+def _next_free(maker: _Maker, numbers: dict[str, int]) -> str | None:
+    return next((each for each in maker.numbers if each not in numbers), None)
+
+
+def _wanted(maker: _Maker) -> str:
+    """What a filter takes in brackets, in words."""
+    wanted = []
+    least, most = maker.words
+    if most:
+        wanted.append("any number of words" if most == _MANY else f"{least} word")
+    if maker.numbers:
+        up_to = "" if maker.required == len(maker.numbers) else "up to "
+        plural = "" if len(maker.numbers) == 1 else "s"
+        wanted.append(f"{up_to}{len(maker.numbers)} number{plural} ({', '.join(maker.numbers)})")
+    return f"{' and '.join(wanted)} in brackets" if wanted else "nothing in brackets"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.items import Item, is_message, text_of
-from ekiden.core.jsonio import dumps
 from ekiden.core.redaction import redact_text
 from ekiden.handoff.matching import match_items, texts_of
 from ekiden.handoff.summary_text import brief, parse_summary
@@ -104,49 +104,48 @@ def _told_by(
 ) -> dict[int, int]:
     """For items that are gone, the place of the new message that tells them."""
     gone = [place for place in range(len(before)) if place not in matched]
-    told: dict[int, int] = {}
     known = set(matched.values())
-    for place, item in enumerate(after):
-        if place in known or not gone:
-            continue
-        inner, summary = parse_transcript(item), parse_summary(item)
-        if inner is not None:
-            found = _told_in_full([before[one] for one in gone], inner)
-        elif summary is not None:
-            found = _last_of(gone, summary.count, _next_kept(matched, place))
-        else:
-            continue
-        told.update((gone[one], place) for one in found)
-        gone = [one for one in gone if one not in told]
+    new = [place for place in range(len(after)) if place not in known] if gone else []
+    told = _told_in_full(before, gone, [(place, parse_transcript(after[place])) for place in new])
+    summaries = [(place, parse_summary(after[place])) for place in new]
+    for place, summary in [pair for pair in summaries if pair[1] is not None][:_SUMMARIES]:
+        assert summary is not None
+        left = [one for one in gone if one not in told]
+        until = min((was for was, now in matched.items() if now > place), default=len(before))
+        told.update(dict.fromkeys(_last_of(left, summary.count, until), place))
     return told
 
 
-def _told_in_full(gone: Sequence[Item], inner: Sequence[Item]) -> Iterable[int]:
-    """Which of the items that are gone a nested history tells.
+_SUMMARIES = 8
+"""No more summaries than these are looked at; a filter makes one."""
+
+
+def _told_in_full(
+    before: Sequence[Item],
+    gone: Sequence[int],
+    nested: Iterable[tuple[int, Sequence[Item] | None]],
+) -> dict[int, int]:
+    """Which of the items that are gone stand in a nested history, and where that is.
 
     An older history or summary is told if anything is: its parts stand there on their own.
     """
-    found = set(match_items(gone, inner))
-    if inner:
-        found |= {
-            place
-            for place, item in enumerate(gone)
-            if parse_transcript(item) is not None or parse_summary(item) is not None
-        }
-    return found
+    inner = [(place, item) for place, items in nested for item in items or ()]
+    if not inner:
+        return {}
+    found = match_items([before[place] for place in gone], [item for _, item in inner])
+    told = {gone[one]: inner[other][0] for one, other in found.items()}
+    for place in gone:
+        item = before[place]
+        if parse_transcript(item) is not None or parse_summary(item) is not None:
+            told.setdefault(place, inner[0][0])
+    return told
 
 
-def _last_of(gone: Sequence[int], count: int, until: int | None) -> Iterable[int]:
-    """Which `count` of the items that are gone a summary stands for: those nearest before it."""
-    earlier = [at for at, place in enumerate(gone) if until is None or place < until]
-    later = list(range(len(earlier), len(gone)))
-    nearest = earlier[-count:]
-    return [*nearest, *later[: count - len(nearest)]]
-
-
-def _next_kept(matched: dict[int, int], place: int) -> int | None:
-    """Where the first item stood that comes after the new one at `place`."""
-    return min((was for was, now in matched.items() if now > place), default=None)
+def _last_of(gone: Sequence[int], count: int, until: int) -> Sequence[int]:
+    """The `count` items that a summary stands for: those nearest before what follows it."""
+    border = bisect_left(gone, until)
+    nearest = gone[max(border - count, 0) : border]
+    return [*nearest, *gone[border : border + count - len(nearest)]]
 
 
 def _row(

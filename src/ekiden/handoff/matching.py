@@ -64,7 +64,8 @@ def _content(item: Item) -> str:
     """What an item says, the same for all ways to write a plain message."""
     if is_message(item):
         content, role = item.get("content"), item.get("role")
-        if isinstance(content, str) or len(content or ()) == 1 and text_of(item):
+        one = isinstance(content, list) and len(content) == 1 and bool(text_of(item))
+        if one or isinstance(content, str):
             return f"{role}\n{item.get('name') or ''}\n{text_of(item)}"
     return _encoded(to_input_item(item))
 
@@ -92,9 +93,7 @@ def _ends(said: Sequence[str], says: Sequence[str]) -> dict[int, int]:
     return matched
 
 
-def _by_key(
-    matched: dict[int, int], keys: Sequence[Hashable], others: Sequence[Hashable]
-) -> None:
+def _by_key(matched: dict[int, int], keys: Sequence[Hashable], others: Sequence[Hashable]) -> None:
     """Match what has the same key, in order; `None` is no key."""
     known = set(matched.values())
     places: defaultdict[Hashable, deque[int]] = defaultdict(deque)
@@ -106,27 +105,30 @@ def _by_key(
             matched[place] = places[key].popleft()
 
 
-def _by_likeness(
-    matched: dict[int, int], before: Sequence[Item], after: Sequence[Item]
-) -> None:
+def _by_likeness(matched: dict[int, int], before: Sequence[Item], after: Sequence[Item]) -> None:
     """Match messages without an id that were covered or cut, from the end, in order."""
     was = {now: place for place, now in matched.items()}
+    since = _latest(was, len(after))
     until = len(before)
     for place in range(len(after) - 1, -1, -1):
         if place in was:
             until = min(until, was[place])
-            continue
-        if not is_message(after[place]):
-            continue
-        candidate, looked = until - 1, 0
-        while candidate >= 0 and looked < _LOOK_BACK:
-            if candidate not in matched:
-                looked += 1
-                if _alike(before[candidate], after[place]):
+        elif is_message(after[place]):
+            between = range(until - 1, max(since[place], until - 1 - _LOOK_BACK), -1)
+            for candidate in between:
+                if candidate not in matched and _alike(before[candidate], after[place]):
                     matched[candidate] = place
                     until = candidate
                     break
-            candidate -= 1
+
+
+def _latest(was: dict[int, int], length: int) -> list[int]:
+    """For each place, the latest place in the other version of anything that stands before it."""
+    latest, so_far = [], -1
+    for place in range(length):
+        latest.append(so_far)
+        so_far = max(so_far, was.get(place, -1))
+    return latest
 
 
 _MASK = re.compile(r"\[[a-z_]{3,12}\]|\*{3,}|…")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -11,6 +12,7 @@ from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import UserError
 from ekiden.core.ids import new_id
 from ekiden.core.items import Item, text_of
+from ekiden.core.jsonio import dumps
 from ekiden.realtime.agent import RealtimeAgent
 from ekiden.realtime.buffer import EventBuffer
 from ekiden.realtime.config import RealtimeRunConfig
@@ -33,6 +35,8 @@ from ekiden.realtime.record import SessionRecord
 from ekiden.realtime.team import find_agent
 from ekiden.realtime.transfer import greet, move
 from ekiden.sessions import Session
+
+_log = logging.getLogger("ekiden.realtime")
 
 
 class RealtimeSession:
@@ -62,7 +66,7 @@ class RealtimeSession:
         session: Session | None = None,
     ) -> None:
         self.model = model
-        self._start = self._last_agent = agent
+        self._start = agent
         self._config = RealtimeRunConfig() if config is None else config
         self._session = session
         self.context: RunContextWrapper[Any] = RunContextWrapper(context)
@@ -73,13 +77,14 @@ class RealtimeSession:
         self._live: Live | None = None
         self._listener: Listener | None = None
         self._task: asyncio.Task[None] | None = None
+        self._cleaning: asyncio.Task[None] | None = None
         self._is_entered = False
         self._error: BaseException | None = None
 
     @property
     def agent(self) -> RealtimeAgent[Any]:
         """Who has the conversation."""
-        return self._last_agent if self._live is None else self._live.agent
+        return self._start if self._live is None else self._live.agent
 
     @property
     def history(self) -> Sequence[RealtimeItem]:
@@ -267,12 +272,12 @@ class RealtimeSession:
             await self._clean_up()
 
     async def _clean_up(self) -> None:
-        live, self._live = self._live, None
-        if live is not None:
-            self._last_agent = live.agent
-            await live.connection.close()
-            if live.record is not None:
-                await live.record.release()
+        """Hang up and give the stored session up: once, and to the end whoever is cancelled."""
+        if self._live is None:
+            return
+        if self._cleaning is None:
+            self._cleaning = asyncio.create_task(_leave(self._live))
+        await asyncio.wait((self._cleaning,))
 
     def _end(self, live: Live, error: BaseException) -> None:
         if isinstance(error, EndOfConversation):
@@ -282,6 +287,15 @@ class RealtimeSession:
             info = RealtimeEventInfo(context=live.context)
             self._events.put(RealtimeError(error=error, info=info))
         self._events.end(error)
+
+
+async def _leave(live: Live) -> None:
+    try:
+        await live.connection.close()
+    except Exception:
+        _log.exception("the connection of session %s could not be closed", live.id)
+    if live.record is not None:
+        await live.record.release()
 
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -294,7 +308,7 @@ def _content(message: str | Mapping[str, Any]) -> tuple[Item, ...]:
         parts: Any = [{"type": "input_text", "text": message}] if message.strip() else []
     else:
         parts = message.get("content") if isinstance(message, Mapping) else None
-    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+    if not isinstance(parts, list) or not all(map(_is_part, parts)):
         raise UserError(
             "a message is a text, or an object with `content`, a list of parts such as "
             '{"type": "input_text", "text": "hello"}'
@@ -302,3 +316,11 @@ def _content(message: str | Mapping[str, Any]) -> tuple[Item, ...]:
     if not parts:
         raise UserError("a message must not be empty")
     return tuple(parts)
+
+
+def _is_part(part: Any) -> bool:
+    try:
+        dumps(part)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return isinstance(part, dict) and isinstance(part.get("text", ""), str)

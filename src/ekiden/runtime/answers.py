@@ -9,7 +9,6 @@ from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.items import Item, is_message, to_item, user_message
 from ekiden.core.jsonio import dumps, quick_ascii_encoder
 
-
 _encode = quick_ascii_encoder()
 
 

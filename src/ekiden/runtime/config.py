@@ -115,6 +115,9 @@ class RunConfig:
     call_model_input_filter: CallModelInputFilter | None = None
     """May change what the model is given, just before it is."""
     limits: Limits = field(default_factory=Limits)
+    returns: Literal["declared", "always"] = "declared"
+    """Whether a task may come back to an agent that had it: where the handoff says `allow_return`,
+    or always, and then only `Limits.depth` ends a loop."""
     model_retries: int = 3
     """How often in a row a model may ask for what does not exist before the run fails."""
     prices: Mapping[str, Price] = field(default_factory=dict)

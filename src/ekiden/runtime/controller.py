@@ -90,11 +90,12 @@ async def _validate(
         await check_available(run, target)
     check_depth(cursor.depth, run.config.limits.depth)
     if target.name in cursor.chain:
+        allowed = "always" if run.config.returns == "always" else terms.allow_return
         check_cycle(
             target.name,
             cursor.chain,
-            may_return=bool(terms.allow_return),
-            is_changed=terms.allow_return == "always" or _is_changed(run, target.name, words),
+            may_return=bool(allowed),
+            is_changed=allowed == "always" or _is_changed(run, target.name, words),
         )
     if needs_scrutiny(attempt, target):
         await scrutinise(run, attempt, target, words)

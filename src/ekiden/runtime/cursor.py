@@ -64,7 +64,7 @@ class PendingHandoff:
 
     def to_json(self) -> list[Any]:
         """As a list, because it is stored at every handoff; what is as usual at its end is cut."""
-        data = [
+        data: list[Any] = [
             self.id, self.source, self.target, self.call_id,
             self.seq, self.base, self.after, self.received, self.depth, self.due_s,
             self.since_s,

@@ -76,7 +76,9 @@ def _is_bounded_anyway(run: RunState, pending: PendingHandoff, due: float) -> bo
         and not pending.until_result
         and run.hooks is None
         and agent.hooks is None
-        and agent.run is agent.runner is agent.router is None
+        and agent.run is None
+        and agent.runner is None
+        and agent.router is None
         and not callable(agent.instructions)
         and run.config.call_model_input_filter is None
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
@@ -145,6 +145,9 @@ class Runner:
         print(result.final_output, result.chain)
     """
 
+    default_config: ClassVar[RunConfig | None] = None
+    """For runs that are given none."""
+
     @classmethod
     async def run(
         cls,
@@ -171,7 +174,7 @@ class Runner:
             context=context,
             session=session,
             hooks=hooks,
-            run_config=run_config,
+            run_config=run_config or cls.default_config,
             max_turns=max_turns,
             to=to,
         )
@@ -196,7 +199,7 @@ class Runner:
             context=context,
             session=session,
             hooks=hooks,
-            run_config=run_config,
+            run_config=run_config or cls.default_config,
             max_turns=max_turns,
             to=to,
         )
@@ -221,7 +224,7 @@ class Runner:
             context=context,
             session=session,
             hooks=hooks,
-            run_config=run_config,
+            run_config=run_config or cls.default_config,
             max_turns=max_turns,
             to=to,
         )
@@ -246,6 +249,6 @@ class Runner:
             session,
             context=context,
             hooks=hooks,
-            run_config=run_config,
+            run_config=run_config or cls.default_config,
             max_turns=max_turns,
         )

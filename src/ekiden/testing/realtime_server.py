@@ -10,16 +10,26 @@ import json
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 
-from ekiden.core.errors import UserError
 from ekiden.core.handoff import transfer_tool_name
 from ekiden.core.items import Item
 from ekiden.core.usage import Usage
 from ekiden.testing.openai_server import Cut, Garbled
 from ekiden.testing.realtime_check import BadFrame, check_frame
+from ekiden.testing.realtime_steps import (
+    Complaint,
+    FailedTurn,
+    Heard,
+    RealtimeStep,
+    ServerStep,
+    complain,
+    fail_turn,
+    heard,
+    pause,
+    server_step,
+)
 from ekiden.testing.realtime_wire import (
     Frame,
     Spoken,
@@ -30,64 +40,15 @@ from ekiden.testing.realtime_wire import (
     heard_frames,
 )
 from ekiden.testing.scripted import UnexpectedModelCall, UnusedSteps
-from ekiden.testing.steps import (
-    Answer,
-    Crash,
-    Delayed,
-    Failure,
-    Hang,
-    Step,
-    StepLike,
-    Streamed,
-    to_step,
-)
+from ekiden.testing.steps import Answer, Delayed, Hang, Streamed
 
 if TYPE_CHECKING:
     from websockets.asyncio.server import Server, ServerConnection
 
+__all__ = ["RealtimeServer", "RealtimeStep", "complain", "fail_turn", "heard"]
+
 _CHUNKS = 3
 _USAGE = Usage(requests=1, input_tokens=10, output_tokens=5, total_tokens=15)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """The person says this, as soon as audio comes."""
-
-    transcript: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Complaint:
-    """Answer a request for a response with an error instead."""
-
-    message: str
-    code: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedTurn:
-    """Begin a response, and fail."""
-
-    message: str
-
-
-RealtimeStep: TypeAlias = StepLike | Heard | Complaint | FailedTurn | Cut | Garbled
-_Step: TypeAlias = Step | Heard | Complaint | FailedTurn | Cut | Garbled
-
-
-def heard(transcript: str) -> Heard:
-    """The person said `transcript`: played when audio comes, or when it is committed."""
-    return Heard(transcript=transcript)
-
-
-def complain(message: str, *, code: str = "server_error") -> Complaint:
-    """The server refuses to answer this one request."""
-    return Complaint(message=message, code=code)
-
-
-def fail_turn(message: str) -> FailedTurn:
-    """The model's answer fails after it began."""
-    return FailedTurn(message=message)
 
 
 class RealtimeServer:
@@ -119,7 +80,7 @@ class RealtimeServer:
         """The settings of the last connection, all updates merged."""
         self.queries: list[str] = []
         """The path and query of each connection."""
-        self.steps: deque[_Step] = deque(map(_server_step, steps))
+        self.steps: deque[ServerStep] = deque(map(server_step, steps))
         self.unexpected: list[str] = []
         self.usage = usage
         self.numbers = count(1)
@@ -298,8 +259,8 @@ class _Talk:
             await self.send({"type": f"conversation.item.{kind}", **told})
 
     def _detects_turns(self) -> bool:
-        heard = (self._server.session.get("audio") or {}).get("input") or {}
-        return heard.get("turn_detection", True) is not None
+        listens = (self._server.session.get("audio") or {}).get("input") or {}
+        return listens.get("turn_detection", True) is not None
 
     def _next_is(self, kind: type) -> bool:
         return bool(self._server.steps) and isinstance(self._server.steps[0], kind)
@@ -313,14 +274,14 @@ class _Talk:
             return
         item_id = f"item_{next(self._server.numbers)}"
         self._items.add(item_id)
-        heard = (self._server.session.get("audio") or {}).get("input") or {}
-        transcript = step.transcript if heard.get("transcription") else None
+        listens = (self._server.session.get("audio") or {}).get("input") or {}
+        transcript = step.transcript if listens.get("transcription") else None
         for frame in heard_frames(item_id, transcript, detected=detected):
             await self.send(frame)
         if detected:
             await self._respond(None)
 
-    def _pop(self, why: str) -> _Step | None:
+    def _pop(self, why: str) -> ServerStep | None:
         if self._server.steps:
             return self._server.steps.popleft()
         self._server.unexpected.append(f"{why}, but all steps were used")
@@ -338,17 +299,17 @@ class _Talk:
         await self.send(created(self._response_id))
         self._playing = asyncio.create_task(self._play(step, self._response_id))
 
-    async def _play(self, step: _Step, response_id: str) -> None:
+    async def _play(self, step: ServerStep, response_id: str) -> None:
         from websockets.exceptions import ConnectionClosed
 
         with suppress(ConnectionClosed):
             await self._perform(step, response_id)
 
-    async def _perform(self, step: _Step, response_id: str) -> None:
+    async def _perform(self, step: ServerStep, response_id: str) -> None:
         chunks = _CHUNKS
         while isinstance(step, Delayed | Streamed):
             if isinstance(step, Delayed):
-                await _pause(step)
+                await pause(step)
             elif isinstance(step.chunks, int):
                 chunks = step.chunks
             step = step.step
@@ -413,26 +374,3 @@ class _Talk:
         self._is_busy = False
         details = {"type": "cancelled", "reason": "client_cancelled"}
         await self.send(ended(self._response_id, "cancelled", details))
-
-
-async def _pause(step: Delayed) -> None:
-    if isinstance(step.until, asyncio.Event):
-        await step.until.wait()
-    elif step.clock is not None:
-        await step.clock.sleep(step.until)
-    else:
-        await asyncio.sleep(step.until)
-
-
-def _server_step(step: RealtimeStep) -> _Step:
-    made: _Step
-    if isinstance(step, Heard | Complaint | FailedTurn | Cut | Garbled):
-        made = step
-    else:
-        made = to_step(step)
-    inner = made
-    while isinstance(inner, Delayed | Streamed):
-        inner = inner.step
-    if isinstance(inner, Failure | Crash):
-        raise UserError(f"a server cannot play {inner}: use complain(), fail_turn() or cut()")
-    return made

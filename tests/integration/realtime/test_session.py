@@ -8,19 +8,16 @@ from typing import Any
 import pytest
 
 from ekiden import ToolContext, UserError, function_tool
-from ekiden.core.errors import ModelBehaviorError
 from ekiden.realtime import (
     RealtimeAgent,
     RealtimeClosed,
-    RealtimeDisconnected,
     RealtimeModelSettings,
     RealtimeRunner,
-    RealtimeUnavailable,
     RealtimeWebSocketModel,
 )
-from ekiden.testing import RealtimeServer, call, delay, hang, say, transfer
-from ekiden.testing.openai_server import cut, garbled
-from ekiden.testing.realtime_server import complain, fail_turn, heard
+from ekiden.testing import RealtimeServer, call, delay, say
+from ekiden.testing.openai_server import garbled
+from ekiden.testing.realtime_server import heard
 from tests.integration.realtime.conftest import outputs, talking
 
 SPOKEN = RealtimeModelSettings(turn_detection={"type": "server_vad"})
@@ -186,7 +183,7 @@ async def test_a_person_who_begins_to_speak_stops_the_playing() -> None:
         stopped = await live.until_type("audio_interrupted")
         await live.until_said("Ok.")
     assert stopped.item_id == live.of("audio")[0].item_id
-    assert [event.item_id for event in live.of("audio_end")][0] == stopped.item_id
+    assert live.of("audio_end")[0].item_id == stopped.item_id
 
 
 async def test_calls_of_an_answer_that_was_stopped_are_not_made() -> None:
@@ -202,57 +199,6 @@ async def test_calls_of_an_answer_that_was_stopped_are_not_made() -> None:
         await live.until_type("error")
     assert live.of("tool_start") == []
     assert server.complaints == ["Tool call ID 'c1' not found in conversation."]
-
-
-async def test_an_error_of_the_server_is_shown_and_the_session_goes_on() -> None:
-    steps = [complain("try later", code="rate_limit"), fail_turn("no GPU"), say("Now.")]
-    async with talking(steps, RealtimeAgent("desk")) as (_, live):
-        await live.session.send_message("Hi")
-        first = await live.until_type("error")
-        await live.session.send_message("Hi")
-        second = await live.until_type("error")
-        await live.until_type("agent_end")
-        await live.session.send_message("Hi")
-        await live.until_said("Now.")
-    assert first.code == second.code == "realtime.server_error"
-    assert "try later" in str(first.error)
-    assert first.error.server_code == "rate_limit"
-    assert "no GPU" in str(second.error)
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [
-        "{",
-        "[]",
-        "null",
-        '{"no": "type"}',
-        '{"type": 5}',
-        b"\x00\xff",
-        "[" * 40_000,
-        '{"type": "response.output_audio.delta", "delta": "***", "response_id": "r"}',
-        '{"type": "conversation.item.added", "item": {"type": "message", "id": 7}}',
-        '{"type": "conversation.item.added", "item": {"type": "message", "id": "a", "role": "x"}}',
-        '{"type": "conversation.item.added", "item": {"type": "function_call", "id": "a"}}',
-        '{"type": "conversation.item.added", "item": {"type": "message", "id": "a", "role": "user",'
-        ' "status": "gone"}}',
-        '{"type": "response.created", "response": "r1"}',
-        '{"type": "response.done", "response": {}}',
-        '{"type": "response.done", "response": {"id": "r", "status": "completed", "output": [5]}}',
-        '{"type": "error", "error": "text"}',
-    ],
-)
-async def test_a_frame_that_cannot_be_read_is_an_error_and_the_session_goes_on(
-    frame: str | bytes,
-) -> None:
-    async with talking([say("Still here.")], RealtimeAgent("desk")) as (server, live):
-        await server.push(frame)
-        error = await live.until_type("error")
-        await live.session.send_message("Hello?")
-        await live.until_said("Still here.")
-    assert isinstance(error.error, ModelBehaviorError)
-    assert error.code == "model.behavior"
-    assert len(str(error.error)) < 1000
 
 
 async def test_what_nobody_knows_is_passed_on_and_ignored() -> None:
@@ -282,68 +228,6 @@ async def test_an_item_that_the_provider_deletes_is_gone() -> None:
         await server.push({"type": "conversation.item.deleted", "item_id": gone})
         updated = await live.until_type("history_updated")
     assert [item.text for item in updated.history] == ["Hi."]
-
-
-@pytest.mark.parametrize("how", ["drop", "hang up"])
-async def test_a_connection_that_breaks_ends_the_session_with_a_clear_error(how: str) -> None:
-    step = cut(say("Half an answer."), after=4) if how == "drop" else hang()
-    async with talking([step], RealtimeAgent("desk")) as (server, live):
-        await live.session.send_message("Hi")
-        await live.until_type("agent_start")
-        if how == "hang up":
-            await server.hang_up(1011, "out of order")
-        with pytest.raises(RealtimeDisconnected) as caught:
-            await live.rest()
-        assert live.events[-1].type == "error"
-        assert live.events[-1].code == "realtime.disconnected"
-        assert caught.value.close_code == (None if how == "drop" else 1011)
-        with pytest.raises(RealtimeDisconnected):
-            await live.session.send_message("Hello?")
-        with pytest.raises(RealtimeDisconnected):
-            await anext(live.session)
-
-
-async def test_a_disconnection_in_the_middle_of_a_handoff_cancels_it() -> None:
-    begun, cancelled = asyncio.Event(), asyncio.Event()
-
-    @function_tool
-    async def wait() -> str:
-        """Wait."""
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            cancelled.set()
-            raise
-        return "never"
-
-    desk = RealtimeAgent("desk", tools=[wait], handoffs=[RealtimeAgent("other")])
-    async with talking([[call("wait"), transfer("other")]], desk) as (server, live):
-        await live.session.send_message("Hi")
-        await begun.wait()
-        server.drop()
-        with pytest.raises(RealtimeDisconnected):
-            await live.rest()
-        await cancelled.wait()
-        assert live.session.agent is desk
-
-
-async def test_a_server_that_hangs_up_properly_ends_the_iteration() -> None:
-    async with talking([say("Bye.")], RealtimeAgent("desk")) as (server, live):
-        await live.session.send_message("Bye")
-        await live.until_said("Bye.")
-        await server.hang_up()
-        await live.rest()
-        assert live.of("error") == []
-        with pytest.raises(RealtimeClosed):
-            await live.session.send_audio(b"\x00")
-
-
-async def test_a_frame_above_the_limit_ends_the_session_with_a_clear_error() -> None:
-    async with talking([], RealtimeAgent("desk")) as (server, live):
-        await server.push({"type": "other", "filler": "x" * 70_000})
-        with pytest.raises(RealtimeDisconnected, match="above the limit of 65536 bytes"):
-            await live.rest()
 
 
 async def test_closing_cancels_what_is_under_way_and_ends_the_iteration() -> None:
@@ -429,6 +313,8 @@ async def test_a_reader_who_is_slow_slows_the_model_down_and_misses_nothing() ->
         ({"content": []}, "must not be empty"),
         ({"role": "user"}, "a message is a text"),
         ({"content": ["hi"]}, "a message is a text"),
+        ({"content": [{"type": "input_text", "text": 5}]}, "a message is a text"),
+        ({"content": [{"type": "input_audio", "audio": b"not JSON"}]}, "a message is a text"),
         (5, "a message is a text"),
     ],
 )
@@ -442,8 +328,6 @@ async def test_a_message_that_is_none_is_refused_before_anything_is_sent(
             await live.session.send_audio("hi")  # type: ignore[arg-type]
         with pytest.raises(UserError, match="needs a RealtimeAgent"):
             await live.session.update_agent("billing")  # type: ignore[arg-type]
-        with pytest.raises(UserError, match="it is not JSON"):
-            await live.session.send_message({"content": [{"type": "input_text", "text": {1}}]})
     assert server.kinds in ([], ["session.update"])
 
 
@@ -456,29 +340,3 @@ async def test_parts_and_lone_surrogates_are_sent_as_they_are() -> None:
         await live.session.send_message({"type": "message", "role": "user", "content": parts})
         await live.until_said("I see.")
     assert server.frames[1]["item"]["content"] == parts
-
-
-async def test_no_connection_is_an_error_that_names_the_address(
-    triage: RealtimeAgent[Any],
-) -> None:
-    async with RealtimeServer(api_key="right") as server:
-        wrong = RealtimeWebSocketModel(url=server.url, api_key="sk-wrong")
-        elsewhere = RealtimeWebSocketModel(url=server.url.replace("/v1/realtime", "/other"))
-        for model, status in ((wrong, 401), (elsewhere, 404)):
-            with pytest.raises(RealtimeUnavailable, match=f"answered {status}") as caught:
-                async with await RealtimeRunner(triage, model=model).run():
-                    pass
-            assert caught.value.status == status
-            assert "sk-wrong" not in str(caught.value)
-        gone = server.url
-    with pytest.raises(RealtimeUnavailable, match="127.0.0.1"):
-        async with await RealtimeRunner(triage, model=RealtimeWebSocketModel(url=gone)).run():
-            pass
-
-
-async def test_a_real_provider_is_not_called_while_models_are_blocked(
-    triage: RealtimeAgent[Any],
-) -> None:
-    with pytest.raises(UserError, match="EKIDEN_BLOCK_MODELS"):
-        async with await RealtimeRunner(triage).run():
-            pass

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ekiden.audit import Verification, verify_audit
+from ekiden.audit import AuditQuery, Verification, export_audit, verify_audit
 from ekiden.storage.sqlite import SqliteStore
 from ekiden.storage.sqlite.journal import stored_type
 from tests.support.sqlite import execute
@@ -199,3 +199,30 @@ def test_what_was_never_audited_may_change(written: Path, tmp_path: Path) -> Non
     number = session_number(written)
     update = f"UPDATE events SET agent = 'other' WHERE session = {number} AND seq = 4"
     assert tampered(written, tmp_path / "copy.db", update).ok
+
+
+@pytest.mark.parametrize(
+    ("sql", "fault"),
+    [
+        ("UPDATE events SET details = '{' WHERE seq = 3", "missing"),
+        ("UPDATE events SET type = 9 WHERE seq = 3", "missing"),
+        ("UPDATE events SET details = json_set(details, '$.to', 'x') WHERE seq = 3", "differs"),
+        ("UPDATE sessions SET variables = '{'; DELETE FROM events WHERE seq = 3", "unreadable"),
+    ],
+)
+def test_an_export_finds_what_cannot_be_read_any_more(tmp_path: Path, sql: str, fault: str) -> None:
+    path = tmp_path / "ekiden.db"
+
+    async def verify() -> Verification:
+        lines: list[str] = []
+        async with SqliteStore(path) as store:
+            await write(store, story("s"))
+            await export_audit(store, AuditQuery(status="transferring"), lines.append)
+        execute(path, sql)
+        async with SqliteStore(path) as store:
+            return await verify_audit(store, against=lines)
+
+    found = asyncio.run(verify())
+    assert found.first is not None
+    assert "s/3.3" in [link.record_id for link in found.links]
+    assert fault in [link.fault for link in found.links]

@@ -402,3 +402,10 @@ class TestAgainstAnExport:
             lines = await exported(store)
         assert json.loads(lines[-1])["heads"] == {}
         assert len(lines) == 7
+
+    async def test_very_much_is_compared_and_told_now_and_then(self, store: MemoryStore) -> None:
+        await write(store, [handoff("s", seq, *BEGINNING) for seq in range(1, 101)])
+        told: list[int] = []
+        lines = await exported(store)
+        await verify_audit(store, against=lines, progress=lambda now: told.append(now.compared))
+        assert told == [100, 200, 300, 300]

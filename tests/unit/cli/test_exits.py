@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ekiden.cli.errors import BadInput, Interrupted, NobodyCapable, NoSessions, UsageError
+from ekiden.cli.errors import (
+    BadInput,
+    Interrupted,
+    NobodyCapable,
+    NoRecord,
+    NoSessions,
+    UsageError,
+)
 from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
 from ekiden.core import errors
 from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
@@ -33,6 +40,7 @@ def test_an_outcome_has_its_exit_code(outcome: Outcome, code: int) -> None:
         (errors.SessionNotFound("s"), 5),
         (NoSessions(), 5),
         (NobodyCapable("nobody"), 5),
+        (NoRecord("s/1"), 5),
         (errors.UnknownAgent("a", known=["b"]), 5),
         (errors.SessionBusy("s", owner="o", free_in_s=1), 6),
         (errors.LeaseLost("s"), 6),

@@ -35,24 +35,57 @@ async def test_filters_by_name_are_applied_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["keep_last(20)", " keep_first_and_last ( 2 , 10 ) ", "remove_all_tools",
-             "shorten_tool_outputs", "shorten_tool_outputs(500)"],
-)  # fmt: skip
-def test_ready_filters_have_names(text: str) -> None:
-    assert callable(parse_filter(text))
+    ("text", "made"),
+    [
+        ("keep_last(20)", "keep_last(20)"),
+        ("keep_last(count=20)", "keep_last(20)"),
+        (" keep_first_and_last ( 2 , 10 ) ", "keep_first_and_last(2, 10)"),
+        ("remove_all_tools", "remove_all_tools"),
+        ("remove_all_tools()", "remove_all_tools"),
+        ("shorten_tool_outputs", "shorten_tool_outputs(2000)"),
+        ("shorten_tool_outputs(500)", "shorten_tool_outputs(500)"),
+        ("redact", "redact()"),
+        ("redact(email, phone, email)", "redact(email, phone)"),
+        ("summarise", "summarise(10, 2000)"),
+        ("summarise(5)", "summarise(5, 2000)"),
+        ("summarise(5, 3000)", "summarise(5, 3000)"),
+        ("summarise(max_chars=3000, keep_last=5)", "summarise(5, 3000)"),
+        ("summarise_with(openai:gpt-5-mini, 5)", "summarise_with(openai:gpt-5-mini, 5)"),
+        ("nest_history", "nest_history()"),
+    ],
+)
+def test_ready_filters_have_names(text: str, made: str) -> None:
+    assert repr(parse_filter(text)) == made
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("keep_lst(3)", "did you mean 'keep_last'"),
-        ("keep_last", "takes 1 numbers in brackets, not 0"),
-        ("keep_last(1, 2)", "not 2"),
-        ("keep_last(-1)", "there is no filter"),
+        ("keep_lst(3)", "there is no filter 'keep_lst', known: .*did you mean 'keep_last'"),
+        ("summarize(3)", "did you mean 'summarise'"),
+        ("keep_last", r"takes 1 number \(count\) in brackets, such as keep_last\(20\), not 0"),
+        ("keep_last(1, 2)", "'2' is one too many"),
+        ("keep_last(-1)", "such as keep_last.20., not '-1'"),
+        ("keep_last(x)", "not 'x'"),
+        ("keep_last(1,)", "not ''"),
+        ("keep_last(3", r"is written like keep_last\(20\), not 'keep_last\(3'"),
+        ("keep_last(12345678901)", "not '12345678901'"),
+        ("keep_last(１)", "not '１'"),
+        ("keep_first_and_last(1)", r"takes 2 numbers \(first, last\) in brackets"),
+        ("summarise(keep_lst=1)", "did you mean 'keep_last'"),
+        ("summarise(1, keep_last=2)", "'keep_last=2' is one too many"),
+        ("summarise(5, 10)", "max_chars must be at least 400"),
+        ("summarise_with(10)", "takes 1 word and up to 2 numbers"),
+        ("summarise_with(a:b, c:d)", "not 'c:d'"),
+        ("remove_all_tools(1)", "takes nothing in brackets"),
+        ("nest_history(x)", "takes nothing in brackets"),
+        ("redact(e-mail)", "known: card, .*did you mean 'email'"),
+        ("redact(5)", "takes any number of words in brackets"),
         ("", "there is no filter"),
         ("__import__('os')", "there is no filter"),
+        ("x" * 10_000, "there is no filter"),
     ],
 )
-def test_others_are_refused_with_those_there_are(text: str, problem: str) -> None:
+def test_others_are_refused_with_what_there_is(text: str, problem: str) -> None:
     with pytest.raises(UserError, match=problem):
         parse_filter(text)

@@ -1,0 +1,89 @@
+"""Everything that a store knows of one handoff."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.audit import find_records
+from ekiden.core.errors import HandoffNotFound
+from ekiden.handoff.filter_report import FilterReport, filter_report
+from ekiden.handoff.history_query import correlation_of, task_of
+from ekiden.handoff.records import HandoffRecord, read_handoff
+from ekiden.handoff.views import read_views, words_of
+from ekiden.runtime.asked import open_requests
+from ekiden.storage.base import SessionRow, Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoffDetails:
+    """One handoff with what belongs to it."""
+
+    record: HandoffRecord
+    row: SessionRow
+    """Its session."""
+    words: Mapping[str, Any]
+    """What went along."""
+    view: FilterReport | None
+    """What a filter did with the conversation; `None` if there was none."""
+    audit: Sequence[str]
+    """The ids of its audit records, in order."""
+
+    @property
+    def task_id(self) -> str:
+        """The task that its session is about."""
+        return task_of(self.row)
+
+    @property
+    def correlation_id(self) -> str:
+        """What its session belongs to."""
+        return correlation_of(self.row)
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the target ever had the conversation."""
+        moves = [move.status for move in self.record.moves]
+        return "transferring" in moves and len({move.seq for move in self.record.moves}) > 1
+
+    def to_json(self) -> dict[str, Any]:
+        """As programs read it."""
+        return {
+            **self.record.to_json(),
+            "task_id": self.task_id,
+            "correlation_id": self.correlation_id,
+            "call_id": self.record.call_id,
+            "words": dict(self.words),
+            "compensations_failed": self.record.rollback_attempts,
+            "agent": self.row.agent,
+            "view": None if self.view is None else self.view.to_json(),
+            "audit": list(self.audit),
+        }
+
+
+async def read_details(store: Store, handoff_id: str) -> HandoffDetails:
+    """The handoff of this id, or the request for one; `HandoffNotFound`."""
+    record = await _find(store, handoff_id)
+    events = await store.events(record.session_id)
+    views = await read_views(store, record)
+    records = await find_records(store, handoff_id)
+    words = words_of(events, record)
+    if record.reason and "reason" not in words:
+        words = {"reason": record.reason, **words}
+    return HandoffDetails(
+        record=record,
+        row=await store.get(record.session_id),
+        words=words,
+        view=None if views is None else filter_report(views.before, views.after),
+        audit=[each.id for each in records],
+    )
+
+
+async def _find(store: Store, handoff_id: str) -> HandoffRecord:
+    try:
+        return await read_handoff(store, handoff_id)
+    except HandoffNotFound:
+        for record in await open_requests(store):
+            if record.id == handoff_id:
+                return record
+        raise

@@ -1,0 +1,93 @@
+"""What went along with a handoff that was made: words, and the past before and after its filter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.core.events import Event
+from ekiden.core.items import Item
+from ekiden.core.jsonio import loads
+from ekiden.handoff.records import HandoffRecord
+from ekiden.sessions import is_transfer, visible_items
+from ekiden.storage.base import Store
+
+_WORDS = ("reason", "summary", "context")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoffViews:
+    """The conversation on both sides of a handoff whose target was not simply shown everything."""
+
+    before: Sequence[Item]
+    """What the source saw, with the answer to its call, if its model asked for the handoff."""
+    after: Sequence[Item]
+    """What the target was shown."""
+
+
+async def read_views(store: Store, record: HandoffRecord) -> HandoffViews | None:
+    """The views of a handoff; `None` if there was no filter, or it was not made.
+
+    What was before is told by the events up to the handoff: it may itself begin with what the
+    filter of an earlier one gave.
+    """
+    if record.filter is None:
+        return None
+    transfer = next(move.seq for move in record.moves if move.status == "transferring")
+    events = await store.events(record.session_id, limit=transfer)
+    key, after = _view_before(events, transfer)
+    base: list[Item] = []
+    if key is not None:
+        base = await _result(store, record.session_id, key)
+    return HandoffViews(
+        before=visible_items(events, base=base, after=after),
+        after=await _result(store, record.session_id, record.filter),
+    )
+
+
+def words_of(events: Sequence[Event], record: HandoffRecord) -> dict[str, Any]:
+    """Reason, summary and context that went along, and what else the model's call said, as far as
+    the session's events tell it."""
+    words: dict[str, Any] = {}
+    for event in events:
+        if event.type == "handoff" and event.details and event.details.get("id") == record.id:
+            words.update({name: event.details[name] for name in _WORDS if event.details.get(name)})
+        if record.call_id is None or event.seq > record.moves[0].seq:
+            continue
+        for item in event.items:
+            if item.get("type") == "function_call" and item.get("call_id") == record.call_id:
+                words = {**words, **_arguments(item)}
+    return words
+
+
+def _view_before(events: Sequence[Event], transfer: int) -> tuple[str | None, int]:
+    """With which filter's result the view of the source began, and after which event it went on."""
+    now: tuple[str | None, int] = (None, 0)
+    earlier: dict[str, tuple[str | None, int]] = {}
+    for event in events:
+        if event.type != "handoff" or event.seq >= transfer:
+            continue
+        details = event.details or {}
+        if is_transfer(event):
+            earlier[str(details.get("id"))] = now
+            if "filter" in details:
+                now = (details["filter"], event.seq)
+        elif "undoes" in details:
+            now = earlier.get(str(details.get("id")), now)
+    return now
+
+
+async def _result(store: Store, session_id: str, key: str) -> list[Item]:
+    items: list[Item] = (await store.steps(session_id, prefix=key)).get(key, [])
+    return items
+
+
+def _arguments(call: Item) -> Mapping[str, Any]:
+    try:
+        values = loads(call.get("arguments") or "{}")
+    except (TypeError, ValueError, RecursionError):
+        return {"arguments": str(call.get("arguments"))}
+    if not isinstance(values, dict):
+        return {"arguments": values}
+    return {name: value for name, value in values.items() if value not in ("", None)}
