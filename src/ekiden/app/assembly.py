@@ -6,18 +6,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from ekiden.agents.definition import AgentDefinition, HandoffDefinition, Place, Problem
+from ekiden.agents.definition import AgentDefinition, HandoffDefinition, Problem
+from ekiden.agents.written import Place
+from ekiden.app.edges import Edges
+from ekiden.app.mcp_names import is_mcp_name
 from ekiden.core.agent import Agent
-from ekiden.core.errors import EkidenError, UserError
+from ekiden.core.errors import EkidenError
 from ekiden.core.profile import Confirmation
 from ekiden.core.suggest import suggestion
 from ekiden.core.tool import FunctionTool
-from ekiden.handoff import declared_handoff, parse_filter
 
 ResolveTool: TypeAlias = Callable[[str], FunctionTool]
 """A tool by the name that a file gives it; `EkidenError` if there is none."""
 
-_MCP = ("mcp:", "mcp__")
 _NOWHERE: Place = (1, 1)
 
 
@@ -29,11 +30,8 @@ class Assembled:
     problems: Sequence[Problem] = ()
     mcp_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By agent, the tools of MCP servers: they are there once the servers are connected."""
-
-
-def is_mcp_name(name: str) -> bool:
-    """Whether a name in `tools.allow` means a tool of an MCP server."""
-    return name.startswith(_MCP)
+    to_router: Mapping[str, Sequence[HandoffDefinition]] = field(default_factory=dict)
+    """By agent, the handoffs to the router: they are made once there is one."""
 
 
 def assemble(
@@ -46,7 +44,7 @@ def assemble(
     """An agent for every definition; what cannot be found is left out and listed as a problem.
 
     `model` is for those that name none. Of `partial`, the files that have other faults, tools and
-    filters are checked only.
+    handoffs are checked only. Everybody who hands to people of a role hands to the same agent.
     """
     problems: list[Problem] = []
     agents: dict[str, Agent[Any]] = {}
@@ -57,10 +55,11 @@ def assemble(
             mcp_names[each.name] = served
     for each in partial:
         _tools(each, resolve, problems)
-    for each in (*definitions, *partial):
-        for edge in each.handoffs:
-            _connect(each, edge, agents, problems)
-    return Assembled(agents=agents, problems=problems, mcp_names=mcp_names)
+    edges = Edges(definitions=(*definitions, *partial), agents=agents, problems=problems)
+    edges.connect()
+    return Assembled(
+        agents=agents, problems=problems, mcp_names=mcp_names, to_router=edges.to_router
+    )
 
 
 def confirmed(
@@ -100,6 +99,8 @@ def _agent(definition: AgentDefinition, tools: list[FunctionTool], model: str | 
         scope=definition.scope,
         triggers=definition.triggers,
         capabilities=definition.capabilities,
+        available=definition.available,
+        max_sessions=definition.max_sessions,
     )
 
 
@@ -142,38 +143,6 @@ def _may_be(name: str, definition: AgentDefinition, tools: Collection[str]) -> b
     if any(":" in tool for tool in tools):
         return True
     return (is_mcp_name(name) or "__" in name) and any(map(is_mcp_name, definition.tools))
-
-
-def _connect(
-    source: AgentDefinition,
-    edge: HandoffDefinition,
-    agents: Mapping[str, Agent[Any]],
-    problems: list[Problem],
-) -> None:
-    faults = [fault for text in edge.filters if (fault := _filter_fault(text)) is not None]
-    place = (edge.line, edge.column)
-    problems.extend(_problem(source, place, "agent.bad_filter", fault) for fault in faults)
-    agent, target = agents.get(source.name), agents.get(edge.to)
-    if agent is None or target is None or faults or edge.when == "conditional":
-        # Who is missing was said by the checks of the files; a condition that nobody can check
-        # yet must not count as met.
-        return
-    agent.handoffs.append(
-        declared_handoff(
-            target,
-            description=edge.description,
-            include_context=edge.include_context,
-            filters=edge.filters,
-        )
-    )
-
-
-def _filter_fault(text: str) -> str | None:
-    try:
-        parse_filter(text)
-    except UserError as exc:
-        return str(exc)
-    return None
 
 
 def _problem(definition: AgentDefinition, place: Place, code: str, message: str) -> Problem:

@@ -11,11 +11,13 @@ from ekiden.agents import AgentDefinition, LoadedAgents, Problem, load_agent_fil
 from ekiden.app.assembly import Assembled, assemble
 from ekiden.app.defaults import DEMO_TEAM
 from ekiden.app.demo_model import register_demo
+from ekiden.app.edges import declared_edge
 from ekiden.app.serving import serve
 from ekiden.app.settings import LoadedSettings, Settings, check_default_agent, load_settings
 from ekiden.app.teams import load_team
 from ekiden.core.agent import Agent
 from ekiden.core.errors import AgentFilesInvalid, UnknownAgent, UserError
+from ekiden.core.handoff import Handoff
 from ekiden.core.team import Team
 from ekiden.handoff import declared_handoff
 from ekiden.routing import Router
@@ -148,7 +150,7 @@ def check_files(root: Path, *, inert: bool = True, home: Path | None = None) -> 
     made = _assemble(files, settings, root, inert=inert, partial=files.partial)
     problems = sorted([*files.problems, *made.problems])
     if made.agents and not _errors(problems):
-        _team(made.agents, _router(made.agents.values(), settings), settings)
+        _team(made, _router(made.agents.values(), settings), settings)
     return CheckedFiles(definitions=definitions, problems=problems)
 
 
@@ -204,7 +206,7 @@ def _from_files(
     router = _router(made.agents.values(), settings)
     return Project(
         root=root,
-        team=_team(made.agents, router, settings),
+        team=_team(made, router, settings),
         router=router,
         loaded=loaded,
         definitions=files.definitions,
@@ -258,11 +260,12 @@ def _router(agents: Iterable[Agent[Any]], settings: Settings) -> Router:
     return Router(agents, settings=settings.agents.routing, model=settings.model)
 
 
-def _team(agents: Mapping[str, Agent[Any]], router: Router, settings: Settings) -> Team:
+def _team(made: Assembled, router: Router, settings: Settings) -> Team:
     """Begins with the router; without routing, with the default agent or the first by name.
 
     System agents get no requests: `UserError` if all are, or the default agent is one.
     """
+    agents = made.agents
     routing = settings.agents.routing
     members = [agents[name] for name in sorted(agents)]
     open_to_all = [agent.name for agent in members if agent.scope != "system"]
@@ -283,6 +286,14 @@ def _team(agents: Mapping[str, Agent[Any]], router: Router, settings: Settings) 
             raise UnknownAgent(entry, known=open_to_all)
         return Team(*members, router.agent, entry=entry, name="project")
     for agent in members:
-        if agent.scope != "system" and len(members) > 1:
-            agent.handoffs.append(declared_handoff(router.agent, description=_GIVE_UP))
+        agent.handoffs += _to_router(agent, made, router)
     return Team(router.agent, *members, name="project")
+
+
+def _to_router(agent: Agent[Any], made: Assembled, router: Router) -> list[Handoff[Any, Any]]:
+    """What the agent's file says of it, and a way for the model to give up in any case."""
+    edges = [declared_edge(edge, router.agent) for edge in made.to_router.get(agent.name, ())]
+    is_offered = any(edge.terms.when != "auto" for edge in edges)
+    if not is_offered and agent.scope != "system" and len(made.agents) > 1:
+        edges.append(declared_handoff(router.agent, description=_GIVE_UP))
+    return edges

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ekiden.agents.definition import AgentDefinition
-from ekiden.app.assembly import confirmed, is_mcp_name
+from ekiden.app.assembly import confirmed
+from ekiden.app.mcp_names import is_mcp_name
 from ekiden.core.agent import Agent
 from ekiden.core.errors import EkidenError, McpUnavailable, UnknownTool
 from ekiden.core.tool import FunctionTool

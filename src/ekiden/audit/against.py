@@ -14,7 +14,7 @@ from ekiden.audit.record import records_of
 from ekiden.audit.walk import UNREADABLE
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import AUDITED
-from ekiden.core.jsonio import loads
+from ekiden.core.jsonio import dumps, loads
 from ekiden.storage.base import Store
 
 _TELL_EVERY = 100
@@ -99,12 +99,13 @@ class Comparison:
             if not events or events[0].seq != seq or events[0].type not in AUDITED:
                 return {}
             (event,) = events
-            previous = await previous_of(self._store, [event])
-            records = records_of(event)
+            previous = (await previous_of(self._store, [event]))[event_id]
+            records = [
+                each.after(None if each.hash is None else previous) for each in records_of(event)
+            ]
+            return {each.id: loads(dumps(each.to_json())) for each in records}
         except UNREADABLE:
             return {}
-        before = previous[event_id] if records[0].hash is not None else None
-        return {each.id: each.after(before).to_json() for each in records}
 
     async def _difference(
         self,

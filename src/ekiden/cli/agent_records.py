@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ekiden.app.assembly import is_mcp_name
+from ekiden.app.mcp_names import is_mcp_name
 from ekiden.core.handoff import Handoff
 from ekiden.handoff import default_handoff
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ekiden.cli.errors import Interrupted, NobodyCapable, NoRecord
 from ekiden.core.errors import (
     EkidenError,
+    HandoffNotFound,
     LeaseLost,
     SessionBusy,
     SessionNotFound,
@@ -17,6 +18,7 @@ from ekiden.core.errors import (
 )
 
 if TYPE_CHECKING:
+    from ekiden.core.handoff_record import HandoffResult
     from ekiden.core.outcomes import Outcome
 
 
@@ -51,6 +53,7 @@ _BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (
     (UnknownAgent, Exit.NOT_FOUND),
     (NobodyCapable, Exit.NOT_FOUND),
     (NoRecord, Exit.NOT_FOUND),
+    (HandoffNotFound, Exit.NOT_FOUND),
     (SessionBusy, Exit.BUSY),
     (LeaseLost, Exit.BUSY),
     (StoreError, Exit.STORE),
@@ -72,6 +75,13 @@ def exit_for_error(error: EkidenError) -> Exit:
     return next((code for kind, code in _BY_ERROR if isinstance(error, kind)), Exit.FAILED)
 
 
-def exit_for_outcome(outcome: Outcome) -> Exit:
-    """The exit code of a run that ended."""
-    return _BY_OUTCOME[outcome.kind]
+def exit_for_outcome(outcome: Outcome | str) -> Exit:
+    """The exit code of a run that ended, from its outcome or the kind of it."""
+    return _BY_OUTCOME[outcome if isinstance(outcome, str) else outcome.kind]
+
+
+def exit_for_handoff(result: HandoffResult) -> Exit:
+    """The exit code of a handoff that was asked for."""
+    if result.error is None:
+        return Exit.OK
+    return Exit.NOT_FOUND if result.error.code == "AGENT_NOT_FOUND" else Exit.FAILED

@@ -40,12 +40,6 @@ class HandoffDetails:
         """What its session belongs to."""
         return correlation_of(self.row)
 
-    @property
-    def is_made(self) -> bool:
-        """Whether the target ever had the conversation."""
-        moves = [move.status for move in self.record.moves]
-        return "transferring" in moves and len({move.seq for move in self.record.moves}) > 1
-
     def to_json(self) -> dict[str, Any]:
         """As programs read it."""
         return {
@@ -66,7 +60,8 @@ async def read_details(store: Store, handoff_id: str) -> HandoffDetails:
     record = await _find(store, handoff_id)
     events = await store.events(record.session_id)
     views = await read_views(store, record)
-    records = await find_records(store, handoff_id)
+    is_on_record = record.moves[0].seq > 0
+    records = await find_records(store, handoff_id) if is_on_record else ()
     words = words_of(events, record)
     if record.reason and "reason" not in words:
         words = {"reason": record.reason, **words}

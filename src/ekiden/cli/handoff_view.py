@@ -30,9 +30,7 @@ def print_handoffs(
     else:
         say("no handoffs")
     if next_cursor is not None:
-        note(
-            dumps({"next_cursor": next_cursor}) if as_json else f"more: --cursor {next_cursor}"
-        )
+        note(dumps({"next_cursor": next_cursor}) if as_json else f"more: --cursor {next_cursor}")
 
 
 def print_details(details: HandoffDetails) -> None:
@@ -99,13 +97,13 @@ def _pairs(details: HandoffDetails) -> list[tuple[str, str]]:
 def _seen(details: HandoffDetails) -> str:
     if details.view is not None:
         return _summary(details.view)
-    if details.is_made:
+    if details.record.is_made:
         return f"{details.record.target} was shown everything"
     return ""
 
 
 def _summary(report: FilterReport) -> str:
-    after = sum(row.chars_after > 0 for row in report.rows) + len(report.new)
+    after = sum(row.fate in ("kept", "changed") for row in report.rows) + len(report.new)
     fates = ", ".join(f"{count} {fate}" for fate, count in report.counts.items() if count)
     return (
         f"{len(report.rows)} items of {report.chars_before} characters became {after} of "
@@ -114,7 +112,7 @@ def _summary(report: FilterReport) -> str:
 
 
 def _print_view(report: FilterReport) -> None:
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             str(row.index + 1),
             row.fate,
@@ -136,9 +134,7 @@ def _trigger(trigger: Mapping[str, Any] | None) -> str:
     """Why a trigger fired, and what each part of its condition gave."""
     if trigger is None:
         return ""
-    facts = [
-        f"{name}: {_text(value)}" for name, value in trigger.items() if name != "evaluation"
-    ]
+    facts = [f"{name}: {_text(value)}" for name, value in trigger.items() if name != "evaluation"]
     return _lines([*facts, *filter(None, [_evaluation(trigger.get("evaluation"))])])
 
 

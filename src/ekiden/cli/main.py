@@ -58,6 +58,17 @@ _GROUPS = {
             "delete": "Remove a session.",
         },
     ),
+    "handoff": (
+        "Hand sessions over, and look into handoffs.",
+        {
+            "start": "Hand a session to another agent.",
+            "list": "List handoffs, newest first.",
+            "show": "Show everything about a handoff.",
+            "cancel": "Undo a handoff that is not confirmed, or withdraw one.",
+            "history": "List the handoffs from and to an agent, newest first.",
+            "answer": "Answer, as a person, a session that waits for one.",
+        },
+    ),
     "audit": (
         "Look into the audit: who handed what to whom, who decided, and whether it was changed.",
         {

@@ -21,13 +21,18 @@ def read_request(argument: str, more: Sequence[str] = ()) -> Address:
     """
     from ekiden.app.addressing import parse_address
 
-    if more:
-        joined = shlex.quote(" ".join((argument, *more)))
-        raise UsageError(f"the text must be one argument: put it in quotes, as {joined[:200]}")
+    one_argument(argument, more)
     address = parse_address(read_text(argument))
     if not address.text.strip():
         raise BadInput(f"there is nothing to say after @{address.to}")
     return address
+
+
+def one_argument(argument: str, more: Sequence[str]) -> None:
+    """`UsageError`, which shows how to quote them, if there are further words."""
+    if more:
+        joined = shlex.quote(" ".join((argument, *more)))
+        raise UsageError(f"the text must be one argument: put it in quotes, as {joined[:200]}")
 
 
 def read_text(argument: str) -> str:

@@ -56,7 +56,7 @@ class Onlooker:
             # A run that failed has a result; one that could not begin has none.
             if not run.is_complete:
                 raise
-        self._report(run.result)
+        self.report(run.result)
         return exit_for_outcome(run.result.outcome)
 
     def _show(self, shown: Event | ModelDelta) -> None:
@@ -80,7 +80,8 @@ class Onlooker:
             for line in transcript([event]):
                 note(f"{line.who}: {line.what}")
 
-    def _report(self, result: RunResult) -> None:
+    def report(self, result: RunResult) -> None:
+        """Tell how a run ended."""
         record = result.to_json()
         problem = problem_of(result.outcome)
         if self.as_json:

@@ -117,7 +117,7 @@ class Evaluation:
         decided = list(_decisions(self._source.root))
         parts = [part for part in decided if not isinstance(part, Constant)] or decided
         said = [self._explained(part) for part in parts if self._was_seen(part)]
-        return short_text("; ".join(said), _MAX_EXPLANATION)
+        return short_text("; ".join(said or [self._explained(self._source.root)]), _MAX_EXPLANATION)
 
     def _entries(self) -> Iterator[Trace]:
         for part, seen in zip(self._source.parts, self._seen, strict=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
+from itertools import chain, islice
 from math import isfinite
 from typing import Any, Final, TypeAlias
 
@@ -91,12 +92,16 @@ class _Equality:
         return unsure
 
     def _mappings(self, left: Any, right: Any, depth: int) -> Any:
-        if len(left) != len(right):
+        size = len(left)
+        if size != len(right):
             return False
+        if size > self._left_over:
+            return NoValue("too large to compare")
+        keys = list(islice(left, size))
+        if not all(isinstance(key, str) for key in chain(keys, islice(right, size))):
+            return NoValue("a mapping with a name that is not text")
         unsure: Any = True
-        for key in left:
-            if not isinstance(key, str):
-                return NoValue("a mapping with a name that is not text")
+        for key in keys:
             other = step_into(right, key)
             if other is ABSENT:
                 return False
@@ -131,10 +136,7 @@ def contained(part: Any, whole: Any) -> Any:
         if type(side) is NoValue:
             return side
     if is_list(whole):
-        try:
-            return _member(part, whole)
-        except Exception:
-            return NoValue("a list that cannot be read")
+        return _member(part, whole)
     if type(whole) is str:
         return part in whole if type(part) is str else _cannot_look(part, whole)
     if is_mapping(whole) and type(part) is str:
@@ -184,8 +186,6 @@ def _arithmetic(symbol: str, compute: Operator) -> Operator:
                 return bounded(compute(left, right))
             except ZeroDivisionError:
                 return NoValue("division by zero")
-            except OverflowError:
-                return NoValue("too large a number")
         for side in (left, right):
             if type(side) is NoValue:
                 return side

@@ -112,8 +112,7 @@ class _Parser:
         return fault(self._text, position, problem)
 
     def _unexpected(self) -> ConditionError:
-        before = self._last if self._at else None
-        return self._fault(self._next.start, unexpected(self._next, before))
+        return self._fault(self._next.start, unexpected(self._next, self._last))
 
     def _expect(self, sign: str) -> None:
         if not self._is(sign):

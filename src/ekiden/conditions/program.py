@@ -62,16 +62,13 @@ class Run:
 Code: TypeAlias = Callable[[Run], Any]
 """Gives the known value of one part, or `NoValue`."""
 Places: TypeAlias = Mapping[int, int]
-"""Where in `Run.seen` a part has its place, by the part's `id`."""
+"""Where in `Run.seen` a part has its place, by the part's `id`; constants have none."""
 
 
 def program(node: Node, places: Places | None = None) -> Code:
     """The code of `node`, which also fills `Run.seen` if `places` are given."""
-    if isinstance(node, Constant):
-        value = node.value
-        return lambda run: value
     code = _code(node, places)
-    place = None if places is None else places[id(node)]
+    place = None if places is None else places.get(id(node))
     if isinstance(node, Comparison) or (isinstance(node, Call) and node.predicate):
         return _decided(code, place)
     return code if place is None else _noted(code, place)

@@ -31,12 +31,10 @@ _SPELLED: Final[Mapping[str, str]] = {
 }
 
 
-def unexpected(token: Token, before: Token | None) -> str:
-    """Why `token` cannot stand where the expression could have ended."""
+def unexpected(token: Token, before: Token) -> str:
+    """Why `token` cannot stand after `before`, where the expression could have ended."""
     if token.kind == "bad":
         return str(token.value)
-    if token.kind == "end":
-        return "it ends too early"
     if token.kind == "word":
         return _unexpected_word(token.written)
     if token.kind == "number" and token.written.startswith("."):
@@ -49,10 +47,7 @@ def unexpected(token: Token, before: Token | None) -> str:
         return "a comma stands between the items of a list; put the list into [ ]"
     if token.written == "(":
         return "only functions can be called; an operator is missing before this"
-    if token.written in (".", "["):
-        shown = "" if before is None else f", not into {before.written[:20]}"
-        return f"only fields can be gone into{shown}"
-    return f"{token.written} cannot stand here"
+    return f"only fields can be gone into, not into {before.written[:20]}"
 
 
 def _unexpected_word(word: str) -> str:

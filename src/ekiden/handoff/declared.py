@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from ekiden.core.agent import Agent
-from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import UserError
-from ekiden.core.handoff import Handoff
+from ekiden.core.handoff import Handoff, transfer_tool_name
+from ekiden.core.handoff_terms import DEFAULT_TERMS, HandoffTerms
 from ekiden.core.suggest import suggestion
 from ekiden.handoff.filters import (
     HandoffFilter,
@@ -20,6 +20,7 @@ from ekiden.handoff.filters import (
     remove_all_tools,
     shorten_tool_outputs,
 )
+from ekiden.handoff.tool import handoff
 
 
 def _redact(*kinds: str) -> HandoffFilter:
@@ -97,24 +98,23 @@ _WORDS = {
 
 
 def declared_handoff(
-    agent: Agent[Any],
+    target: Agent[Any] | Literal["*"],
     *,
     description: str | None = None,
     include_context: bool = True,
     filters: Sequence[str] = (),
+    terms: HandoffTerms = DEFAULT_TERMS,
 ) -> Handoff[Any, Agent[Any]]:
-    """A handoff to `agent` whose tool takes a reason, and perhaps a context and a summary.
+    """A handoff to `target` whose tool takes a reason, and perhaps a context and a summary.
 
-    `filters` are ready ones by name, such as ``keep_last(20)``, applied in order; `UserError` for
-    one that does not exist.
+    ``"*"`` is the member of the team that is best at the capabilities of the terms. `filters` are
+    ready ones by name, such as ``keep_last(20)``, applied in order; `UserError` for one that does
+    not exist.
     """
-
-    async def arrive(context: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
-        return agent
-
-    told = Handoff.default_tool_description(agent)
-    return Handoff(
-        tool_name=Handoff.default_tool_name(agent),
+    plain = _plain(target, terms)
+    told = plain.tool_description
+    return replace(
+        plain,
         tool_description=told if description is None else f"{told} Use it: {description}",
         input_json_schema={
             "type": "object",
@@ -124,12 +124,22 @@ def declared_handoff(
             "required": list(_WORDS),
             "additionalProperties": False,
         },
-        on_invoke_handoff=arrive,
-        agent_name=agent.name,
-        agent=agent,
         input_filter=compose(*map(parse_filter, filters)) if filters else None,
         include_context=include_context,
-        has_callback=False,
+        terms=terms,
+    )
+
+
+def _plain(target: Agent[Any] | Literal["*"], terms: HandoffTerms) -> Handoff[Any, Agent[Any]]:
+    if isinstance(target, str):
+        return handoff(target, capabilities=terms.capabilities)
+    if target.person is None:
+        return handoff(target)
+    told = f"Hand the conversation over to a person ({target.person}), who then handles it."
+    return handoff(
+        target,
+        tool_name_override=transfer_tool_name(target.name),
+        tool_description_override=f"{told} {target.description}" if target.description else told,
     )
 
 

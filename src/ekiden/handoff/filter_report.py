@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
-from ekiden.core.items import Item, is_message, text_of
+from ekiden.core.items import Item, is_message
 from ekiden.core.redaction import redact_text
 from ekiden.handoff.matching import match_items, texts_of
 from ekiden.handoff.summary_text import brief, parse_summary
@@ -184,12 +184,11 @@ def _new_row(place: int, item: Item) -> NewRow:
 def _label(item: Item) -> str:
     """What an item is, for people, in one line."""
     if is_message(item):
-        what, text = str(item.get("role")), text_of(item)
+        what = str(item.get("role"))
     else:
-        name = item.get("name")
-        kind = str(item.get("type") or "item")
-        what = f"{kind} {brief(name, 64)}" if isinstance(name, str) else kind
-        text = next(iter(texts_of(item)), "")
+        name, what = item.get("name"), str(item.get("type") or "item")
+        what = f"{what} {brief(name, 64)}" if isinstance(name, str) else what
+    text = next(iter(texts_of(item)), "")
     excerpt = brief(redact_text(text[: 4 * _EXCERPT]), _EXCERPT)
     return f"{brief(what, 100)}: {excerpt}" if excerpt else brief(what, 100)
 

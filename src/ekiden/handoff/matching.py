@@ -11,6 +11,8 @@ from ekiden.core.items import Item, is_message, refusal_of, text_of
 from ekiden.core.jsonio import dumps
 from ekiden.core.replay import to_input_item
 from ekiden.handoff.selection import call_key
+from ekiden.handoff.summary_text import parse_summary
+from ekiden.handoff.transcript import parse_transcript
 
 _LOOK_BACK = 64
 """So many items are looked at to find the one that a changed message was."""
@@ -140,7 +142,7 @@ def _alike(was: Item, now: Item) -> bool:
         return False
     old, new = text_of(was), text_of(now)
     pieces = _MASK.split(new)
-    if len(pieces) > 1:
+    if len(pieces) > 1 or _tells_others(now):
         return _in_order(pieces, old)
     same = _common_prefix(old, new)
     rest = min(len(old), len(new)) - same
@@ -148,8 +150,15 @@ def _alike(was: Item, now: Item) -> bool:
     return 2 * same >= max(len(new), 1)
 
 
+def _tells_others(message: Item) -> bool:
+    """Whether it is a summary or a nested history: they all begin and end alike."""
+    return parse_transcript(message) is not None or parse_summary(message) is not None
+
+
 def _in_order(pieces: Sequence[str], text: str) -> bool:
     """Whether the pieces stand in the text one after the other, the first and last at its ends."""
+    if len(pieces) == 1:
+        return text == pieces[0]
     if not (text.startswith(pieces[0]) and text.endswith(pieces[-1])):
         return False
     at = len(pieces[0])

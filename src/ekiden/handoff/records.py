@@ -67,6 +67,15 @@ class HandoffRecord:
         """Seconds since 1970; `None` while it is under way."""
         return self.moves[-1].at_us / 1e6 if self.status in FINAL and self.moves else None
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the target ever had the conversation."""
+        at = {move.status: move.seq for move in self.moves}
+        if "transferring" in at:
+            # What was asked for and withdrawn is put on record with all its moves at once.
+            return at["transferring"] != at.get("rolled_back")
+        return "completed" in at  # as earlier versions told it
+
     def result(self) -> HandoffResult:
         """What became of it."""
         failure = None

@@ -68,7 +68,7 @@ def summarise_by_rules(items: Sequence[Item], *, max_chars: int, how: str = BY_R
     The same items always give the same text. What was asked first and what came last are told at
     greater length; where room runs out, the middle is left out, and that is said.
     """
-    width = min(max((max_chars - MIN_CHARS // 2) // 8, 40), 240)
+    width = min(max((max_chars - MIN_CHARS // 2) // 8, 32), 240)
     flat = [each for item in items for each in unnested(item)]
     lines = list(_lines(flat, width))
     room = max_chars - MIN_CHARS // 2

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ekiden.core.lazy import lazy_names
 from ekiden.runtime.advance import advance
 from ekiden.runtime.circumstances import Circumstances
-from ekiden.runtime.config import CallModelData, Limits, ModelInputData, RunConfig
+from ekiden.runtime.config import CallModelData, Limits, ModelInputData, Price, RunConfig
 from ekiden.runtime.opening import submit, taken_up
 from ekiden.runtime.results import RunResult
 from ekiden.runtime.runner import (
@@ -18,6 +18,8 @@ from ekiden.runtime.state import RunState
 
 if TYPE_CHECKING:
     from ekiden.runtime.code_agent import CodeContext, HandOff
+    from ekiden.runtime.compensation import Rollback
+    from ekiden.runtime.handoffs import HandoffController
     from ekiden.runtime.streaming import (
         AgentUpdatedStreamEvent,
         RawResponsesStreamEvent,
@@ -33,9 +35,12 @@ __all__ = [
     "Circumstances",
     "CodeContext",
     "HandOff",
+    "HandoffController",
     "Limits",
     "ModelInputData",
+    "Price",
     "RawResponsesStreamEvent",
+    "Rollback",
     "RunConfig",
     "RunItemStreamEvent",
     "RunResult",
@@ -56,6 +61,8 @@ __getattr__ = lazy_names(
         "AgentUpdatedStreamEvent": "ekiden.runtime.streaming",
         "CodeContext": "ekiden.runtime.code_agent",
         "HandOff": "ekiden.runtime.code_agent",
+        "HandoffController": "ekiden.runtime.handoffs",
+        "Rollback": "ekiden.runtime.compensation",
         "RawResponsesStreamEvent": "ekiden.runtime.streaming",
         "RunItemStreamEvent": "ekiden.runtime.streaming",
         "RunResultStreaming": "ekiden.runtime.streaming",

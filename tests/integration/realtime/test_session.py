@@ -340,3 +340,37 @@ async def test_parts_and_lone_surrogates_are_sent_as_they_are() -> None:
         await live.session.send_message({"type": "message", "role": "user", "content": parts})
         await live.until_said("I see.")
     assert server.frames[1]["item"]["content"] == parts
+
+
+async def test_a_tool_can_hang_up() -> None:
+    sessions: list[Any] = []
+
+    @function_tool
+    async def hang_up() -> str:
+        """Say goodbye."""
+        await sessions[0].close()
+        return "never sent"
+
+    desk = RealtimeAgent("desk", tools=[hang_up])
+    async with talking([call("hang_up")], desk) as (server, live):
+        sessions.append(live.session)
+        await live.session.send_message("Bye")
+        await live.rest()
+    assert outputs(server) == []
+
+
+async def test_a_tool_can_write_in_the_persons_name() -> None:
+    sessions: list[Any] = []
+
+    @function_tool
+    async def remind() -> str:
+        """Remind."""
+        await sessions[0].send_message("Do not forget the milk")
+        return "reminded"
+
+    desk = RealtimeAgent("desk", tools=[remind])
+    async with talking([call("remind"), say("Milk."), say("Done.")], desk) as (server, live):
+        sessions.append(live.session)
+        await live.session.send_message("Remind me")
+        await live.until_said("Done.")
+    assert outputs(server) == ["reminded"]

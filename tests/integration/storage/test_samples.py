@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, Runner, Session, SqliteStore, function_tool
+from ekiden.audit import verify_audit
 from ekiden.storage.sqlite.migrate import SHIPPED, load_migrations
 from ekiden.testing import ScriptedModel, say
 
@@ -125,3 +126,17 @@ async def test_a_finished_conversation_of_a_sample_goes_on(copy: Path) -> None:
         assert result.final_output == "不客气"
         items = await session.get_items()
         assert items[: len(FINISHED) + 1] == [*FINISHED, {"role": "user", "content": "谢谢"}]
+
+
+async def test_the_audit_of_a_sample_is_unbroken(copy: Path) -> None:
+    """Format 1 was written before there were hashes."""
+    async with SqliteStore(copy) as store:
+        before = await verify_audit(store)
+        model = ScriptedModel([say("不客气")])
+        triage = Agent("triage", model=model, handoffs=[Agent("orders", model=model)])
+        await Runner.run(triage, "谢谢", session=Session("finished", store=store))
+        after = await verify_audit(store)
+    assert before.ok
+    assert after.ok
+    assert before.sessions == 2
+    assert (before.chained > 0) != (before.not_chained > 0)

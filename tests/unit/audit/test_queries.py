@@ -201,7 +201,9 @@ async def test_a_page_of_nothing_is_the_callers_error(store: Store, limit: int) 
 
 async def test_a_record_that_cannot_be_hashed_any_more_is_still_listed(store: Store) -> None:
     await write(store, story())
-    (await store.events("s"))[4].details.update(reason=float("inf"))  # type: ignore[union-attr]
+    details = (await store.events("s"))[4].details
+    assert details is not None
+    details["reason"] = float("inf")
     found = (await audit_records(store, AuditQuery(status="completed"))).records
     before = (await store.events("s"))[2].details
     assert before is not None

@@ -182,6 +182,7 @@ def test_the_json_is_never_large() -> None:
         ("(x > 1) == false", "(x > 1) == false → false == false → true"),
         ("[error_count]", "[error_count] → [1] → true"),
         ("true", "true → true"),
+        ("true or x", "true or x → true"),
         ("1 and 2", "1 → true; 2 → true"),
         ("name\n  ==  'Al'", "name == 'Al' → \"Al\" == 'Al' → true"),
     ],

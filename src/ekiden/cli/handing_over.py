@@ -1,0 +1,199 @@
+"""Handoffs that a person asks for on the command line: who asks, and what is told of them."""
+
+from __future__ import annotations
+
+import getpass
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.cli.errors import BadInput
+from ekiden.cli.exits import Exit, exit_for_handoff, exit_for_outcome
+from ekiden.cli.output import complain, emit, note, say
+from ekiden.core.errors import HandoffNotFound
+from ekiden.core.handoff_record import HandoffResult
+from ekiden.core.items import is_message, text_of
+from ekiden.core.jsonio import dumps
+from ekiden.handoff.history_query import HandoffQuery
+from ekiden.handoff.records import read_handoff, records_of
+from ekiden.runtime import RunResult
+from ekiden.runtime.asked import open_requests
+from ekiden.sessions import said
+from ekiden.storage.base import SessionRow, Store
+
+_REFUSED = "handoff.refused"
+_UNDONE = "handoff.rolled_back"
+_SETTLED = "handoff.settled"
+
+
+def person_name(option: str | None) -> str:
+    """Who asks: as the option says, else the user of this machine; empty if that has no name."""
+    if option is not None:
+        return plain_text(option, "--by")
+    try:
+        return plain_text(getpass.getuser(), "the user's name")
+    except (OSError, KeyError, ImportError, BadInput):
+        return ""
+
+
+def plain_text(text: str, what: str) -> str:
+    """The text of an option; `BadInput` if it is not UTF-8."""
+    try:
+        text.encode("utf-8")
+    except UnicodeError as exc:
+        raise BadInput(f"{what} is not UTF-8; convert it first, for example with iconv") from exc
+    return text
+
+
+def tell_busy(row: SessionRow, timeout_s: float, *, as_json: bool) -> None:
+    """Say, if so, that whoever runs the session is asked to hand it over."""
+    if row.owner is None:
+        return
+    facts = {"session_id": row.id, "owner": row.owner, "at_most_s": timeout_s}
+    note(
+        dumps({"waiting": facts})
+        if as_json
+        else f"session {row.id} is being run by {row.owner}, which is asked to hand it over, "
+        f"at most {timeout_s:g} s …"
+    )
+
+
+async def stopped(store: Store, session_id: str, *, to: str, by: str, how_to_resume: str) -> str:
+    """What a person who pressed Ctrl-C has to know: what is still asked for, or how to go on."""
+    waiting = await open_requests(store, HandoffQuery(session_id=session_id, target=to))
+    for record in reversed(waiting):
+        if record.by.name == by:
+            return (
+                "stopped; the handoff is still asked for, withdraw it with: "
+                f"ekiden handoff cancel {record.id}"
+            )
+    row = await store.get(session_id)
+    if row.outcome is not None or not how_to_resume:
+        return "stopped; the session is kept"
+    return f"stopped; the session is kept, go on with: {how_to_resume}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Where a session stands after a handoff that was asked for."""
+
+    row: SessionRow
+    speaker: str | None
+    """Who said the answer; `None` if there is none, or the session is being run."""
+    answer: str | None
+    problem: tuple[str, str] | None
+    """Code and message, if the run that followed failed."""
+
+
+async def ending_of(store: Store, session_id: str, result: HandoffResult) -> Ending:
+    """What came after the handoff."""
+    row = await store.get(session_id)
+    try:
+        record = await read_handoff(store, result.request_id)
+    except HandoffNotFound:  # only the request for it is known
+        return Ending(row=row, speaker=None, answer=None, problem=None)
+    if not record.is_made:
+        return Ending(row=row, speaker=None, answer=None, problem=None)
+    events = await store.events(session_id, after=record.moves[0].seq)
+    is_over = row.outcome is not None and row.owner is None
+    speaker = answer = problem = None
+    if is_over:
+        for event in said(events):
+            texts = [text_of(item) for item in event.items if _is_answer(item)]
+            if any(texts):
+                speaker, answer = event.agent, "\n".join(filter(None, texts))
+    if is_over and row.outcome not in ("done", "waiting"):
+        failed = next((each for each in reversed(events) if each.type == "agent_error"), None)
+        code = (failed.details or {}).get("code") if failed is not None else None
+        error = failed.error if failed is not None else None
+        problem = (code or f"run.{row.outcome}", error or f"the run ended: {row.outcome}")
+    return Ending(row=row, speaker=speaker, answer=answer, problem=problem)
+
+
+def report_start(result: HandoffResult, end: Ending, *, hint: str, as_json: bool) -> int:
+    """Tell what came of a handoff that was asked for, and give the exit code.
+
+    `hint` is the command that goes on with the session.
+    """
+    _show(result, end, as_json=as_json)
+    if result.error is not None:
+        _complain_of(result, as_json=as_json)
+        return exit_for_handoff(result)
+    row = end.row
+    if end.problem is not None:
+        code, message = end.problem
+        complain(code, f"{message}; go on with: {hint}" if hint else message, as_json=as_json)
+        return exit_for_outcome(row.outcome or "failed")
+    if not as_json and row.status == "waiting":
+        note(f"the session waits for people: ekiden handoff answer {row.id} TEXT")
+    elif not as_json and result.completed_at is None and row.owner is None and hint:
+        note(f"{result.target} has the session and did not work on it yet; go on with: {hint}")
+    return Exit.OK
+
+
+def report_cancel(result: HandoffResult, *, handoff_id: str, as_json: bool) -> int:
+    """Tell what became of a handoff that was to be cancelled, and give the exit code."""
+    if as_json:
+        emit({"id": handoff_id, **_fields(result)})
+    else:
+        say(_line(handoff_id, result))
+    if result.error is not None and result.error.code == "CANCELLED":
+        return Exit.OK
+    if result.completed_at is None and result.status != "rolled_back":
+        message = "whoever runs the session did not undo it in time; try again"
+        complain("session.busy", message, as_json=as_json)
+        return Exit.BUSY
+    message = (
+        f"handoff {handoff_id} is settled ({result.status}) and stays as it is; hand the session "
+        "on with `ekiden handoff start`"
+    )
+    complain(_SETTLED, message, as_json=as_json, status=result.status)
+    return Exit.FAILED
+
+
+def tell_refusals(result: RunResult, *, as_json: bool) -> None:
+    """Say why the run's handoffs were not made that were not."""
+    for record in records_of(result.events):
+        if record.status == "failed":
+            _complain_of(record.result(), as_json=as_json)
+
+
+def _complain_of(result: HandoffResult, *, as_json: bool) -> None:
+    """Say why a handoff was not made, or was undone."""
+    assert result.error is not None
+    code = _REFUSED if result.status == "failed" else _UNDONE
+    refusal, message = result.error.code, result.error.message
+    complain(
+        code, f"{refusal}: {message}", as_json=as_json, refusal=refusal, handoff=result.request_id
+    )
+
+
+def _show(result: HandoffResult, end: Ending, *, as_json: bool) -> None:
+    row = end.row
+    if as_json:
+        emit(
+            {
+                "id": result.request_id,
+                "session_id": row.id,
+                **_fields(result),
+                "agent": row.agent,
+                "outcome": row.outcome,
+                "speaker": end.speaker,
+                "output": end.answer,
+            }
+        )
+        return
+    say(_line(result.request_id, result))
+    if end.answer is not None:
+        say(f"{end.speaker}: {end.answer}")
+
+
+def _line(handoff_id: str, result: HandoffResult) -> str:
+    return f"{handoff_id}: {result.source} → {result.target} {result.status}"
+
+
+def _fields(result: HandoffResult) -> dict[str, Any]:
+    return {name: value for name, value in result.to_json().items() if name != "request_id"}
+
+
+def _is_answer(item: Any) -> bool:
+    return is_message(item) and item.get("role") == "assistant"

@@ -1,0 +1,338 @@
+"""Undoing what was done under a handoff that is rolled back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ekiden.core.agent import Agent
+from ekiden.core.context import RunContextWrapper, ToolContext
+from ekiden.core.errors import UserError
+from ekiden.handoff import handoff
+from ekiden.handoff.records import HandoffRecord, records_of
+from ekiden.runtime import CodeContext, Rollback, RunConfig, Runner
+from ekiden.sessions import Session
+from ekiden.storage.base import Commit
+from ekiden.storage.memory import MemoryStore
+from ekiden.testing import ScriptedModel, call, fail, say, transfer
+from ekiden.tools import function_tool
+
+QUICK = RunConfig(compensation_backoff_s=0)
+
+undone: list[tuple[str, Any]] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_undone() -> None:
+    undone.clear()
+
+
+def refund(rollback: Rollback) -> None:
+    """Found by its name, also by another process."""
+    undone.append((rollback.key, rollback.arguments))
+
+
+def relay(target: Agent[Any], **terms: Any) -> Agent[Any]:
+    model = ScriptedModel([transfer(target.name), say("a does it"), say("a again")])
+    return Agent("a", model=model, handoffs=[handoff(target, **terms)])
+
+
+async def run(a: Agent[Any], config: RunConfig = QUICK) -> tuple[Session, HandoffRecord]:
+    session = Session("s", store=MemoryStore())
+    result = await Runner.run(a, "hi", session=session, run_config=config)
+    assert result.final_output == "a does it"
+    assert (await session.row()).agent == "a"
+    [record] = records_of(await session.events())
+    return session, record
+
+
+async def test_effects_are_undone_in_reverse_order_with_their_arguments() -> None:
+    async def code(ctx: CodeContext[Any]) -> str:
+        await ctx.on_rollback(refund, key="first", arguments={"order": 1})
+        await ctx.on_rollback(refund, key="second", arguments={"order": 2})
+        raise RuntimeError("out of stock")
+
+    _, record = await run(relay(Agent("b", run=code)))
+    assert undone == [("second", {"order": 2}), ("first", {"order": 1})]
+    assert record.status == "rolled_back"
+    assert record.compensated == ("second", "first")
+
+
+async def test_what_was_registered_without_await_in_the_step_that_failed_is_undone_too() -> None:
+    async def code(ctx: CodeContext[Any]) -> str:
+        ctx.on_rollback(refund, key="only")
+        raise RuntimeError("out of stock")
+
+    _, record = await run(relay(Agent("b", run=code)))
+    assert undone == [("only", None)]
+    assert record.compensated == ("only",)
+
+
+async def test_the_same_key_is_one_compensation() -> None:
+    async def code(ctx: CodeContext[Any]) -> str:
+        ctx.on_rollback(refund, key="k", arguments=1)
+        ctx.on_rollback(refund, key="k", arguments=2)
+        raise RuntimeError("no")
+
+    await run(relay(Agent("b", run=code)))
+    assert undone == [("k", 1)]
+
+
+async def test_nothing_is_undone_when_the_handoff_stands() -> None:
+    async def code(ctx: CodeContext[Any]) -> str:
+        await ctx.on_rollback(refund, key="k")
+        return "booked"
+
+    model = ScriptedModel([transfer("b")])
+    a = Agent("a", model=model, handoffs=[Agent("b", run=code)])
+    result = await Runner.run(a, "hi", run_config=QUICK)
+    assert result.final_output == "booked"
+    assert undone == []
+
+
+async def test_where_no_handoff_is_open_nothing_is_remembered() -> None:
+    async def code(ctx: CodeContext[Any]) -> str:
+        await ctx.on_rollback(refund, key="k")
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        await Runner.run(Agent("a", run=code), "hi")
+    assert undone == []
+
+
+@pytest.mark.parametrize("kind", ["plain", "async", "without parameter"])
+async def test_every_kind_of_function_can_undo(kind: str) -> None:
+    done: list[str] = []
+
+    def plain(rollback: Rollback) -> None:
+        done.append(f"{rollback.handoff_id} {rollback.agent} {rollback.reason}")
+
+    async def soon(rollback: Rollback) -> None:
+        plain(rollback)
+
+    def bare() -> None:
+        done.append("s.h1 b RuntimeError: no")
+
+    function = {"plain": plain, "async": soon, "without parameter": bare}[kind]
+
+    async def code(ctx: CodeContext[Any]) -> str:
+        ctx.on_rollback(function, key="k")
+        raise RuntimeError("no")
+
+    await run(relay(Agent("b", run=code)))
+    assert done == ["s.h1 b RuntimeError: no"]
+
+
+async def test_a_compensation_that_fails_is_tried_again() -> None:
+    tries: list[str] = []
+
+    def stubborn(rollback: Rollback) -> None:
+        tries.append(rollback.idempotency_key)
+        if len(tries) < 3:
+            raise ConnectionError("the bank is away")
+
+    async def code(ctx: CodeContext[Any]) -> str:
+        ctx.on_rollback(stubborn, key="k")
+        raise RuntimeError("no")
+
+    _, record = await run(relay(Agent("b", run=code)))
+    assert tries == ["s.h1:k"] * 3
+    assert record.rollback_attempts == 2
+    assert record.not_compensated == ()
+
+
+async def test_what_cannot_be_undone_lands_before_a_person_and_the_rest_is_undone() -> None:
+    def hopeless(rollback: Rollback) -> None:
+        raise ConnectionError("the bank is gone")
+
+    async def code(ctx: CodeContext[Any]) -> str:
+        ctx.on_rollback(refund, key="easy")
+        ctx.on_rollback(hopeless, key="hard")
+        raise RuntimeError("no")
+
+    session, record = await run(relay(Agent("b", run=code)))
+    assert undone == [("easy", None)]
+    assert (record.status, record.not_compensated) == ("rolled_back", ("hard",))
+    [case] = [event for event in await session.events() if event.type == "inbox"]
+    assert case.details is not None
+    assert case.details["kind"] == "rollback_failed"
+    assert case.details["not_compensated"] == ["hard"]
+
+
+async def test_variables_are_as_they_were_before_the_handoff() -> None:
+    @function_tool
+    def keep(ctx: RunContextWrapper[Any], name: str, value: str) -> str:
+        ctx.set(name, value)
+        return "kept"
+
+    async def code(ctx: CodeContext[Any]) -> str:
+        await ctx.call("keep", name="colour", value="red")
+        await ctx.call("keep", name="size", value="xl")
+        ctx.delete("owner")
+        raise RuntimeError("no")
+
+    b = Agent("b", run=code, tools=[keep])
+    model = ScriptedModel(
+        [
+            [call("keep", name="colour", value="blue"), call("keep", name="owner", value="a")],
+            transfer("b"),
+            say("a does it"),
+        ]
+    )
+    a = Agent("a", model=model, tools=[keep], handoffs=[b])
+    session, _ = await run(a)
+    assert (await session.row()).variables == {"colour": "blue", "owner": "a"}
+
+
+def booking(*answers: Any) -> Agent[Any]:
+    @function_tool
+    async def book(ctx: ToolContext[Any], room: int) -> str:
+        await ctx.on_rollback(refund, key=f"room-{room}", arguments=room)
+        ctx.set("room", room)
+        return f"room {room} booked"
+
+    return Agent("b", model=ScriptedModel(list(answers)), tools=[book])
+
+
+async def test_a_handoff_for_the_whole_result_undoes_the_targets_tools() -> None:
+    b = booking(call("book", room=7), call("book", room=8), fail(ValueError("lost the thread")))
+    session, record = await run(relay(b, completes="result"))
+    assert undone == [("room-8", 8), ("room-7", 7)]
+    assert record.code == "TARGET_FAILED"
+    assert (await session.row()).variables == {}
+    texts = str(await session.get_items())
+    assert "booked" not in texts
+    assert "lost the thread" in texts
+
+
+async def test_a_handoff_for_the_whole_result_is_completed_by_the_answer() -> None:
+    b = booking(call("book", room=7), say("you have room 7"))
+    model = ScriptedModel([transfer("b")])
+    a = Agent("a", model=model, handoffs=[handoff(b, completes="result")])
+    result = await Runner.run(a, "hi")
+    assert result.final_output == "you have room 7"
+    [record] = records_of(result.events)
+    assert record.status == "completed"
+    kinds = [event.type for event in result.events]
+    assert kinds.index("tool_call") < len(kinds) - 1 - kinds[::-1].index("handoff")
+
+
+async def test_nested_handoffs_are_undone_one_by_one() -> None:
+    c = Agent("c", model=ScriptedModel([fail(ValueError("c is dead"))]))
+    b = booking(call("book", room=7), transfer("c"), fail(ValueError("b gives up")))
+    b.handoffs = [c]
+    session = Session("s", store=MemoryStore())
+    result = await Runner.run(relay(b, completes="result"), "hi", session=session, run_config=QUICK)
+    assert result.final_output == "a does it"
+    assert result.chain == ["user", "a"]
+    assert undone == [("room-7", 7)]
+    outer, inner = records_of(await session.events())
+    assert (outer.status, inner.status) == ("rolled_back", "rolled_back")
+    assert (outer.target, inner.target) == ("b", "c")
+
+
+async def test_an_inner_handoff_that_stands_completes_the_outer_one() -> None:
+    c = Agent("c", model=ScriptedModel([say("c answers")]))
+    b = booking(call("book", room=7), transfer("c"))
+    b.handoffs = [c]
+    result = await Runner.run(relay(b, completes="result"), "hi", run_config=QUICK)
+    assert result.final_output == "c answers"
+    assert [record.status for record in records_of(result.events)] == ["completed", "completed"]
+    assert undone == []
+
+
+class Cut(BaseException):
+    """Ends a run as a crash would."""
+
+
+class CutBeforeCompensation(MemoryStore):
+    """Dies once, right after the rollback was begun."""
+
+    is_armed = True
+
+    async def commit(self, claim: Any, commit: Commit) -> None:
+        await super().commit(claim, commit)
+        cursor = commit.patch.cursor or {}
+        is_begun = any(len(each) > 11 and each[15] for each in cursor.get("ho", ()))
+        if is_begun and self.is_armed:
+            self.is_armed = False
+            raise Cut
+
+
+async def test_a_rollback_that_was_begun_is_finished_by_whoever_goes_on() -> None:
+    b = booking(call("book", room=7), fail(ValueError("lost the thread")))
+    a = relay(b, completes="result")
+    session = Session("s", store=CutBeforeCompensation())
+    with pytest.raises(Cut):
+        await Runner.run(a, "hi", session=session, run_config=QUICK)
+    assert undone == []
+    result = await Runner.resume(a, session, run_config=QUICK)
+    assert result.final_output == "a does it"
+    assert undone == [("room-7", 7)]
+
+
+async def test_a_function_that_died_with_its_process_is_a_case_for_a_person() -> None:
+    from ekiden.runtime import registration
+
+    async def code(ctx: CodeContext[Any]) -> str:
+        ctx.on_rollback(lambda: None, key="k")
+        registration._functions.clear()
+        raise RuntimeError("no")
+
+    _, record = await run(relay(Agent("b", run=code)))
+    assert record.not_compensated == ("k",)
+
+
+@pytest.mark.parametrize(
+    ("function", "key", "arguments", "problem"),
+    [
+        ("no function", "k", None, "needs a function"),
+        (refund, "", None, "`key` of 1 to 500"),
+        (refund, 7, None, "`key` of 1 to 500"),
+        (refund, "k", object(), "must be JSON"),
+        (lambda one, two: None, "k", None, "one argument"),
+    ],
+)
+async def test_a_registration_that_cannot_work_is_refused(
+    function: Any, key: Any, arguments: Any, problem: str
+) -> None:
+    async def code(ctx: CodeContext[Any]) -> str:
+        ctx.on_rollback(function, key=key, arguments=arguments)
+        return "never"
+
+    with pytest.raises(UserError, match=problem):
+        await Runner.run(Agent("a", run=code), "hi")
+
+
+def test_outside_of_a_run_there_is_nothing_to_register_with() -> None:
+    bare: RunContextWrapper[Any] = RunContextWrapper()
+    with pytest.raises(UserError, match="of a run only"):
+        bare.on_rollback(refund, key="k")
+    with pytest.raises(UserError, match="of a run only"):
+        bare.publish("x")
+
+
+async def test_a_message_that_comes_while_a_handoff_is_open_does_not_lose_the_way_back() -> None:
+    class CutAfterTransfer(MemoryStore):
+        is_armed = True
+
+        async def commit(self, claim: Any, commit: Commit) -> None:
+            await super().commit(claim, commit)
+            if self.is_armed and (commit.patch.cursor or {}).get("ho"):
+                self.is_armed = False
+                raise Cut
+
+    model = ScriptedModel([transfer("b"), fail(ValueError("b is dead")), say("a does it")])
+    b = Agent("b", model=model)
+    a = Agent("a", model=model, handoffs=[b])
+    session = Session("s", store=CutAfterTransfer())
+    with pytest.raises(Cut):
+        await Runner.run(a, "first", session=session)
+    result = await Runner.run(a, "second", session=session)
+    assert result.last_agent is a
+    assert result.final_output == "a does it"
+    said = [item["content"] for item in model.calls[-1].input if item.get("role") == "user"]
+    assert said == ["first", "second"]
+    [record] = records_of(await session.events())
+    assert record.status == "rolled_back"
