@@ -38,6 +38,7 @@ class Comparison:
         self._only = session_id
         self._progress = progress
         self._event_id = ""
+        self._last: dict[str, str] = {}
         self._records: Mapping[str, Mapping[str, Any]] = {}
 
     async def run(self, lines: Iterable[str]) -> Mapping[str, ChainHead]:
@@ -99,7 +100,7 @@ class Comparison:
             if not events or events[0].seq != seq or events[0].type not in AUDITED:
                 return {}
             (event,) = events
-            previous = (await previous_of(self._store, [event]))[event_id]
+            previous = (await previous_of(self._store, [event], self._last))[event_id]
             records = [
                 each.after(None if each.hash is None else previous) for each in records_of(event)
             ]

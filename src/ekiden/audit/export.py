@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from ekiden.audit.chain import ChainHead, head_of
-from ekiden.audit.query import AuditQuery, audit_records
+from ekiden.audit.query import AuditQuery, read_page
 from ekiden.audit.record import AuditRecord
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.jsonio import dumps
@@ -89,8 +89,9 @@ def _line(value: Mapping[str, Any]) -> str:
 
 async def _all(store: Store, query: AuditQuery) -> AsyncIterator[AuditRecord]:
     cursor: str | None = None
+    last: dict[str, str] = {}
     while True:
-        page = await audit_records(store, query, limit=_PAGE, cursor=cursor)
+        page = await read_page(store, query, limit=_PAGE, cursor=cursor, last=last)
         for record in page.records:
             yield record
         cursor = page.next_cursor

@@ -13,25 +13,33 @@ from ekiden.storage.base import Journal
 
 _NEAR = 32
 _MOST = 2000
+_MOST_REMEMBERED = 10_000
 
 
-async def previous_of(store: Journal, events: Sequence[Event]) -> Mapping[str, str]:
+async def previous_of(
+    store: Journal, events: Sequence[Event], last: dict[str, str] | None = None
+) -> Mapping[str, str]:
     """By the ids of the events, each audited, the hash before theirs; `GENESIS` for a first one.
 
     Most often that is the hash of another of `events`, which their own hash proves; for the
-    others the session is read backwards.
+    others the session is read backwards. Whoever asks again and again, from the oldest events to
+    the newest, passes `last`: it remembers the last hash of each session.
     """
+    last = {} if last is None else last
+    if len(last) > _MOST_REMEMBERED:
+        last.clear()
     by_session: dict[str, list[Event]] = defaultdict(list)
     for event in events:
         by_session[event.session_id].append(event)
     found: dict[str, str] = {}
-    for own in by_session.values():
-        candidate = GENESIS
+    for session_id, own in by_session.items():
+        candidate = last.get(session_id, GENESIS)
         for event in sorted(own, key=lambda each: each.seq):
             if not _follows(candidate, event):
                 candidate = await _read_back(store, event)
             found[event.event_id] = candidate
             candidate = hash_of(event) or GENESIS
+        last[session_id] = candidate
     return found
 
 

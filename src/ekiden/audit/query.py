@@ -99,16 +99,23 @@ async def audit_records(
         for record in page.records:
             print(record.id, record.move, record.actor, record.reason)
     """
+    return await read_page(store, query, limit=limit, cursor=cursor, last={})
+
+
+async def read_page(
+    store: Journal, query: AuditQuery, *, limit: int, cursor: str | None, last: dict[str, str]
+) -> AuditPage:
+    """As `audit_records`; `last` goes on from page to page, as `previous_of` wants it."""
     if limit < 1:
         raise UserError(f"a page of {limit} records is not possible: `limit` is 1 or more")
     found: list[tuple[Event, AuditRecord]] = []
     places: list[str] = []
     async for event, place, record in _matching(store, query, cursor, page=min(_PAGE, limit + 1)):
         if len(found) == limit:
-            return AuditPage(records=await _linked(store, found), next_cursor=places[-1])
+            return AuditPage(records=await _linked(store, found, last), next_cursor=places[-1])
         found.append((event, record))
         places.append(place)
-    return AuditPage(records=await _linked(store, found), next_cursor=None)
+    return AuditPage(records=await _linked(store, found, last), next_cursor=None)
 
 
 async def find_records(store: Journal, name: str) -> Sequence[AuditRecord]:
@@ -120,7 +127,7 @@ async def find_records(store: Journal, name: str) -> Sequence[AuditRecord]:
         events = await store.events(session_id, after=seq - 1, limit=1)
         if events and events[0].seq == seq and events[0].type in AUDITED:
             event = events[0]
-            found = await _linked(store, [(event, each) for each in records_of(event)])
+            found = await _linked(store, [(event, each) for each in records_of(event)], {})
             return [each for each in found if record["number"] is None or each.id == name]
     by_handoff = AuditQuery(handoff_id=name, newest_first=False)
     handoff = _HANDOFF.fullmatch(name)
@@ -170,11 +177,11 @@ def _parse(cursor: str | None) -> tuple[str, int, int | None]:
 
 
 async def _linked(
-    store: Journal, found: Sequence[tuple[Event, AuditRecord]]
+    store: Journal, found: Sequence[tuple[Event, AuditRecord]], last: dict[str, str]
 ) -> Sequence[AuditRecord]:
     """The records with the hashes before theirs."""
     events = {event.event_id: event for event, _ in found if hash_of(event) is not None}
-    previous = await previous_of(store, list(events.values()))
+    previous = await previous_of(store, list(events.values()), last)
     return [record.after(previous.get(event.event_id)) for event, record in found]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ekiden.app.mcp_names import is_mcp_name
@@ -9,9 +10,10 @@ from ekiden.core.handoff import Handoff
 from ekiden.handoff import default_handoff
 
 if TYPE_CHECKING:
-    from ekiden.agents.definition import AgentDefinition
+    from ekiden.agents.definition import AgentDefinition, HandoffDefinition
     from ekiden.app.project import Project
     from ekiden.core.agent import Agent
+    from ekiden.core.handoff_terms import HandoffTerms, HandoffTrigger
     from ekiden.core.tool import FunctionTool
 
 
@@ -27,7 +29,7 @@ def agent_record(project: Project, agent: Agent[Any]) -> dict[str, Any]:
         "origin": "python" if definition is None else definition.origin,
         "path": None if definition is None else str(definition.path),
         "tools": [*(tool.name for tool in agent.tools), *_served(definition)],
-        "handoffs": [handoff["to"] for handoff in _handoffs(agent, definition)],
+        "handoffs": list(dict.fromkeys(each["to"] for each in _handoffs(agent, definition))),
     }
 
 
@@ -57,9 +59,21 @@ def agent_details(project: Project, agent: Agent[Any]) -> dict[str, Any]:
         ],
         "guardrails": _guardrails(definition),
         "memory": _memory(definition),
-        "kind": "router" if agent.router else "code" if agent.run else "model",
+        "available": None if callable(agent.available) else agent.available,
+        "max_sessions": agent.max_sessions,
+        "kind": _kind(agent),
         "instructions": instructions if isinstance(instructions, str | None) else "(a function)",
     }
+
+
+def _kind(agent: Agent[Any]) -> str:
+    kinds = {
+        "router": agent.router,
+        "person": agent.person,
+        "runner": agent.runner,
+        "code": agent.run,
+    }
+    return next((kind for kind, found in kinds.items() if found is not None), "model")
 
 
 def definition_of(project: Project, name: str) -> AgentDefinition | None:
@@ -87,27 +101,64 @@ def _tool(tool: FunctionTool) -> dict[str, Any]:
 
 
 def _handoffs(agent: Agent[Any], definition: AgentDefinition | None) -> list[dict[str, Any]]:
-    declared = {} if definition is None else {each.to: each for each in definition.handoffs}
-    made: dict[str, dict[str, Any]] = {}
+    declared = [] if definition is None else list(definition.handoffs)
+    records = []
     for edge in agent.handoffs:
         offer = edge if isinstance(edge, Handoff) else default_handoff(edge)
-        made[offer.agent_name] = {
-            "to": offer.agent_name,
-            "tool": offer.tool_name,
-            "include_context": offer.include_context,
-        }
-    for name, each in declared.items():
-        made[name] = {
-            "tool": None,
-            **made.get(name, {"to": name}),
-            "when": each.when,
-            "description": each.description,
-            "include_context": each.include_context,
-            "policy": each.policy,
-            "allow_return": each.allow_return,
-            "filters": list(each.filters),
-        }
-    return list(made.values())
+        said = next((each for each in declared if _is_of(offer, each)), None)
+        if said is not None:
+            declared.remove(said)
+        records.append(
+            {
+                "to": offer.agent_name,
+                "tool": None if offer.terms.when == "auto" else offer.tool_name,
+                "description": None if said is None else said.description,
+                "include_context": offer.include_context,
+                "filters": [] if said is None else list(said.filters),
+                **_terms(offer.terms),
+            }
+        )
+    return records
+
+
+def _is_of(offer: Handoff[Any, Any], declared: HandoffDefinition) -> bool:
+    terms = offer.terms
+    return (offer.agent_name, terms.when, terms.trigger, terms.capabilities) == (
+        declared.to,
+        declared.when,
+        declared.trigger,
+        declared.capabilities,
+    )
+
+
+def _terms(terms: HandoffTerms) -> dict[str, Any]:
+    """Under the names that agent files use."""
+    confirm, budget = terms.confirm, terms.budget
+    return {
+        "when": terms.when,
+        "policy": terms.policy,
+        "condition": terms.condition,
+        "trigger": _trigger(terms.trigger),
+        "allow_return": terms.allow_return,
+        "capabilities": list(terms.capabilities),
+        "confirm": None
+        if confirm is None
+        else {"prompt_template": confirm.prompt_template, "timeout": confirm.timeout_s},
+        "timeout": terms.timeout_s,
+        "restrict_tools": terms.restrict_tools,
+        "budget": None if budget is None else asdict(budget),
+        "completes": terms.completes,
+    }
+
+
+def _trigger(trigger: HandoffTrigger | None) -> dict[str, Any] | None:
+    """The type, the key that belongs to it, and the priority."""
+    if trigger is None:
+        return None
+    told = {name: value for name, value in asdict(trigger).items() if value not in (None, ())}
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in told.items()
+    }
 
 
 def _guardrails(definition: AgentDefinition | None) -> dict[str, Any] | None:

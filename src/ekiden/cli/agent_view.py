@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+
+from ekiden.core.handoff_terms import DEFAULT_TERMS, HandoffTrigger
 
 
 def detail_pairs(record: dict[str, Any]) -> list[tuple[str, str]]:
@@ -15,6 +18,7 @@ def detail_pairs(record: dict[str, Any]) -> list[tuple[str, str]]:
         ("kind", f"{record['kind']}, scope {record['scope']}"),
         ("model", record["model"]),
         ("from", record["path"] or record["origin"]),
+        ("takes", _takes(record)),
         ("tools", "\n".join(map(_tool_line, record["tools"]))),
         ("hands to", "\n".join(map(_handoff_line, record["handoffs"]))),
         ("keywords", ", ".join(triggers["keywords"])),
@@ -33,12 +37,54 @@ def _tool_line(tool: dict[str, Any]) -> str:
     return f"{tool['name']}{asks}: {' '.join(described.split())}"
 
 
+def _takes(record: dict[str, Any]) -> str:
+    """Whether it takes handoffs, where that is not always so."""
+    if record["available"] is False:
+        return "no handoffs: it is not available"
+    most = record["max_sessions"]
+    limit = "" if most is None else f" with fewer than {most} sessions at work"
+    if record["available"] is None:
+        return f"handoffs when it says so{limit and ', and'}{limit}"
+    return f"handoffs{limit}" if limit else ""
+
+
 def _handoff_line(handoff: dict[str, Any]) -> str:
-    facts = [handoff["tool"] or f"only {handoff['when']}"]
-    if handoff.get("allow_return"):
-        facts.append("may come back")
+    facts = [*_occasion(handoff), *_terms(handoff)]
     line = f"{handoff['to']} ({', '.join(facts)})"
-    return f"{line}: {handoff['description']}" if handoff.get("description") else line
+    return f"{line}: {handoff['description']}" if handoff["description"] else line
+
+
+def _occasion(handoff: dict[str, Any]) -> Iterator[str]:
+    """What makes it, and if what holds."""
+    if handoff["tool"]:
+        yield handoff["tool"]
+    if handoff["trigger"]:
+        yield f"trigger {HandoffTrigger(**handoff['trigger'])}"
+    if handoff["when"] == "conditional":
+        yield f"while {handoff['condition']}"
+    if handoff["policy"] == "conditional":
+        yield f"if {handoff['condition']}"
+    elif handoff["policy"] != DEFAULT_TERMS.policy:
+        yield handoff["policy"]
+
+
+def _terms(handoff: dict[str, Any]) -> Iterator[str]:
+    """What else is not as it is for most handoffs."""
+    if handoff["allow_return"]:
+        yield "may always come back" if handoff["allow_return"] == "always" else "may come back"
+    if handoff["capabilities"]:
+        yield f"needs {' and '.join(handoff['capabilities'])}"
+    if handoff["confirm"]:
+        yield "asks a person"
+    if handoff["timeout"] != DEFAULT_TERMS.timeout_s:
+        yield f"within {handoff['timeout']:g} s"
+    if handoff["restrict_tools"]:
+        yield "only tools of both"
+    if handoff["budget"]:
+        spent = [f"{most:g} {name}" for name, most in handoff["budget"].items() if most]
+        yield f"at most {' and '.join(spent)}"
+    if handoff["completes"] != DEFAULT_TERMS.completes:
+        yield "until its result"
 
 
 def _capability_line(capability: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from ekiden.core.context import ToolContext
+from ekiden.core.errors import GuardrailError
 from ekiden.core.handoff import Handoff
 from ekiden.core.items import function_call, function_output
 from ekiden.core.tool import FunctionTool
@@ -23,7 +24,8 @@ async def act(live: Live, turn: Turn) -> None:
     """Answer every call of the turn, then have the model go on.
 
     Outputs are sent in the order of the calls; that of a transfer comes last, after the model was
-    told to be the next agent. Only errors of the connection and of the store get out of here.
+    told to be the next agent. What gets out of here ends the session: errors of the connection and
+    of the store, and the `GuardrailError` of a guardrail that ends the run or cannot decide.
     """
     calls = list(turn.calls.values())
     entries = [await _entry(live, turn, call) for call in calls]
@@ -91,6 +93,8 @@ async def _run_tool(
     context = _tool_context(live, agent, call)
     try:
         result = await _invoked(live, agent, tool, context)
+    except GuardrailError:
+        raise
     except Exception as exc:
         live.report(exc)
         told = f"Error: the tool failed with {describe(exc)}"

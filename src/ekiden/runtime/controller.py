@@ -14,6 +14,7 @@ from ekiden.core.jsonio import dumps
 from ekiden.handoff.validation import check_cycle, check_depth
 from ekiden.runtime.attempt import Attempt
 from ekiden.runtime.calls import both
+from ekiden.runtime.closing import broken_off, close_calls, with_outputs
 from ekiden.runtime.cursor import PendingHandoff
 from ekiden.runtime.finish import describe
 from ekiden.runtime.handed import filtered, received
@@ -47,11 +48,15 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
             output = function_output(attempt.call["call_id"], told)
         view = await filtered(run, attempt.edge, attempt.call, output, target)
         await _tell_hooks(run, source, target)
+        open_calls = [] if attempt.call is not None else await broken_off(run)
     except UserError:
         raise
     except Exception as exc:
         refuse(run, attempt, exc)
         return False
+    if open_calls:
+        close_calls(run, open_calls)
+        view = None if view is None else with_outputs(view, open_calls)
     _move(run, attempt, target, output, view, words)
     fault_point("handoff.transferring.before_commit")
     await run.commit()
@@ -161,6 +166,9 @@ def _move(
         cursor.budget = narrowed(run, terms.budget)
     if cursor.fired:
         cursor.fired = []
+    if cursor.published:
+        cursor.published = []
+    run.forget_signs()
     cursor.since_s = round(now_s, 3)
     cursor.turn += 1
     cursor.phase = "think"

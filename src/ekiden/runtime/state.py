@@ -326,6 +326,13 @@ class RunState:
         if name not in self.cursor.published:
             self.cursor.published.append(name)
 
+    def forget_signs(self) -> None:
+        """What triggers of the agent before looked at is nothing to the next one."""
+        if self.fresh_errors:
+            self.fresh_errors = []
+        if self.trigger_notes:
+            self.trigger_notes = {}
+
     def write(self, document: DocumentWrite) -> None:
         """Write a document with the next `commit`."""
         self._documents.append(document)

@@ -13,10 +13,13 @@ from ekiden.realtime import (
     RealtimeAgent,
     RealtimeClosed,
     RealtimeDisconnected,
+    RealtimeModelSettings,
     RealtimeRunner,
+    RealtimeSetup,
     RealtimeUnavailable,
     RealtimeWebSocketModel,
 )
+from ekiden.realtime.model import RealtimeModelSendAudio
 from ekiden.testing import RealtimeServer, call, hang, say, transfer
 from ekiden.testing.openai_server import cut
 from ekiden.testing.realtime_server import complain, fail_turn
@@ -160,3 +163,25 @@ async def test_a_real_provider_is_not_called_while_models_are_blocked(
     with pytest.raises(UserError, match="EKIDEN_BLOCK_MODELS"):
         async with await RealtimeRunner(triage).run():
             pass
+
+
+async def test_settings_that_are_not_json_leave_no_connection_open(
+    triage: RealtimeAgent[Any],
+) -> None:
+    settings = RealtimeModelSettings(extra={"odd": object()})
+    with pytest.raises(UserError, match="session.update cannot be sent, it is not JSON"):
+        async with talking([], triage, settings=settings):
+            pass
+
+
+async def test_what_is_sent_on_a_connection_that_is_gone_says_so() -> None:
+    async with RealtimeServer() as server:
+        model = RealtimeWebSocketModel(url=server.url)
+        connection = await model.connect(RealtimeSetup(), RealtimeModelSettings())
+        await server.until("session.update")
+        await server.hang_up(1001, "going away")
+        assert [event.type async for event in connection.events()] == ["other", "other"]
+        with pytest.raises(RealtimeDisconnected, match="1001 going away") as caught:
+            await connection.send(RealtimeModelSendAudio(audio=b"\x00"))
+        assert caught.value.code == "realtime.disconnected"
+        await connection.close()

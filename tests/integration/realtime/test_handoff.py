@@ -195,6 +195,19 @@ async def test_what_is_passed_along_reaches_the_callback_and_the_target_as_data(
     assert "You are free now" in told
 
 
+@pytest.mark.parametrize("arguments", ["", "5", "{", '["reason"]', '{"reason": 5}'])
+async def test_a_handoff_without_an_input_takes_whatever_the_model_says(
+    triage: RealtimeAgent[Any], billing: RealtimeAgent[Any], arguments: str
+) -> None:
+    asked = {"type": "function_call", "name": "transfer_to_billing", "arguments": arguments}
+    async with talking([[asked], say("Yes?")], triage) as (server, live):
+        await live.session.send_message("Hi")
+        await live.until_said("Yes?")
+        assert live.session.agent is billing
+    assert 'from: "triage"' in server.session["instructions"]
+    assert "reason" not in server.session["instructions"].partition("<handoff-data>\n")[2]
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [("", "needs arguments"), ('{"reason": 5}', "reason: Input should be"), ("{", "Invalid JSON")],

@@ -14,6 +14,7 @@ from ekiden.realtime import (
     RealtimeModelSettings,
     RealtimeRunner,
     RealtimeWebSocketModel,
+    realtime_handoff,
 )
 from ekiden.testing import RealtimeServer, call, delay, say
 from ekiden.testing.openai_server import garbled
@@ -374,3 +375,70 @@ async def test_a_tool_can_write_in_the_persons_name() -> None:
         await live.session.send_message("Remind me")
         await live.until_said("Done.")
     assert outputs(server) == ["reminded"]
+
+
+async def test_a_guardrail_of_a_tool_holds_and_one_that_ends_the_run_ends_the_session() -> None:
+    from ekiden.core.errors import GuardrailError
+    from ekiden.core.tool_guardrails import ToolGuardrailFunctionOutput, tool_input_guardrail
+
+    @tool_input_guardrail
+    def strict(data: Any) -> ToolGuardrailFunctionOutput:
+        if "steal" in data.context.tool_arguments:
+            return ToolGuardrailFunctionOutput.raise_exception()
+        return ToolGuardrailFunctionOutput.reject_content("not that")
+
+    @function_tool
+    def do(what: str) -> str:
+        """Do something."""
+        raise AssertionError("it must not run")
+
+    do.tool_input_guardrails = [strict]
+    desk = RealtimeAgent("desk", tools=[do])
+    steps = [call("do", what="borrow"), say("No."), call("do", what="steal")]
+    async with talking(steps, desk) as (server, live):
+        await live.session.send_message("Borrow it")
+        await live.until_said("No.")
+        await live.session.send_message("Steal it")
+        with pytest.raises(GuardrailError):
+            await live.rest()
+    assert outputs(server) == ["not that"]
+
+
+async def test_two_things_under_one_name_are_refused_before_anything_is_connected() -> None:
+    other = RealtimeAgent("other")
+    edge = realtime_handoff(other, tool_name_override="clock")
+    desk = RealtimeAgent("desk", tools=[clock], handoffs=[edge])
+    with pytest.raises(UserError, match="`clock` is also the name of the handoff"):
+        async with talking([], desk):
+            pass
+
+
+async def test_a_transcript_that_comes_before_its_item_is_history_at_once() -> None:
+    async with talking([], RealtimeAgent("desk")) as (server, live):
+        said = {"item_id": "i1", "content_index": 0, "transcript": "hello"}
+        kind = "conversation.item.input_audio_transcription.completed"
+        await server.push({"type": kind, **said})
+        added = await live.until_type("history_added")
+    assert (added.item.role, added.item.text) == ("user", "hello")
+
+
+async def test_an_offer_that_was_made_for_the_agent_before_is_dropped() -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+    slow = False
+
+    async def instructions(ctx: Any, agent: Any) -> str:
+        if slow:
+            asked.set()
+            await answer.wait()
+        return "I am the desk."
+
+    desk, other = RealtimeAgent("desk", instructions=instructions), RealtimeAgent("other")
+    async with talking([say("Other.")], desk) as (server, live):
+        slow = True
+        async with asyncio.TaskGroup() as group:
+            group.create_task(live.session.send_message("Hi"))
+            await asked.wait()
+            await live.session.update_agent(other)
+            answer.set()
+        await live.until_said("Other.")
+    assert server.session["instructions"] == ""

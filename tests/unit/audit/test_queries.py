@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from ekiden.audit import AuditPage, AuditQuery, audit_records, link
+from ekiden.audit.previous import previous_of
 from ekiden.core.errors import UserError
+from ekiden.core.events import AUDITED
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
 from tests.unit.audit.written import BEGINNING, START_US, event, handoff, story, write
@@ -208,3 +210,15 @@ async def test_a_record_that_cannot_be_hashed_any_more_is_still_listed(store: St
     before = (await store.events("s"))[2].details
     assert before is not None
     assert [each.previous for each in found] == [before["hash"]]
+
+
+async def test_what_is_remembered_of_very_many_sessions_is_bounded(store: Store) -> None:
+    await write(store, story())
+    events = [each for each in await store.events("s") if each.type in AUDITED]
+    last = {f"other{number}": "x" for number in range(20_000)}
+    found = [await previous_of(store, [each], last) for each in events]
+    assert last.keys() == {"s"}
+    assert [value for each in found for value in each.values()] == [
+        "",
+        *((each.details or {})["hash"] for each in events[:-1]),
+    ]

@@ -14,7 +14,7 @@ from ekiden.core.errors import ConditionError
 from ekiden.core.jsonio import dumps
 
 quick = settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
 )
 
 PIECES = [

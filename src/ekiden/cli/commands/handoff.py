@@ -107,7 +107,9 @@ async def handoff_start(
     ] = None,
     timeout_s: Annotated[
         float,
-        Parameter(name="--timeout", validator=Number(gt=0), help="Give up after so many seconds."),
+        Parameter(
+            name="--timeout", validator=Number(gt=0, lte=1e9), help="Give up after so many seconds."
+        ),
     ] = 300.0,
     by: ByOption = None,
     no_run: Annotated[

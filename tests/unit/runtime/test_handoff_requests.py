@@ -1,0 +1,398 @@
+"""Handoffs that a person or a program asks for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ekiden.core.agent import Agent
+from ekiden.core.context import RunContextWrapper
+from ekiden.core.errors import HandoffNotFound, SessionNotFound, UnknownAgent, UserError
+from ekiden.core.handoff_record import Actor, HandoffContext, HandoffRequest
+from ekiden.core.profile import Capability
+from ekiden.core.team import Team
+from ekiden.handoff import handoff
+from ekiden.handoff.records import records_of
+from ekiden.runtime import HandoffController, RunConfig, Runner
+from ekiden.runtime.fork import fork_session
+from ekiden.sessions import Session
+from ekiden.storage.base import Store
+from ekiden.storage.memory import MemoryStore
+from ekiden.storage.sqlite import SqliteStore
+from ekiden.testing import ScriptedModel, call, fail, say
+from ekiden.tools import function_tool
+
+ADA = Actor(kind="person", name="ada")
+
+
+def speaking(request: Any) -> Any:
+    return say(f"{request.agent} here")
+
+
+def team_of(respond: Any = speaking, **agents: Any) -> tuple[Team, ScriptedModel]:
+    model = ScriptedModel(respond=respond)
+    b = Agent("b", model=model, **agents.get("b", {}))
+    a = Agent("a", model=model, handoffs=[handoff(b, **agents.get("edge", {}))])
+    c = Agent("c", model=model)
+    return Team(a, c), model
+
+
+async def idle(team: Team, store: Store) -> Session:
+    """A session that `a` has and nobody runs."""
+    session = Session("s", store=store)
+    await Runner.run(team, "hello", session=session)
+    return session
+
+
+async def test_a_person_hands_an_idle_session_over_and_the_target_works_on_it() -> None:
+    store = MemoryStore()
+    team, model = team_of()
+    session = await idle(team, store)
+    result = await HandoffController(team, store).start("s", to="b", reason="a refund", by=ADA)
+    assert (result.status, result.source, result.target) == ("completed", "a", "b")
+    assert result.error is None
+    assert result.completed_at is not None
+    row = await session.row()
+    assert (row.agent, row.outcome, row.status) == ("b", "done", "idle")
+    assert "a refund" in str(model.calls[-1].system_instructions)
+    [record] = records_of(await session.events())
+    assert record.by == ADA
+    assert record.request is not None
+    assert (await session.get_items())[-1]["content"][0]["text"] == "b here"
+
+
+async def test_afterwards_the_session_goes_on_and_can_be_gone_back_in() -> None:
+    store = MemoryStore()
+    team, _ = team_of()
+    session = await idle(team, store)
+    await HandoffController(team, store).start("s", to="b")
+    result = await Runner.run(team, "and now?", session=session)
+    assert result.final_output == "b here"
+    last = next(e.seq for e in result.events if e.type == "message")
+    branch = await fork_session(store, "s", before_seq=last)
+    again = await Runner.run(team, "differently", session=branch)
+    assert again.last_agent.name == "b"
+
+
+@pytest.mark.parametrize(
+    ("to", "agents", "code"),
+    [
+        ("nobody", {}, "AGENT_NOT_FOUND"),
+        ("c", {}, "PERMISSION_DENIED"),
+        ("b", {"b": {"available": False}}, "AGENT_UNAVAILABLE"),
+        ("b", {"edge": {"capabilities": ["sql"]}}, "CAPABILITY_MISSING"),
+        ("b", {"edge": {"policy": "conditional", "condition": "false"}}, "CONDITIONS_NOT_MET"),
+        ("b", {"b": {"accepts": lambda ctx, request: False}}, "DECLINED"),
+    ],
+)
+async def test_a_refusal_is_a_result_and_changes_nothing(to: str, agents: Any, code: str) -> None:
+    store = MemoryStore()
+    team, _ = team_of(**agents)
+    session = await idle(team, store)
+    before = await session.row()
+    result = await HandoffController(team, store).start("s", to=to, by=ADA)
+    assert result.status == "failed"
+    assert result.error is not None
+    assert result.error.code == code
+    assert not result.rollback_performed
+    after = await session.row()
+    assert (after.agent, after.outcome, after.owner) == (before.agent, before.outcome, None)
+    assert after.cursor["r"] == before.cursor["r"], "no run was begun"
+    [record] = records_of(await session.events())
+    assert record.code == code
+    assert (await Runner.run(team, "again", session=session)).last_agent.name == "a"
+
+
+async def test_a_session_that_does_not_exist_is_said_to() -> None:
+    team, _ = team_of()
+    with pytest.raises(SessionNotFound):
+        await HandoffController(team, MemoryStore()).start("none", to="b")
+
+
+async def test_a_target_that_fails_gives_an_idle_session_back() -> None:
+    store = MemoryStore()
+
+    def respond(request: Any) -> Any:
+        return fail(ValueError("dead")) if request.agent == "b" else say("a here")
+
+    team, _ = team_of(respond)
+    session = await idle(team, store)
+    result = await HandoffController(team, store).start("s", to="b")
+    assert result.status == "rolled_back"
+    assert result.rollback_performed
+    assert result.error is not None
+    assert result.error.code == "TARGET_FAILED"
+    assert (await session.row()).agent == "a"
+
+
+async def test_it_can_be_left_to_a_worker() -> None:
+    store = MemoryStore()
+    team, _ = team_of()
+    session = await idle(team, store)
+    result = await HandoffController(team, store).start("s", to="b", run=False)
+    assert result.status == "transferring"
+    row = await session.row()
+    assert (row.status, row.agent) == ("ready", "b")
+    done = await Runner.resume(team, session)
+    assert done.final_output == "b here"
+    assert [record.status for record in records_of(await session.events())] == ["completed"]
+
+
+class Workshop:
+    """A team whose `a` runs a tool that hangs until it is let go, or cancelled."""
+
+    def __init__(self, store: Store, **terms: Any) -> None:
+        self.store = store
+        self.busy = asyncio.Event()
+        self.let_go = asyncio.Event()
+        self.ended: list[str] = []
+
+        @function_tool
+        async def dig() -> str:
+            self.busy.set()
+            try:
+                await self.let_go.wait()
+            except asyncio.CancelledError:
+                self.ended.append("cancelled")
+                raise
+            self.ended.append("finished")
+            return "gold"
+
+        def respond(request: Any) -> Any:
+            if request.agent == "a" and request.input[-1].get("type") != "function_call_output":
+                return call("dig")
+            return say(f"{request.agent} here")
+
+        self.model = ScriptedModel(respond=respond)
+        b = Agent("b", model=self.model)
+        self.a = Agent("a", model=self.model, tools=[dig], handoffs=[handoff(b, **terms)])
+        self.session = Session("s", store=store)
+
+    async def asked(self) -> str:
+        """Wait until a request is stored; gives its id."""
+        while True:
+            found = await self.store.list_documents("handoff.requests")
+            if found:
+                return str(found[0].body["id"])
+            await self.store.wait_for_change(5)
+
+    def run(self) -> asyncio.Task[Any]:
+        return asyncio.create_task(Runner.run(self.a, "dig", session=self.session))
+
+    def start(self, **options: Any) -> asyncio.Task[Any]:
+        controller = HandoffController(self.a, self.store)
+        return asyncio.create_task(controller.start("s", to="b", by=ADA, **options))
+
+
+async def test_immediate_cancels_what_the_source_is_doing() -> None:
+    shop = Workshop(MemoryStore())
+    running = shop.run()
+    await shop.busy.wait()
+    result = await shop.start(policy="immediate")
+    assert result.status == "completed"
+    assert shop.ended == ["cancelled"]
+    assert (await running).final_output == "b here"
+    [record] = records_of(await shop.session.events())
+    assert record.policy == "immediate"
+    items = [item.get("type") for item in await shop.session.get_items()]
+    assert items.count("function_call") == items.count("function_call_output")
+
+
+async def test_graceful_waits_until_the_source_has_finished_its_step() -> None:
+    shop = Workshop(MemoryStore())
+    running = shop.run()
+    await shop.busy.wait()
+    starting = shop.start()
+    await shop.asked()
+    assert not shop.ended
+    shop.let_go.set()
+    assert (await starting).status == "completed"
+    assert shop.ended == ["finished"]
+    assert (await running).final_output == "b here"
+    assert not await shop.store.list_documents("handoff.requests")
+
+
+async def test_a_graceful_wait_that_takes_too_long_is_rolled_back_and_recorded() -> None:
+    shop = Workshop(MemoryStore())
+    running = shop.run()
+    await shop.busy.wait()
+    result = await shop.start(timeout_s=0.05)
+    assert (result.status, result.error.code) == ("rolled_back", "TIMEOUT")
+    shop.let_go.set()
+    assert (await running).final_output == "a here"
+    [record] = records_of(await shop.session.events())
+    assert (record.status, record.code) == ("rolled_back", "TIMEOUT")
+    statuses = [move.status for move in record.moves]
+    assert statuses == ["initiated", "validating", "transferring", "rolled_back"]
+    assert (await shop.session.row()).agent == "a"
+
+
+async def test_a_refusal_while_it_runs_is_recorded_and_the_run_goes_on() -> None:
+    shop = Workshop(MemoryStore(), capabilities=["sql"])
+    running = shop.run()
+    await shop.busy.wait()
+    starting = shop.start()
+    await shop.asked()
+    shop.let_go.set()
+    result = await starting
+    assert (result.status, result.error.code) == ("failed", "CAPABILITY_MISSING")
+    assert (await running).final_output == "a here"
+
+
+async def test_another_process_is_heard_through_the_store(tmp_path: Any) -> None:
+    async with SqliteStore(tmp_path / "one.db") as store, SqliteStore(tmp_path / "one.db") as other:
+        shop = Workshop(store)
+        running = shop.run()
+        await shop.busy.wait()
+        controller = HandoffController(shop.a, other)
+        result = await controller.start("s", to="b", policy="immediate", by=ADA)
+        assert result.status == "completed"
+        assert (await running).final_output == "b here"
+        assert shop.ended == ["cancelled"]
+
+
+async def test_a_request_is_withdrawn_before_anybody_took_it_up() -> None:
+    shop = Workshop(MemoryStore())
+    running = shop.run()
+    await shop.busy.wait()
+    starting = shop.start()
+    request = await shop.asked()
+    result = await HandoffController(shop.a, shop.store).cancel(request)
+    assert result.error is not None
+    assert (result.status, result.error.code) == ("rolled_back", "CANCELLED")
+    shop.let_go.set()
+    assert (await starting).error.code == "CANCELLED"
+    assert (await running).final_output == "a here"
+
+
+async def test_an_open_handoff_is_cancelled_and_given_back() -> None:
+    store = MemoryStore()
+    busy = asyncio.Event()
+
+    async def hang_in_b(request: Any) -> Any:
+        if request.agent == "b":
+            busy.set()
+            await asyncio.get_running_loop().create_future()
+        return say("a here")
+
+    team, _ = team_of(hang_in_b)
+    session = await idle(team, store)
+    controller = HandoffController(team, store)
+    starting = asyncio.create_task(controller.start("s", to="b"))
+    await busy.wait()
+    result = await controller.cancel("s.h1", reason="changed my mind", by=ADA)
+    assert result.status == "rolled_back"
+    assert result.error is not None
+    assert result.error.code == "CANCELLED"
+    assert (await starting).status == "rolled_back"
+    assert (await session.row()).agent == "a"
+
+
+async def test_cancelling_what_nobody_runs_gives_it_back_too() -> None:
+    store = MemoryStore()
+    team, _ = team_of()
+    session = await idle(team, store)
+    controller = HandoffController(team, store)
+    await controller.start("s", to="b", run=False)
+    result = await controller.cancel("s.h1")
+    assert result.status == "rolled_back"
+    assert (await session.row()).agent == "a"
+
+
+async def test_a_settled_handoff_stays_as_it_is() -> None:
+    store = MemoryStore()
+    team, _ = team_of()
+    await idle(team, store)
+    controller = HandoffController(team, store)
+    done = await controller.start("s", to="b")
+    assert await controller.cancel(done.request_id) == done
+    assert (await controller.get(done.request_id)).result() == done
+
+
+@pytest.mark.parametrize("handoff_id", ["s.h9", "none.h1", "nonsense", ""])
+async def test_an_unknown_handoff_is_said_to(handoff_id: str) -> None:
+    store = MemoryStore()
+    team, _ = team_of()
+    await idle(team, store)
+    controller = HandoffController(team, store)
+    with pytest.raises(HandoffNotFound):
+        await controller.get(handoff_id)
+    with pytest.raises(HandoffNotFound):
+        await controller.cancel(handoff_id)
+
+
+async def test_a_task_that_has_no_session_gets_one_with_its_past_and_its_state() -> None:
+    store = MemoryStore()
+    seen: list[Any] = []
+
+    def accepts(ctx: RunContextWrapper[Any], request: HandoffRequest) -> bool:
+        seen.append(
+            (ctx.get("plan"), [item["content"] for item in request.context.conversation_history])
+        )
+        return True
+
+    team, model = team_of(b={"accepts": accepts})
+    request = HandoffRequest(
+        id="",
+        source="a",
+        target="b",
+        reason="needs a refund",
+        context=HandoffContext(
+            task_id="ticket-7",
+            task_state={"plan": "pro"},
+            conversation_history=[{"role": "user", "content": "my money back"}],
+            metadata={"correlation_id": "case-1"},
+        ),
+    )
+    result = await HandoffController(team, store).initiate(request)
+    assert result.status == "completed"
+    assert seen == [("pro", ["my money back"])]
+    row = await store.get("ticket-7")
+    assert row.agent == "b"
+    assert row.variables == {"plan": "pro"}
+    assert row.meta["correlation_id"] == "case-1"
+    assert model.calls[-1].input[0]["content"] == "my money back"
+
+
+async def test_a_task_that_somebody_else_has_is_not_handed_over() -> None:
+    store = MemoryStore()
+    team, _ = team_of()
+    await idle(team, store)
+    context = HandoffContext(task_id="s")
+    request = HandoffRequest(id="", source="c", target="b", context=context)
+    with pytest.raises(UserError, match="but with 'a'"):
+        await HandoffController(team, store).initiate(request)
+    unknown = HandoffRequest(id="", source="nobody", target="b", context=context)
+    with pytest.raises(UnknownAgent):
+        await HandoffController(team, store).initiate(unknown)
+
+
+async def test_the_caller_may_require_capabilities() -> None:
+    store = MemoryStore()
+    team, _ = team_of(b={"capabilities": (Capability(name="sql"),)})
+    await idle(team, store)
+    controller = HandoffController(team, store)
+    refused = await controller.start("s", to="b", capabilities=("python",))
+    assert refused.error is not None
+    assert refused.error.code == "CAPABILITY_MISSING"
+    assert (await controller.start("s", to="b", capabilities=("sql",))).status == "completed"
+
+
+async def test_a_time_that_makes_no_sense_is_refused() -> None:
+    team, _ = team_of()
+    with pytest.raises(UserError, match="above 0"):
+        await HandoffController(team, MemoryStore()).start("s", to="b", timeout_s=0)
+
+
+async def test_the_depth_counts_for_requests_too() -> None:
+    from ekiden.runtime import Limits
+
+    store = MemoryStore()
+    team, _ = team_of()
+    await idle(team, store)
+    config = RunConfig(limits=Limits(depth=0))
+    result = await HandoffController(team, store, run_config=config).start("s", to="b")
+    assert result.error is not None
+    assert result.error.code == "MAX_DEPTH_EXCEEDED"
