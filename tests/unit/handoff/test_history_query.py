@@ -81,7 +81,7 @@ async def test_handoffs_stand_where_they_began_newest_first(store: Store) -> Non
             late,
         ],
     )
-    await write(store, made("t", 1, 3))
+    await write(store, [event("t", 1), event("t", 2), *made("t", 1, 3)])
     assert await ids(store) == ["t.h1", "s.h1"]
 
 
@@ -171,7 +171,7 @@ async def test_task_and_correlation_are_those_of_the_session(store: Store) -> No
     meta = {"task_id": "ticket-7", "correlation_id": "case-9"}
     await store.create(NewSession(id="named", agent="triage", meta=meta))
     await write(store, made("named", 1, 1))
-    await write(store, made("plain", 1, 2))
+    await write(store, made("plain", 1, 1))
     assert await ids(store, task="ticket-7") == ["named.h1"]
     assert await ids(store, task="plain") == ["plain.h1"]
     assert await ids(store, task="named") == []

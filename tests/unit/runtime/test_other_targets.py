@@ -1,0 +1,143 @@
+"""Handing over to what is no local agent: a runner elsewhere, and people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import UserError
+from ekiden.core.items import assistant_message
+from ekiden.core.outcomes import Waiting
+from ekiden.core.remote import AgentReply, AgentTask
+from ekiden.core.usage import Usage
+from ekiden.handoff import handoff, person
+from ekiden.handoff.records import records_of
+from ekiden.runtime import Runner
+from ekiden.sessions import Session
+from ekiden.storage.memory import MemoryStore
+from ekiden.testing import ScriptedModel, ScriptedRunner, say, transfer
+
+
+def team_of(runner: ScriptedRunner, *answers: Any, **terms: Any) -> tuple[Agent[Any], Agent[Any]]:
+    model = ScriptedModel([transfer("far", reason="too hard", context="x"), *answers])
+    far = Agent("far", runner=runner)
+    return Agent("a", model=model, handoffs=[handoff(far, **terms)]), far
+
+
+async def test_a_task_is_done_elsewhere_and_its_answer_is_the_runs() -> None:
+    reply = AgentReply(
+        text="42",
+        items=[assistant_message("thinking")],
+        output={"answer": 42},
+        usage=Usage(input_tokens=3, output_tokens=4),
+        details={"host": "far.example"},
+    )
+    runner = ScriptedRunner([reply])
+    a, far = team_of(runner)
+    session = Session("s", store=MemoryStore())
+    result = await Runner.run(a, "how many?", session=session)
+    assert result.final_output == {"answer": 42}
+    assert result.last_agent is far
+    assert result.usage.tokens == 7
+    [task] = runner.tasks
+    assert (task.session_id, task.agent, task.task_id) == ("s", "far", "s")
+    assert task.received["from"] == "a"
+    assert task.received["reason"] == "too hard"
+    assert task.received["chain"] == ["user", "a", "far"]
+    assert task.items[0]["content"] == "how many?"
+    assert task.idempotency_key.startswith("s:")
+    [record] = records_of(await session.events())
+    assert record.status == "completed"
+
+
+async def test_a_task_that_is_declined_elsewhere_comes_back() -> None:
+    a, _ = team_of(ScriptedRunner([AgentReply(declined="closed on Sundays")]), say("a does it"))
+    result = await Runner.run(a, "hi")
+    assert result.final_output == "a does it"
+    [record] = records_of(result.events)
+    assert (record.status, record.code) == ("rolled_back", "DECLINED")
+    assert "closed on Sundays" in str(record.error)
+
+
+async def test_a_runner_that_fails_gives_the_task_back() -> None:
+    a, _ = team_of(ScriptedRunner([ConnectionError("no line")]), say("a does it"))
+    result = await Runner.run(a, "hi")
+    assert result.final_output == "a does it"
+    [record] = records_of(result.events)
+    assert (record.status, record.code) == ("rolled_back", "TARGET_FAILED")
+
+
+async def test_a_runner_may_hand_the_task_on() -> None:
+    b = Agent("b", model=ScriptedModel([say("b here")]))
+    a, far = team_of(ScriptedRunner([AgentReply(hand_to="b", reason="not mine")]))
+    far.handoffs = [b]
+    result = await Runner.run(a, "hi")
+    assert result.final_output == "b here"
+    assert result.chain == ["user", "a", "far", "b"]
+    assert [record.reason for record in records_of(result.events)] == ["too hard", "not mine"]
+
+
+async def test_a_runner_may_not_hand_to_whom_it_likes() -> None:
+    a, _ = team_of(ScriptedRunner([AgentReply(hand_to="b")]), say("a does it"))
+    result = await Runner.run(a, "hi")
+    assert result.final_output == "a does it"
+    [record] = records_of(result.events)
+    assert record.code == "PERMISSION_DENIED"
+
+
+async def test_a_runner_that_gives_something_else_is_a_fault_of_the_team() -> None:
+    class Odd:
+        async def run_task(self, task: AgentTask) -> Any:
+            return "a text"
+
+    far = Agent("far", runner=Odd())
+    with pytest.raises(UserError, match="not an AgentReply"):
+        await Runner.run(far, "hi")
+
+
+async def test_a_runner_that_takes_too_long_is_cancelled() -> None:
+    from ekiden.testing import hang
+
+    a, _ = team_of(ScriptedRunner([hang()]), say("a does it"), timeout_s=0.05)
+    result = await Runner.run(a, "hi")
+    assert result.final_output == "a does it"
+    assert records_of(result.events)[0].code == "TIMEOUT"
+
+
+def people_team(*answers: Any) -> Agent[Any]:
+    model = ScriptedModel([transfer("person:support", reason="angry", summary="s"), *answers])
+    return Agent("a", model=model, handoffs=[person("support", description="Humans.")])
+
+
+async def test_what_people_are_handed_waits_for_them() -> None:
+    a = people_team()
+    session = Session("s", store=MemoryStore())
+    result = await Runner.run(a, "hi", session=session)
+    assert result.outcome == Waiting("person:support")
+    row = await session.row()
+    assert (row.status, row.agent, row.owner) == ("waiting", "person:support", None)
+    [case] = [event for event in await session.events() if event.type == "inbox"]
+    assert case.details is not None
+    assert case.details["role"] == "support"
+    assert case.details["subject"] == "angry"
+    assert case.details["from"] == "a"
+    [record] = records_of(await session.events())
+    assert record.status == "completed"
+
+
+async def test_a_further_message_waits_with_the_rest() -> None:
+    a = people_team()
+    session = Session("s", store=MemoryStore())
+    await Runner.run(a, "hi", session=session)
+    result = await Runner.run(a, "hello?", session=session)
+    assert result.outcome == Waiting("person:support")
+    said = [item["content"] for item in await session.get_items() if item.get("role") == "user"]
+    assert said == ["hi", "hello?"]
+
+
+@pytest.mark.parametrize("role", ["", "  ", None])
+def test_a_person_needs_a_role(role: Any) -> None:
+    with pytest.raises(UserError, match="needs a role"):
+        person(role)
