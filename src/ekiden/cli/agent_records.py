@@ -26,7 +26,7 @@ def agent_record(project: Project, agent: Agent[Any]) -> dict[str, Any]:
         "description": agent.description or agent.handoff_description,
         "scope": agent.scope,
         "model": _model(agent),
-        "origin": "python" if definition is None else definition.origin,
+        "origin": _origin(agent, definition),
         "path": None if definition is None else str(definition.path),
         "tools": [*(tool.name for tool in agent.tools), *_served(definition)],
         "handoffs": list(dict.fromkeys(each["to"] for each in _handoffs(agent, definition))),
@@ -64,6 +64,12 @@ def agent_details(project: Project, agent: Agent[Any]) -> dict[str, Any]:
         "kind": _kind(agent),
         "instructions": instructions if isinstance(instructions, str | None) else "(a function)",
     }
+
+
+def _origin(agent: Agent[Any], definition: AgentDefinition | None) -> str:
+    if definition is not None:
+        return definition.origin
+    return "python" if agent.person is None else "people"
 
 
 def _kind(agent: Agent[Any]) -> str:

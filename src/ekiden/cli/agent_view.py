@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ekiden.core.handoff_terms import DEFAULT_TERMS, HandoffTrigger
+from ekiden.core.handoff_terms import DEFAULT_TERMS
 
 
 def detail_pairs(record: dict[str, Any]) -> list[tuple[str, str]]:
@@ -59,7 +59,7 @@ def _occasion(handoff: dict[str, Any]) -> Iterator[str]:
     if handoff["tool"]:
         yield handoff["tool"]
     if handoff["trigger"]:
-        yield f"trigger {HandoffTrigger(**handoff['trigger'])}"
+        yield f"trigger {_trigger(handoff['trigger'])}"
     if handoff["when"] == "conditional":
         yield f"while {handoff['condition']}"
     if handoff["policy"] == "conditional":
@@ -77,14 +77,25 @@ def _terms(handoff: dict[str, Any]) -> Iterator[str]:
     if handoff["confirm"]:
         yield "asks a person"
     if handoff["timeout"] != DEFAULT_TERMS.timeout_s:
-        yield f"within {handoff['timeout']:g} s"
+        yield f"within {_number(handoff['timeout'])} s"
     if handoff["restrict_tools"]:
         yield "only tools of both"
     if handoff["budget"]:
-        spent = [f"{most:g} {name}" for name, most in handoff["budget"].items() if most]
+        spent = [f"{_number(most)} {name}" for name, most in handoff["budget"].items() if most]
         yield f"at most {' and '.join(spent)}"
     if handoff["completes"] != DEFAULT_TERMS.completes:
         yield "until its result"
+
+
+def _trigger(trigger: dict[str, Any]) -> str:
+    said = next((each for name, each in trigger.items() if name not in ("type", "priority")), "")
+    said = ", ".join(said) if isinstance(said, list) else str(said)
+    line = f"{trigger['type']}({said})" if said else str(trigger["type"])
+    return f"{line} of priority {trigger['priority']}" if trigger["priority"] else line
+
+
+def _number(value: float) -> str:
+    return f"{int(value):,}" if value == int(value) else f"{value:,}"
 
 
 def _capability_line(capability: dict[str, Any]) -> str:

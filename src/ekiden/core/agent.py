@@ -25,6 +25,8 @@ Instructions: TypeAlias = (
 """A text, or a function of the context and the agent that gives it."""
 
 _MAX_NAME = 200
+_KINDS = ("run", "model", "router", "runner", "person")
+"""What an agent answers with; at most one of them."""
 _NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Control characters, line breaks and lone surrogates: no store or log takes all of them."""
 
@@ -85,10 +87,15 @@ class Agent(Generic[TContext]):
         for edge in self.handoffs:
             if not isinstance(edge, Agent | Handoff):
                 raise UserError(not_an_edge(self.name, edge))
+        kinds = [name for name in _KINDS if getattr(self, name) is not None]
+        if len(kinds) > 1:
+            raise UserError(
+                f"agent {self.name!r} has both `{kinds[0]}` and `{kinds[1]}`: give it one of them"
+            )
+        if self.max_sessions is not None and self.max_sessions < 1:
+            raise UserError(f"`max_sessions` of agent {self.name!r} must be 1 or more")
         if self.run is None:
             return
-        if self.model is not None:
-            raise UserError(f"agent {self.name!r} has both `run` and `model`: give it one of them")
         if not iscoroutinefunction(self.run) and not iscoroutinefunction(
             getattr(self.run, "__call__", None)  # noqa: B004
         ):

@@ -197,9 +197,11 @@ def _replaced(
     data: HandoffInputData, entries: Sequence[Entry], old: Sequence[int], message: Item
 ) -> HandoffInputData:
     folded = set(old)
-    before = [entries[place] for place in range(old[0])]
-    after = [entries[place] for place in range(old[0], len(entries)) if place not in folded]
-    return with_entries(data, [*before, Entry("input_history", message), *after])
+    kept = [entry for place, entry in enumerate(entries) if place not in folded]
+    before = entries[: old[0]]
+    # The message is part of the history: it cannot follow what stays of the run itself.
+    at = len(before) if all(entry.section == "input_history" for entry in before) else 0
+    return with_entries(data, [*kept[:at], Entry("input_history", message), *kept[at:]])
 
 
 def _shown(items: Sequence[Item]) -> str:

@@ -60,7 +60,7 @@ class RealtimeRunConfig:
     """Handoffs in a row, without a word of the person between: a further one is refused."""
     max_waiting_events: int = 10_000
     """So many events wait for whoever iterates over the session; then nothing more is read from
-    the model until some were taken."""
+    the model until some were taken. A provider hangs up on a session that nobody reads."""
     history_items: int = 50
     """So many messages of a stored session are told to the model when the session goes on."""
     lease_s: float = 30.0

@@ -122,6 +122,8 @@ class RunConfig:
     """How often in a row a model may ask for what does not exist before the run fails."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """By model, as it is named in agents and runs or in its answers: what it costs."""
+    escalate_to: str | None = None
+    """The role of the people who are told of every handoff that is rolled back."""
     compensation_backoff_s: float = 0.5
     """How long the first retry of a failed compensation waits; each further one twice as long."""
     on_busy: Literal["wait", "refuse"] = "wait"

@@ -231,7 +231,7 @@ class HandoffController:
             async with owned(self._store, claim) as hold:
                 here = await opened_for_handoff(around, self._store, claim, row, hold=hold)
                 if left and not await self._take_back(session_id, asked, here):
-                    await here.commit(release=True)
+                    await self._store.release(claim)
                     found = await self._settled(session_id, asked)
                     if found is not None:
                         return found

@@ -89,7 +89,7 @@ async def serve_requests(run: RunState) -> bool:
     """Do what was asked of this session meanwhile, oldest first; True if the agent changed."""
     run.wanted = None
     documents = await run.store.list_documents(REQUESTS, prefix=f"{run.session_id}/")
-    before = run.agent
+    before, view = run.agent, (list(run.visible), run.history_length)
     for document in sorted(documents, key=lambda each: int(each.body["asked_us"])):
         asked = Asked.from_json(document.body)
         run.write(DocumentWrite(
@@ -100,7 +100,10 @@ async def serve_requests(run: RunState) -> bool:
         except StaleDocument:
             # It was withdrawn or timed out just now: look again at what it says.
             run.discard()
+            run.replace_view(view[0])
+            run.history_length = view[1]
             run.want(at_once=False)
+            break
     return run.agent is not before
 
 

@@ -110,6 +110,8 @@ async def finish_rollback(run: RunState) -> None:
     run.record("handoff", items=answer, details=details, error=reason)
     if left_over:
         run.record("inbox", details=_case(pending, reason, left_over))
+    if run.config.escalate_to is not None:
+        run.record("inbox", details=_escalation(pending, reason, run.config.escalate_to))
     forget(pending)
     fault_point("handoff.rollback.before_commit")
     await run.commit()
@@ -124,6 +126,17 @@ def _case(pending: PendingHandoff, reason: str, left_over: list[str]) -> dict[st
         "from": pending.target,
         "subject": f"{len(left_over)} effects of a handoff could not be undone",
         "not_compensated": left_over,
+        "reason": reason,
+    }
+
+
+def _escalation(pending: PendingHandoff, reason: str, role: str) -> dict[str, Any]:
+    return {
+        "kind": "escalation",
+        "role": role,
+        "handoff": pending.id,
+        "from": pending.source,
+        "subject": f"the handoff to {pending.target} was rolled back",
         "reason": reason,
     }
 

@@ -41,6 +41,8 @@ _log = logging.getLogger("ekiden.runtime")
 REDACTED = "Error details are redacted."
 
 _MAX_EVENT_NAME = 200
+_LABELS = {"task_id": "task", "correlation_id": "correlation"}
+"""What of a session's meta its handoffs are found by."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -79,6 +81,7 @@ class RunState:
         "_dirty_variables",
         "_documents",
         "_known",
+        "_labels",
         "_new_handoffs",
         "_pending",
         "_pending_items",
@@ -138,6 +141,9 @@ class RunState:
         self.store = store
         self.claim = claim
         self.meta = row.meta
+        self._labels = {
+            label: str(row.meta[name]) for name, label in _LABELS.items() if row.meta.get(name)
+        }
         self.hold = hold
         self.agent = agent
         self.cursor = cursor
@@ -268,6 +274,8 @@ class RunState:
             items=items,
             error=error,
         )
+        if self._labels and type == "handoff" and details is not None:
+            details.update(self._labels)
         if type in AUDITED and (self.config.events or cursor.head):
             if details is None:
                 details = event.details = {}

@@ -72,12 +72,19 @@ async def fire_for_error(run: RunState, exc: Exception) -> bool:
 
 
 async def fire_for_time(run: RunState) -> bool:
-    """Let the triggers of type `timeout` fire whose time is over."""
-    spent = run.spent_s() - run.cursor.since_s
+    """Let the triggers of type `timeout` fire whose time is over: at least that which is next."""
+    timed = [
+        (place, edge, trigger, trigger.seconds)
+        for place, edge, trigger in watched(run)
+        if trigger.type == "timeout" and trigger.seconds is not None
+    ]
+    if not timed:
+        return False
+    spent = max(run.spent_s() - run.cursor.since_s, min(seconds for *_, seconds in timed))
     fired = [
         _Fired(place=place, edge=edge, trigger=trigger, why={"seconds": round(spent, 3)})
-        for place, edge, trigger in watched(run)
-        if trigger.type == "timeout" and trigger.seconds is not None and spent >= trigger.seconds
+        for place, edge, trigger, seconds in timed
+        if spent >= seconds
     ]
     return await _fire(run, fired)
 

@@ -277,69 +277,6 @@ async def test_a_handoff_that_gives_no_agent_or_the_same_one_is_not_made() -> No
     assert "gave str, not a RealtimeAgent" in outputs(server)[1]
 
 
-async def test_what_is_disabled_is_not_offered_and_what_is_enabled_later_is(
-    billing: RealtimeAgent[Any],
-) -> None:
-    is_open = False
-
-    async def opened(ctx: RunContextWrapper[Any], agent: Any) -> bool:
-        assert agent.name == "triage"
-        return is_open
-
-    @function_tool(is_enabled=lambda ctx, agent: is_open)
-    def pay() -> str:
-        """Pay."""
-        return "paid"
-
-    edge = realtime_handoff(billing, is_enabled=opened)
-    never = realtime_handoff(RealtimeAgent("never"), is_enabled=False)
-    triage = RealtimeAgent("triage", tools=[pay], handoffs=[edge, never])
-    async with talking([say("Closed."), transfer("billing"), say("Open.")], triage) as (
-        server,
-        live,
-    ):
-        await live.session.send_message("Hi")
-        await live.until_said("Closed.")
-        assert tool_names(server.sent("session.update")[0]) == []
-        is_open = True
-        await live.session.send_message("And now?")
-        await live.until_said("Open.")
-    assert tool_names(server.sent("session.update")[1]) == ["pay", "transfer_to_billing"]
-    assert server.kinds[3:6] == ["conversation.item.create", "session.update", "response.create"]
-
-
-async def test_a_call_of_what_was_disabled_since_is_refused(billing: RealtimeAgent[Any]) -> None:
-    answers = iter([True, True, False, False])
-    edge = realtime_handoff(billing, is_enabled=lambda ctx, agent: next(answers))
-    triage = RealtimeAgent("triage", handoffs=[edge])
-    async with talking([transfer("billing"), say("No.")], triage) as (server, live):
-        await live.session.send_message("Hi")
-        await live.until_said("No.")
-        assert live.session.agent is triage
-    assert outputs(server)[0].startswith("Error: there is no tool called 'transfer_to_billing'")
-    assert tool_names(server.sent("session.update")[-1]) == []
-
-
-async def test_a_check_that_fails_is_reported_and_nothing_is_offered_anew(
-    billing: RealtimeAgent[Any],
-) -> None:
-    failing = False
-
-    def check(ctx: RunContextWrapper[Any], agent: Any) -> bool:
-        if failing:
-            raise RuntimeError("cannot tell")
-        return True
-
-    triage = RealtimeAgent("triage", handoffs=[realtime_handoff(billing, is_enabled=check)])
-    async with talking([transfer("billing"), say("Hm.")], triage) as (server, live):
-        failing = True
-        await live.session.send_message("Hi")
-        await live.until_said("Hm.")
-        assert live.session.agent is triage
-    assert {str(event.error) for event in live.of("error")} == {"cannot tell"}
-    assert outputs(server)[0].startswith("Error: there is no tool called")
-
-
 async def test_names_that_no_tool_name_can_spell_are_handed_to_all_the_same() -> None:
     refunds, party = RealtimeAgent("退款"), RealtimeAgent("🎉 party")
     triage = RealtimeAgent("前台", handoffs=[refunds, party])

@@ -50,7 +50,12 @@ capabilities:
 handoffs:
   - to: fixer
     when: auto
-    trigger: {type: event, name: cause_found}
+    trigger: {type: event, event: cause_found}
+    confirm: {timeout: 5}
+    policy: conditional
+    condition: >-
+      error_count > 3
+      and text != 'x'
     filters: [keep_last(20)]
 guardrails:
   output_schema: {type: object, properties: {a: {type: string}}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from ekiden.agents import agent_file_schema, read_agent_text
 from ekiden.agents.table import AGENT
+from ekiden.core.handoff_terms import TriggerType
 
 SCHEMA = agent_file_schema()
+TRIGGER_TYPES = get_args(TriggerType)
 IS_TYPE = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
@@ -27,7 +29,8 @@ IS_TYPE = {
 }
 KNOWN_WORDS = {
     *("$schema", "$id", "title", "description", "default", "examples", "format"),
-    *("type", "enum", "properties", "additionalProperties", "required", "items", "maxItems"),
+    *("type", "enum", "properties", "additionalProperties", "required", "items", "minItems"),
+    *("maxItems",),
     *("minLength", "maxLength", "pattern", "minimum", "maximum", "exclusiveMinimum"),
     *("anyOf", "allOf", "not"),
 }
@@ -52,7 +55,7 @@ def fits(value: Any, schema: dict[str, Any]) -> bool:
         )
     if isinstance(value, list):
         item = schema.get("items", {})
-        return len(value) <= schema.get("maxItems", 10**9) and all(
+        return schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", 10**9) and all(
             fits(each, item) for each in value
         )
     if isinstance(value, dict):
@@ -133,7 +136,41 @@ GOOD: list[dict[str, Any]] = [
     {"triggers": {"keywords": ["x"], "patterns": ["a+"], "priority": 0, "examples": ["y"]}},
     {"triggers": {"priority": 100.0}},
     {"capabilities": ["x", {"name": "y", "proficiency": 1, "tags": []}]},
-    {"handoffs": ["x", {"to": "y", "when": "auto", "trigger": {"type": "event", "of": [1]}}]},
+    {"handoffs": ["x", {"to": "y", "when": "auto", "trigger": {"type": "event", "event": "e"}}]},
+    {
+        "handoffs": [
+            "person:客服",
+            {"to": "*", "capabilities": ["x"]},
+            {"to": " * ", "capabilities": ["y"]},
+        ]
+    },
+    {"handoffs": [{"to": "x", "trigger": "a > 1"}, {"to": "y", "trigger": {"type": "explicit"}}]},
+    {"handoffs": [{"to": "x", "when": "conditional", "condition": "a"}]},
+    {"handoffs": [{"to": "x", "when": "conditional", "trigger": "a"}]},
+    {
+        "handoffs": [
+            {
+                "to": "x",
+                "policy": "conditional",
+                "trigger": {"type": "condition", "expression": "a"},
+            }
+        ]
+    },
+    {"handoffs": [{"to": "x", "trigger": {"type": "error", "errors": [], "priority": -1}}]},
+    {
+        "handoffs": [
+            {"to": "x", "trigger": {"type": "timeout", "seconds": 0.5}, "allowReturn": "always"}
+        ]
+    },
+    {"handoffs": [{"to": "x", "trigger": {"type": "capability", "capabilities": ["a"]}}]},
+    {"handoffs": [{"to": "x", "confirm": True, "timeout": 1, "restrictTools": True, "budget": {}}]},
+    {
+        "handoffs": [
+            {"to": "x", "confirm": {"promptTemplate": "{tool_args}?"}, "budget": {"tokens": 1}}
+        ]
+    },
+    {"handoffs": [{"to": "x", "completes": "result", "budget": {"money": 0.1, "seconds": 2}}]},
+    {"available": False, "maxSessions": 1},
     {"guardrails": {"output_schema": {"type": "object"}, "on_failure": "warn"}},
     {"guardrails": {"customValidator": "a.b:c"}, "memory": {"enabled": True, "type": "vector"}},
 ]
@@ -164,6 +201,30 @@ BAD: list[dict[str, Any]] = [
     {"handoffs": "x"},
     {"handoffs": [{"to": "x", "when": "never"}]},
     {"handoffs": [{"to": "x", "trigger": {"type": "never"}}]},
+    {"handoffs": [{"to": "x", "when": "auto"}]},
+    {"handoffs": [{"to": "x", "when": "conditional"}]},
+    {"handoffs": [{"to": "x", "policy": "conditional", "trigger": {"type": "explicit"}}]},
+    {"handoffs": [{"to": "x", "condition": "a > 1"}]},
+    {"handoffs": [{"to": "x", "trigger": {"event": "e"}}]},
+    {"handoffs": [{"to": "x", "trigger": {"type": "event"}}]},
+    {"handoffs": [{"to": "x", "trigger": {"type": "event", "event": "e", "seconds": 1}}]},
+    {"handoffs": [{"to": "x", "trigger": {"type": "capability", "capabilities": []}}]},
+    {"handoffs": [{"to": "x", "trigger": {"type": "timeout", "seconds": 0}}]},
+    {"handoffs": [{"to": "x", "trigger": []}]},
+    {"handoffs": ["*"]},
+    {"handoffs": [{"to": "*"}]},
+    {"handoffs": [{"to": "*", "capabilities": []}]},
+    {"handoffs": ["person:"]},
+    {"handoffs": [{"to": "person:a b"}]},
+    {"handoffs": [{"to": "x", "allow_return": "never"}]},
+    {"handoffs": [{"to": "x", "confirm": "yes"}]},
+    {"handoffs": [{"to": "x", "confirm": {"timeout": 0}}]},
+    {"handoffs": [{"to": "x", "budget": {"tokens": 0.5}}]},
+    {"handoffs": [{"to": "x", "budget": {"money": 0}}]},
+    {"handoffs": [{"to": "x", "completes": "never"}]},
+    {"handoffs": [{"to": "x", "timeout": 0}]},
+    {"available": "no"},
+    {"max_sessions": 0},
     {"guardrails": {"output_schema": "x"}},
     {"memory": {"enabled": "yes"}},
 ]
@@ -193,6 +254,7 @@ def test_the_two_agree_on_names(name: Any) -> None:
 values = st.recursive(
     st.one_of(
         st.sampled_from(["x", "", "project", "auto", "manual", "a:b", "true", "reject", "event"]),
+        st.sampled_from(["conditional", "condition", "*", "person:x", "always", "capability"]),
         st.sampled_from([0, 1, 50, 101, -1, 0.5, 1.5, True, False, None]),
     ),
     lambda inner: st.one_of(
@@ -200,7 +262,8 @@ values = st.recursive(
         st.dictionaries(
             st.sampled_from(
                 "name to when type allow timeout keywords priority tags filters enabled policy "
-                "proficiency includeContext on_failure requireConfirmation examples zzz".split()
+                "proficiency includeContext on_failure requireConfirmation examples zzz "
+                "condition trigger capabilities confirm budget expression event seconds".split()
             ),
             inner,
             max_size=3,
@@ -208,6 +271,39 @@ values = st.recursive(
     ),
     max_leaves=6,
 )
+
+
+edges = st.fixed_dictionaries(
+    {"to": st.sampled_from(["x", "*", "person:x", "person:", 1])},
+    optional={
+        "when": st.sampled_from(["manual", "auto", "conditional", "now"]),
+        "policy": st.sampled_from(["immediate", "conditional"]),
+        "condition": st.sampled_from(["a > 1", "", 1]),
+        "capabilities": st.lists(st.sampled_from(["a", ""]), max_size=2),
+        "confirm": st.sampled_from([True, {}, {"timeout": 5}, {"timeout": "x"}]),
+        "trigger": st.one_of(
+            st.sampled_from(["a > 1", "", 1]),
+            st.fixed_dictionaries(
+                {"type": st.sampled_from([*TRIGGER_TYPES, "none"])},
+                optional={
+                    "expression": st.just("a"),
+                    "event": st.just("e"),
+                    "seconds": st.sampled_from([1, 0]),
+                    "errors": st.lists(st.just("e"), max_size=1),
+                    "capabilities": st.lists(st.just("e"), max_size=1),
+                    "priority": st.sampled_from([0, 1.5]),
+                },
+            ),
+        ),
+    },
+)
+
+
+@settings(deadline=None, max_examples=250)
+@given(st.lists(edges, min_size=1, max_size=1))
+def test_the_two_agree_on_handoffs(handoffs: list[dict[str, Any]]) -> None:
+    front = {"name": "x", "handoffs": handoffs}
+    assert reads(front) == fits(front, SCHEMA), front
 
 
 @settings(deadline=None, max_examples=250)

@@ -97,7 +97,7 @@ def test_an_unknown_key_gets_the_one_that_was_meant(front: str, words: str, read
         ("handoffs: [{when: manual}]", "missing_key", 12),
         ("handoffs: [{to: y, when: never}]", "unknown_value", 26),
         ("handoffs: [{to: y, allow_return: yes}]", "wrong_type", 34),
-        ("handoffs: [{to: y, trigger: now}]", "wrong_type", 29),
+        ("handoffs: [{to: y, trigger: 5}]", "wrong_type", 29),
         ("handoffs: [{to: y, trigger: {type: evnt}}]", "unknown_value", 36),
         ("handoffs: [{to: y, filters: [keep last]}]", "bad_filter", 30),
         ("guardrails: {output_schema: '{}'}", "wrong_type", 29),

@@ -336,3 +336,11 @@ async def test_a_message_that_comes_while_a_handoff_is_open_does_not_lose_the_wa
     assert said == ["first", "second"]
     [record] = records_of(await session.events())
     assert record.status == "rolled_back"
+
+
+async def test_people_may_be_told_of_every_rollback() -> None:
+    b = Agent("b", model=ScriptedModel([fail(ValueError("dead"))]))
+    session, _ = await run(relay(b), RunConfig(escalate_to="support"))
+    [case] = [event for event in await session.events() if event.type == "inbox"]
+    assert case.details is not None
+    assert (case.details["kind"], case.details["role"]) == ("escalation", "support")

@@ -396,3 +396,16 @@ async def test_the_depth_counts_for_requests_too() -> None:
     result = await HandoffController(team, store, run_config=config).start("s", to="b")
     assert result.error is not None
     assert result.error.code == "MAX_DEPTH_EXCEEDED"
+
+
+async def test_handoffs_of_a_task_are_labelled_with_it() -> None:
+    store = MemoryStore()
+    team, _ = team_of()
+    context = HandoffContext(task_id="ticket-7", metadata={"correlation_id": "case-1"})
+    request = HandoffRequest(id="", source="a", target="b", context=context)
+    await HandoffController(team, store).initiate(request)
+    details = [e.details for e in await store.events("ticket-7") if e.type == "handoff"]
+    assert [(each["task"], each["correlation"]) for each in details if each] == [
+        ("ticket-7", "case-1"),
+        ("ticket-7", "case-1"),
+    ]

@@ -145,7 +145,7 @@ async def handoff_start(
     from ekiden.cli.projects import open_project, tell_notes
     from ekiden.cli.watching import resume_command, run_config
     from ekiden.core.handoff_record import Actor
-    from ekiden.runtime.handoffs import HandoffController
+    from ekiden.runtime import HandoffController
 
     options = {"--to": to, "--reason": reason, "--summary": summary, "--context": context}
     for name, text in options.items():
@@ -256,7 +256,7 @@ async def handoff_cancel(
     from ekiden.cli.handing_over import person_name, plain_text, report_cancel
     from ekiden.cli.projects import open_project, tell_notes
     from ekiden.core.handoff_record import Actor
-    from ekiden.runtime.handoffs import HandoffController
+    from ekiden.runtime import HandoffController
 
     plain_text(reason, "--reason")
     who = Actor(kind="person", name=person_name(by))
@@ -302,7 +302,7 @@ async def handoff_answer(
     from ekiden.cli.projects import open_project, tell_notes
     from ekiden.cli.requests import one_argument, read_text
     from ekiden.cli.watching import Onlooker, resume_command, run_config
-    from ekiden.runtime.handoffs import HandoffController
+    from ekiden.runtime import HandoffController
 
     one_argument(text, more)
     said, who = read_text(text), person_name(by)

@@ -1,0 +1,188 @@
+"""Teams as plain data: what the machine draws, and what the referee judges by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from hypothesis import strategies as st
+
+AgentKind: TypeAlias = Literal["model", "code", "runner", "person"]
+TriggerKind: TypeAlias = Literal["condition", "event", "error"]
+
+NAMES = ("a", "b", "c", "d", "e", "f")
+NOBODY = "zed"
+BEST = "*"
+TOOLS = ("look", "level", "ring", "book", "slip")
+SKILLS = ("cut", "weld")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeSpec:
+    """One way between two agents, with its terms."""
+
+    target: str
+    allow_return: bool | Literal["always"] = False
+    policy: Literal["immediate", "graceful", "conditional"] = "graceful"
+    above: int | None = None
+    """The condition of the policy: the variable `level` is above this."""
+    capabilities: tuple[str, ...] = ()
+    completes: Literal["answer", "result"] = "answer"
+    restrict_tools: bool = False
+    tokens: int | None = None
+    trigger: TriggerKind | None = None
+    trigger_above: int = 0
+    confirm: bool = False
+    view: Literal["all", "last", "no tools"] = "all"
+
+    @property
+    def trigger_name(self) -> str:
+        """As a handoff that it makes is signed."""
+        return {
+            "condition": f"condition(level > {self.trigger_above})",
+            "event": "event(bell)",
+            "error": "error",
+        }[self.trigger or "error"]
+
+    @property
+    def tool_name(self) -> str:
+        """What a model calls."""
+        name = "best" if self.target == BEST else self.target.replace(":", "_")
+        return f"transfer_to_{name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSpec:
+    """One member of the team."""
+
+    name: str
+    kind: AgentKind = "model"
+    available: Literal["yes", "no", "asked"] = "yes"
+    accepts: Literal["all", "asked"] = "all"
+    tools: tuple[str, ...] = ()
+    skills: tuple[tuple[str, float], ...] = ()
+    edges: tuple[EdgeSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamSpec:
+    """The whole team; the first is who gets a new conversation."""
+
+    agents: tuple[AgentSpec, ...]
+    depth: int
+
+    def __getitem__(self, name: str) -> AgentSpec:
+        return next(agent for agent in self.agents if agent.name == name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everybody."""
+        return tuple(agent.name for agent in self.agents)
+
+    def edge(self, source: str, target: str) -> EdgeSpec | None:
+        """The first way from one to the other, as a program gets it."""
+        return next((edge for edge in self[source].edges if edge.target == target), None)
+
+    def offered(self, source: str, tool_name: str) -> EdgeSpec | None:
+        """The way that the source's model means with a tool."""
+        for edge in self[source].edges:
+            if edge.trigger is None and edge.tool_name == tool_name:
+                return edge
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accent:
+    """What a machine draws more often than others; each choice is as likely as it is frequent."""
+
+    kinds: tuple[AgentKind, ...] = ("model",) * 5 + ("code", "runner", "person")
+    returns: tuple[Any, ...] = (False, True, "always")
+    completes: tuple[Any, ...] = ("answer", "result")
+    triggers: tuple[TriggerKind | None, ...] = (None,) * 6 + ("condition", "event", "error")
+    depths: tuple[int, ...] = (1, 2, 3, 5)
+    moves: tuple[str, ...] = (
+        "hand", "hand", "hand words", "say hand", "tool", "tool", "tool hand", "two tools",
+        "two hands", "best", "stray", "fail", "fail once", "bad words", "say",
+    )  # fmt: skip
+
+
+def _edges(
+    accent: Accent, name: str, others: tuple[str, ...]
+) -> st.SearchStrategy[tuple[EdgeSpec, ...]]:
+    one = st.builds(
+        _edge,
+        target=st.sampled_from((*others, *others, *others, name, BEST)),
+        allow_return=st.sampled_from(accent.returns),
+        policy=st.sampled_from(("graceful",) * 4 + ("immediate", "conditional")),
+        level=st.integers(0, 2),
+        skill=st.sampled_from((None,) * 5 + SKILLS),
+        completes=st.sampled_from(accent.completes),
+        trigger=st.sampled_from(accent.triggers),
+        extra=st.sampled_from(
+            ("", "", "", "", "restrict", "budget", "confirm", "last", "no tools", "budget restrict")
+        ),
+    )
+    return st.lists(
+        one, min_size=1, max_size=4, unique_by=lambda edge: (edge.target, edge.trigger is None)
+    ).map(tuple)
+
+
+def _edge(
+    *,
+    target: str,
+    allow_return: Any,
+    policy: Any,
+    level: int,
+    skill: str | None,
+    completes: Any,
+    trigger: TriggerKind | None,
+    extra: str,
+) -> EdgeSpec:
+    if target == BEST:
+        skill = skill or SKILLS[0]
+        extra = ""
+    return EdgeSpec(
+        target=target,
+        allow_return=allow_return,
+        policy=policy,
+        above=level if policy == "conditional" else None,
+        capabilities=() if skill is None else (skill,),
+        completes=completes,
+        trigger=trigger,
+        trigger_above=level,
+        restrict_tools="restrict" in extra,
+        tokens=15 + 10 * level if "budget" in extra else None,
+        confirm=extra == "confirm",
+        view=extra if extra in ("last", "no tools") else "all",  # type: ignore[arg-type]
+    )
+
+
+@st.composite
+def teams(draw: st.DrawFn, accent: Accent) -> TeamSpec:
+    """A team of 2 to 6 agents; the first one thinks with a model and is there."""
+    kinds = ["model", *draw(st.lists(st.sampled_from(accent.kinds), min_size=1, max_size=5))]
+    names = tuple(
+        f"person:{name}" if kind == "person" else name
+        for name, kind in zip(NAMES, kinds, strict=False)
+    )
+    agents = []
+    for place, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+        others = tuple(other for other in names if other != name)
+        skills = draw(st.integers(0, 3)) if kind != "person" else 0
+        held = draw(st.integers(0, 31)) if kind != "person" else 0
+        agents.append(
+            AgentSpec(
+                name=name,
+                kind=kind,  # type: ignore[arg-type]
+                available=draw(st.sampled_from(("yes",) * 4 + ("asked", "no"))) if place else "yes",
+                accepts=draw(st.sampled_from(("all", "all", "asked"))),
+                tools=tuple(tool for bit, tool in enumerate(TOOLS) if held & 1 << bit),
+                skills=tuple(
+                    (skill, (0.4, 0.7, 1.0)[(place + bit) % 3])
+                    for bit, skill in enumerate(SKILLS)
+                    if skills & 1 << bit
+                ),
+                edges=() if kind == "person" else draw(_edges(accent, name, others)),
+            )
+        )
+    return TeamSpec(agents=tuple(agents), depth=draw(st.sampled_from(accent.depths)))
