@@ -180,7 +180,18 @@ def _actor(event: Event, details: Mapping[str, Any]) -> AuditActor:
         return AuditActor(kind="system" if by == _NOBODY else "person", name=by)
     if event.type == "route":
         return _chooser(agent, details)
+    if event.type == "handoff" and isinstance(details.get("moves"), list):
+        return _settler(agent, details)
     return AuditActor(kind="agent", name=agent)
+
+
+def _settler(source: str, details: Mapping[str, Any]) -> AuditActor:
+    """Who made a move: the target confirms, the system undoes, the source does the rest."""
+    if details["moves"] == ["completed"]:
+        return AuditActor(kind="agent", name=_text(details.get("to")) or "")
+    if details["moves"] in (["rolled_back"], []):
+        return AuditActor(kind="system")
+    return AuditActor(kind="agent", name=source)
 
 
 def _chooser(router: str, details: Mapping[str, Any]) -> AuditActor:

@@ -42,7 +42,7 @@ def _is_offered(handoff: Handoff[Any, Any], run: RunState) -> bool:
         from ekiden.conditions import compile_condition
 
         now = run.config.clock.now_us() / 1e6
-        return compile_condition(terms.condition or "").evaluate(facts_of(run), now=now).value
+        return compile_condition(terms.condition or "").holds(facts_of(run), now=now)
     return terms.when == "manual"
 
 

@@ -144,11 +144,11 @@ def _condition(run: RunState, place: int, trigger: HandoffTrigger) -> dict[str, 
     evaluation = condition.evaluate(facts_of(run), now=run.config.clock.now_us() / 1e6)
     if evaluation.value:
         return {"evaluation": evaluation.to_json()}
-    explained = evaluation.explain()
-    if run.trigger_notes.get(place) != explained:
-        # The first time, and whenever it comes out in another way: that is what people look for
-        # who wonder why nothing happened.
-        run.trigger_notes[place] = explained
+    decided = str([each.value for each in evaluation.trace if isinstance(each.value, bool)])
+    if run.trigger_notes.get(place) != decided:
+        # The first time, and whenever a part of it is decided in another way: that is what people
+        # look for who wonder why nothing happened.
+        run.trigger_notes[place] = decided
         details = {"trigger": str(trigger), "fired": False, "evaluation": evaluation.to_json()}
         run.record("message", details=details)
     return None

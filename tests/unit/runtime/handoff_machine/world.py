@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,8 +24,14 @@ from ekiden.runtime.code_agent import CodeContext
 from ekiden.runtime.compensation import Rollback
 from ekiden.testing import ScriptedModel, call, fail, say, transfer
 from ekiden.tools import function_tool
-from tests.unit.runtime.handoff_machine.teams import BEST, NOBODY, TOOLS, AgentSpec, EdgeSpec
-from tests.unit.runtime.handoff_machine.teams import TeamSpec as TeamSpec
+from tests.unit.runtime.handoff_machine.teams import (
+    BEST,
+    NOBODY,
+    TOOLS,
+    AgentSpec,
+    EdgeSpec,
+    TeamSpec,
+)
 
 TOKENS = 10
 """What every answer of a model costs."""
@@ -73,6 +78,8 @@ class World:
     away: set[str] = field(default_factory=set)
     declining: set[str] = field(default_factory=set)
     approving: bool = True
+    named: set[str] = field(default_factory=set)
+    """Whom the person names just now."""
     asking: Request | None = None
     """What a program asks for just now."""
     asked: dict[str, Question] = field(default_factory=dict)
@@ -289,9 +296,9 @@ def _call(number: int) -> Any:
 def _arguments(name: str, number: int) -> dict[str, Any]:
     match name:
         case "level":
-            return {"value": number % 4}
+            return {"value": number // 5 % 4}
         case "book":
-            return {"failures": (0, 0, 0, 1, 3)[number % 5], "at_once": number % 2 == 0}
+            return {"failures": (0, 0, 1, 3)[number // 5 % 4], "at_once": number // 5 % 2 == 0}
         case _:
             return {}
 
@@ -364,6 +371,3 @@ def words_of(call: Item) -> str | None:
     except ValueError:
         return None
     return str(passed.get("context") or "")
-
-
-Loader = Callable[[], Any]

@@ -1,0 +1,337 @@
+"""The machine: a team, a session, and whatever may happen to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar
+
+from hypothesis import note
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from ekiden.audit import AuditQuery, audit_records, verify_audit
+from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
+from ekiden.core.handoff_record import A_PERSON, A_PROGRAM
+from ekiden.handoff import HandoffQuery, find_handoffs
+from ekiden.handoff.records import records_of
+from ekiden.runtime import Runner
+from ekiden.runtime.cursor import Cursor
+from ekiden.runtime.handoffs import HandoffController
+from ekiden.sessions import Session, conversation
+from ekiden.storage.base import Claim, Commit, Store
+from ekiden.storage.memory import MemoryStore
+from tests.unit.runtime.handoff_machine.referee import Referee
+from tests.unit.runtime.handoff_machine.teams import BEST, Accent, TeamSpec, teams
+from tests.unit.runtime.handoff_machine.world import ModelAway, Move, Request, World
+
+SESSION = "s"
+FINAL = ("completed", "failed", "rolled_back")
+
+
+class Cut(BaseException):
+    """Ends a run as a crash would."""
+
+
+class Cutting:
+    """Breaks off at a commit, before or after it is stored; and remembers who had the session."""
+
+    in_commits = 0
+    after = False
+    cuts = 0
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.holders: list[tuple[int, str]] = []
+        self.holder = ""
+        self.seq = 0
+
+    def cut(self, number: int) -> None:
+        """Break off at one of the next commits; 0: at none."""
+        self.in_commits, self.after = (number + 1) // 2, number % 2 == 0
+
+    async def commit(self, claim: Claim, commit: Commit) -> None:
+        self.in_commits -= 1
+        if self.in_commits == 0 and not self.after:
+            self.cuts += 1
+            raise Cut
+        await super().commit(claim, commit)  # type: ignore[misc]
+        self.holder = commit.patch.agent or self.holder
+        if commit.events:
+            self.seq = commit.events[-1].seq
+        self.holders.append((self.seq, self.holder))
+        if self.in_commits == 0:
+            self.cuts += 1
+            raise Cut
+
+
+class CuttingMemory(Cutting, MemoryStore):
+    """In memory."""
+
+
+cuts = st.integers(0, 14).map(lambda number: max(number - 6, 0))
+"""Mostly none; else before or after one of the first commits."""
+
+
+class HandoffMachine(RuleBasedStateMachine):
+    """Drives one session of one team through the public door.
+
+    After every rule what is stored is held against the referee's own account of it.
+    """
+
+    accent: ClassVar[Accent] = Accent()
+    steps: ClassVar[int] = 0
+    attempts: ClassVar[int] = 0
+    check_all_every: ClassVar[int] = 8
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.Runner()
+        self.count = 0
+
+    def make_store(self) -> Any:
+        """An empty one."""
+        return CuttingMemory()
+
+    @initialize(data=st.data())
+    def begin(self, data: st.DataObject) -> None:
+        team = data.draw(teams(self.accent), label="team")
+        self.spec: TeamSpec = team
+        self.world = World(spec=team)
+        self.store = self.make_store()
+        self.session = Session(SESSION, store=self.store)
+        self.store.holder = team.names[0]
+        self.referee = Referee(team, self.world, team.names[0])
+        self.controller = HandoffController(
+            self.world.team, self.store, run_config=self.world.config, context=self.world
+        )
+        self.cursor = Cursor()
+        self.moves = st.lists(
+            st.builds(
+                Move,
+                st.sampled_from(self.accent.moves),
+                st.integers(0, len(team.agents)),
+                st.integers(0, 19),
+            ),
+            max_size=6,
+        )
+
+    @property
+    def has_begun(self) -> bool:
+        return self.cursor.run > 0
+
+    @property
+    def is_left(self) -> bool:
+        return self.has_begun and self.cursor.phase != "end"
+
+    def do(self, work: Callable[[], Awaitable[Any]], cut: int = 0) -> Any:
+        """Do it, whatever becomes of it; then everything must be in order."""
+        type(self).steps += 1
+        self.count += 1
+        self.store.cut(cut)
+        result: Any = None
+        try:
+            result = self.loop.run(_within_a_minute(work))
+        except Cut:
+            note("   … cut off")
+        except (ModelAway, ModelBehaviorError, HandoffRefused) as exc:
+            note(f"   … {exc!r}")
+        except UserError as exc:
+            assert "may not hand to" in str(exc), str(exc)
+        self.store.cut(0)
+        self.loop.run(self.check())
+        self.world.asking = None
+        return result
+
+    # What may happen
+
+    @rule(data=st.data(), cut=cuts)
+    def message(self, data: st.DataObject, cut: int) -> None:
+        """A person writes, now and then to somebody by name."""
+        self.world.script = data.draw(self.moves, label="moves")
+        to = data.draw(st.sampled_from((None,) * 6 + self.spec.names), label="to")
+        self.world.named = set() if to is None else {to}
+        self.do(
+            lambda: Runner.run(
+                self.world.team,
+                "go",
+                session=self.session,
+                context=self.world,
+                run_config=self.world.config,
+                to=to,
+            ),
+            cut,
+        )
+        self.world.named.clear()
+
+    @precondition(lambda self: self.is_left)
+    @rule(cut=cuts)
+    def resume(self, cut: int) -> None:
+        """Somebody goes on with what was left."""
+        self.do(
+            lambda: Runner.resume(
+                self.world.team,
+                self.session,
+                context=self.world,
+                run_config=self.world.config,
+            ),
+            cut,
+        )
+
+    @precondition(lambda self: self.has_begun)
+    @rule(data=st.data(), to=st.integers(0, 7), how=st.integers(0, 11), cut=cuts)
+    def start(self, data: st.DataObject, to: int, how: int, cut: int) -> None:
+        """A program or a person asks for a handoff, along a way that exists or not."""
+        if not self.is_left:
+            self.world.script = data.draw(self.moves, label="moves")
+        name = BEST if to == 7 else self.world.name(to)
+        request = Request(
+            to=name,
+            context=f"words {how}" if how % 3 == 0 else "",
+            policy="immediate" if how == 5 else None,
+            capabilities=("weld",) if how == 7 else (),
+        )
+        self.world.asking = request
+        result = self.do(
+            lambda: self.controller.start(
+                SESSION,
+                to=name,
+                context=request.context or None,
+                policy=request.policy,
+                capabilities=request.capabilities,
+                by=A_PERSON if how == 4 else A_PROGRAM,
+                run=how % 2 == 0,
+            ),
+            cut,
+        )
+        if result is not None:
+            assert self.referee.ends[result.request_id] == (
+                result.source,
+                result.target,
+                result.status,
+                None if result.error is None else result.error.code,
+            )
+
+    @precondition(lambda self: bool(self.referee.moves))
+    @rule(which=st.integers(0, 3), cut=cuts)
+    def cancel(self, which: int, cut: int) -> None:
+        """A person cancels a handoff: the one that is open, or another."""
+        ids = list(self.referee.moves)
+        handoff_id = self.referee.open[-1].id if which and self.referee.open else ids[-which]
+        was_last = bool(self.referee.open) and handoff_id == self.referee.open[-1].id
+        before = self.referee.ends[handoff_id][2]
+        result = self.do(lambda: self.controller.cancel(handoff_id), cut)
+        if result is not None:
+            assert result.status == ("rolled_back" if was_last else before)
+
+    @precondition(lambda self: self.is_left and self.referee.owner.startswith("person:"))
+    @rule(gives_back=st.booleans(), cut=cuts)
+    def answer(self, gives_back: bool, cut: int) -> None:
+        """A person to whom the conversation was handed answers, or gives it back."""
+        if gives_back and (self.cursor.received or {}).get("from") is None:
+            return
+        self.do(
+            lambda: self.controller.answer(
+                SESSION, "a person's words", by="anna", give_back=gives_back
+            ),
+            cut,
+        )
+
+    @rule(who=st.integers(0, 5), what=st.sampled_from(["away", "declining", "approving"]))
+    def mood(self, who: int, what: str) -> None:
+        """Somebody goes or comes back, or changes their mind."""
+        type(self).steps += 1
+        if what == "approving":
+            self.world.approving = not self.world.approving
+            return
+        name = self.spec.names[who % len(self.spec.names)]
+        getattr(self.world, what).symmetric_difference_update({name})
+
+    # What must be true
+
+    async def check(self) -> None:
+        """What is stored agrees with the referee, and with itself."""
+        assert not self.world.troubles, self.world.troubles
+        events = list(await self.session.events())
+        self.referee.read(events)
+        referee = self.referee
+        for seq, holder in self.store.holders:
+            assert referee.owners[seq] == holder, "who has the session follows from its events"
+        self.store.holders.clear()
+        if not events:
+            return
+        row = await self.session.row()
+        self.cursor = cursor = Cursor.from_json(row.cursor)
+        assert row.agent == referee.owner
+        assert row.owner is None
+        assert cursor.chain == referee.now.chain
+        assert [each.id for each in cursor.open] == [each.id for each in referee.open]
+        if cursor.phase != "act":
+            assert row.variables == referee.now.variables
+        if cursor.phase == "end":
+            assert not referee.open
+        for handoff_id, (_, _, status, _) in referee.ends.items():
+            assert status in FINAL or any(each.id == handoff_id for each in referee.open)
+        assert len(self.world.undone) - len(set(self.world.undone)) <= self.store.cuts
+        self._check_conversation()
+        if self.count % self.check_all_every == 0:
+            await self.check_all()
+
+    def _check_conversation(self) -> None:
+        """An output follows its call, and there is one."""
+        open_calls: set[str] = set()
+        for items in self.referee.said.values():
+            for item in items:
+                if item.get("type") == "function_call":
+                    open_calls.add(item["call_id"])
+                elif item.get("type") == "function_call_output":
+                    assert item["call_id"] in open_calls, "one output, and after its call"
+                    open_calls.remove(item["call_id"])
+        if self.cursor.phase != "act":
+            assert not open_calls - {each.call_id for each in self.referee.open}
+
+    async def check_all(self) -> None:
+        """History, audit and conversation tell the same as the referee."""
+        events = await self.session.events()
+        referee = self.referee
+        said = [item for items in referee.said.values() for item in items]
+        assert conversation(events) == said
+        records = records_of(events)
+        assert {
+            record.id: [move.status for move in record.moves] for record in records
+        } == referee.moves
+        assert {
+            record.id: (record.source, record.target, record.status, record.code)
+            for record in records
+        } == referee.ends
+        page = await find_handoffs(self.store, HandoffQuery(session_id=SESSION), limit=1000)
+        assert list(page.records) == list(reversed(records))
+        assert (await verify_audit(self.store)).ok
+        audit = await audit_records(self.store, AuditQuery(session_id=SESSION), limit=10_000)
+        audited: dict[str, list[str]] = {}
+        for record in reversed(audit.records):
+            if record.type == "handoff" and record.move is not None:
+                assert record.handoff_id is not None
+                audited.setdefault(record.handoff_id, []).append(record.move)
+        assert {each: sorted(moves) for each, moves in audited.items()} == {
+            each: sorted(moves) for each, moves in referee.moves.items()
+        }
+
+    def teardown(self) -> None:
+        """At the end once more, and everything is closed."""
+        try:
+            if hasattr(self, "session"):
+                type(self).attempts += self.referee.attempts
+                if self.has_begun:
+                    self.loop.run(self.check_all())
+                self.loop.run(self.store.close())
+        finally:
+            self.loop.close()
+
+
+async def _within_a_minute(work: Callable[[], Awaitable[Any]]) -> Any:
+    async with asyncio.timeout(60):
+        return await work()
+
+
+__all__ = ["CuttingMemory", "HandoffMachine", "Store"]

@@ -1,0 +1,417 @@
+"""The referee: reads what is on record, event by event, and knows what must be true of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from ekiden.core.events import Event
+from ekiden.core.items import Item
+from tests.unit.runtime.handoff_machine.teams import BEST, EdgeSpec, TeamSpec
+from tests.unit.runtime.handoff_machine.verdict import Case, verdict
+from tests.unit.runtime.handoff_machine.world import TOKENS, World, words_of
+
+GIVEN_BACK = EdgeSpec(target="", allow_return=True)
+"""The way on which a person gives a conversation back."""
+
+MAY_FOLLOW = {
+    None: ["initiated"],
+    "initiated": ["validating", "failed"],
+    "validating": ["transferring", "failed"],
+    "transferring": ["completed", "rolled_back"],
+}
+UNDOING = {
+    "TARGET_FAILED", "DECLINED", "PERMISSION_DENIED", "CANCELLED", "BUDGET_EXCEEDED",
+}  # fmt: skip
+
+
+@dataclass(slots=True, kw_only=True)
+class Standing:
+    """What a rollback puts back."""
+
+    chain: list[str]
+    changes: int = 0
+    """How often something came about that another agent could make use of."""
+    left: dict[str, int] = field(default_factory=dict)
+    """By agent, how many changes there were when it let the task go."""
+    passed: set[tuple[str, str, str]] = field(default_factory=set)
+    """Words that came along with returns."""
+    tools: frozenset[str] | None = None
+    budgets: list[tuple[int, int]] = field(default_factory=list)
+    """Tokens used at the beginning, and allowed from there on."""
+    fired: list[EdgeSpec] = field(default_factory=list)
+    variables: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class Open:
+    """A handoff that is not settled."""
+
+    id: str
+    source: str
+    target: str
+    seq: int
+    call_id: str | None
+    until_result: bool
+    before: Standing
+    booked: list[str] = field(default_factory=list)
+    undone: list[str] = field(default_factory=list)
+    given_up: list[str] = field(default_factory=list)
+    tries: dict[str, int] = field(default_factory=dict)
+    kept: list[int] = field(default_factory=list)
+
+
+class Referee:
+    """An independent model of one session.
+
+    It holds whom the task is with, and why it may be there; every event is judged by that, and
+    then changes it.
+    """
+
+    def __init__(self, team: TeamSpec, world: World, entry: str) -> None:
+        self.team = team
+        self.world = world
+        self.owner = entry
+        self.now = Standing(chain=["user", entry])
+        self.open: list[Open] = []
+        self.moves: dict[str, list[str]] = {}
+        self.ends: dict[str, tuple[str, str, str, str | None]] = {}
+        """By handoff: source, target, status, code."""
+        self.said: dict[int, tuple[Item, ...]] = {}
+        """What stands, by the number of its event."""
+        self.calls: dict[str, Item] = {}
+        self.owners = [entry]
+        """By event, who had the task after it."""
+        self.tokens = 0
+        self.answers = 0
+        """Of the owner since it has the task."""
+        self.slips = 0
+        self.rung = 0
+        """Errors and bells that the owner's triggers did not see yet."""
+        self.any_rung = False
+        self.due: list[str] = []
+        """Handoffs that the next events must confirm."""
+        self.expected_route: str | None = None
+        self.approvals: dict[str, bool] = {}
+        self.attempts = 0
+
+    def read(self, events: Sequence[Event]) -> None:
+        """Judge what is new."""
+        for event in events[len(self.owners) - 1 :]:
+            assert event.seq == len(self.owners)
+            try:
+                self._judge(event)
+            except AssertionError as exc:
+                exc.add_note(f"at {event.seq} {event.type} {event.agent} {event.details}")
+                raise
+            if event.items:
+                self.said[event.seq] = event.items
+            self.owners.append(self.owner)
+        assert not self.due, "an answer confirms in its own transaction"
+        assert self.expected_route is None
+
+    def _judge(self, event: Event) -> None:
+        details = event.details or {}
+        if event.type == "handoff":
+            self._handoff(event, details)
+            return
+        assert not self.due, f"{self.due} should have been confirmed by now"
+        if event.type == "message" and event.step is None and not details:
+            self._message(event)
+        elif event.type == "route":
+            assert details["agent"] == self.expected_route
+            self.expected_route = None
+        assert event.agent == self.owner, "only who has the task does anything"
+        self._learn(event)
+        if event.type == "llm_call":
+            self._answer(event)
+        elif event.type == "message" and event.step and event.step.endswith(".m"):
+            self._conclude(event)
+        elif event.type == "message" and "published" in details:
+            self.rung += 1
+            self.any_rung = True
+        elif event.type == "tool_call":
+            if event.error is None:
+                self.now.changes += 1
+            else:
+                self.slips += 1
+        elif event.type == "inbox" and details["kind"] == "handoff":
+            self.due = [each.id for each in self.open]
+        elif event.type == "agent_complete" and not details:
+            self._check_triggers("the answer")
+        elif event.type == "tool_confirmation":
+            call_id = details["call_id"]
+            assert call_id not in self.approvals, "a person is asked once"
+            self.approvals[call_id] = details["approved"]
+
+    # Messages and answers
+
+    def _message(self, event: Event) -> None:
+        """A person wrote: a new run begins, with whoever has the task or with whom they named."""
+        if event.agent != self.owner:
+            assert not self.open, "what is taken away from its holder is settled"
+            self.expected_route = self.owner = str(event.agent)
+            self.now.tools = None
+        self._begin_run()
+        for each in self.open:
+            each.kept.append(event.seq)
+            before = each.before
+            each.before = Standing(
+                chain=["user", each.source], tools=before.tools, variables=before.variables
+            )
+        if self.expected_route is None and event.agent in self.world.named:
+            self.expected_route = event.agent
+        self.world.named.clear()
+
+    def _begin_run(self) -> None:
+        self.now = Standing(
+            chain=["user", self.owner], tools=self.now.tools, variables=self.now.variables
+        )
+        self.tokens = self.answers = self.slips = 0
+        self.any_rung = False
+        self.rung = 0
+
+    def _learn(self, event: Event) -> None:
+        """Calls that were made, and effects of those that are answered."""
+        for item in event.items:
+            if item.get("type") == "function_call":
+                assert item["call_id"] not in self.calls, "no id is used twice"
+                self.calls[item["call_id"]] = item
+            elif item.get("type") == "function_call_output":
+                self._effect(item)
+
+    def _effect(self, output: Item) -> None:
+        call, told = self.calls[output["call_id"]], str(output["output"])
+        if not told.startswith("done"):
+            return
+        if call["name"] == "level":
+            value = int(call["arguments"].partition(":")[2].strip(" }"))
+            self.now.variables["level"] = value
+        elif call["name"] == "book" and self.open:
+            self.open[-1].booked.append(told.removeprefix("done "))
+
+    def _answer(self, event: Event) -> None:
+        question = self.world.asked[str(event.step)]
+        agent = self.team[self.owner]
+        assert question.agent == self.owner
+        if self.answers or not self.open:
+            self._check_triggers("the next answer")
+        tools = set(agent.tools)
+        if self.now.tools is not None:
+            tools &= self.now.tools
+        offered = {edge.tool_name for edge in agent.edges if edge.trigger is None}
+        assert question.tools == tools | offered
+        for begun, allowed in self.now.budgets:
+            assert self.tokens - begun < allowed, "nobody spends more than a handoff left"
+        self.tokens += TOKENS
+        if any(item.get("role") == "assistant" and item.get("content") for item in event.items):
+            self.now.changes += 1
+        self._conclude(event)
+
+    def _conclude(self, event: Event) -> None:
+        """An answer: what it confirms."""
+        self.answers += 1
+        self.slips = self.rung = 0
+        calls = [item for item in event.items if item.get("type") == "function_call"]
+        if self.team[self.owner].kind == "runner" and len(event.items) > len(calls):
+            self.now.changes += 1
+        if self.open and (not calls or not self.open[-1].until_result):
+            self.due = [each.id for each in self.open]
+
+    def _check_triggers(self, before: str) -> None:
+        """Whatever had to fire has fired before the agent goes on."""
+        level = self.now.variables.get("level")
+        for edge in self.team[self.owner].edges:
+            if edge.trigger is None or edge in self.now.fired:
+                continue
+            is_due = {
+                "condition": level is not None and level > edge.trigger_above,
+                "event": self.rung > 0,
+                "error": self.slips > 0,
+            }[edge.trigger]
+            assert not is_due, f"the trigger {edge.trigger_name} did not fire before {before}"
+
+    # Handoffs
+
+    def _handoff(self, event: Event, details: dict[str, Any]) -> None:
+        handoff_id, status = details["id"], details["status"]
+        before = self.moves.setdefault(handoff_id, [])
+        for move in details["moves"]:
+            assert move in MAY_FOLLOW[before[-1] if before else None], f"{before} then {move}"
+            before.append(move)
+        assert before[-1] == status
+        self.ends[handoff_id] = (details["from"], details["to"], status, details.get("code"))
+        if self.due:
+            assert (handoff_id, status) == (self.due.pop(0), "completed")
+        if "initiated" in details["moves"]:
+            self._attempt(event, details)
+        elif status == "completed":
+            assert event.agent == self.owner
+            assert self.open.pop(0).id == handoff_id
+        elif status == "rolled_back":
+            self._rolled_back(event, details)
+        else:
+            self._compensation(event, details)
+
+    def _attempt(self, event: Event, details: dict[str, Any]) -> None:
+        self.attempts += 1
+        assert details["from"] == event.agent == self.owner
+        if details.get("begins_run"):
+            saved = self.now
+            self._begin_run()
+        edge, case, words = self._case(event, details)
+        code, target = verdict(case)
+        if code is None:
+            assert details["status"] == "transferring", f"{details.get('code')} without reason"
+            assert details["to"] == target
+            assert edge is not None
+            self._transfer(event, edge, target, words)
+        else:
+            assert details["status"] == "failed", f"it was not refused: {code}"
+            assert details["code"] == code
+            assert details["to"] == case.target
+            self._learn(event)
+            if details.get("begins_run"):
+                self.now = saved
+
+    def _case(self, event: Event, details: dict[str, Any]) -> tuple[EdgeSpec | None, Case, str]:
+        by = details.get("by", {}).get("kind", "model")
+        policy, capabilities, readable, words = None, (), True, ""
+        asked_by_person = by == "person"
+        if by == "model":
+            call = self.calls[event.items[0]["call_id"]]
+            edge = self.team.offered(self.owner, call["name"])
+            assert edge is not None, "a model can only use what it is offered"
+            read = words_of(call)
+            readable, words, target = read is not None, read or "", edge.target
+        elif by == "trigger":
+            edge = self._fired(details)
+            target = edge.target
+        elif "request" in details:
+            asked = self.world.asking
+            assert asked is not None
+            target, words, policy = asked.to, asked.context, asked.policy
+            capabilities = asked.capabilities
+            edge = None
+            if target == BEST or target in self.team.names:
+                edge = self.team.edge(self.owner, target)
+        else:
+            assert self.team[self.owner].kind == "person"
+            edge, target, words = GIVEN_BACK, details["to"], "a person's words"
+            self.now.changes += 1
+        is_changed = {
+            name: self.now.changes > self.now.left.get(name, 0)
+            or bool(words and (self.owner, name, words) not in self.now.passed)
+            for name in self.team.names
+        }
+        level = self.now.variables.get("level")
+        case = Case(
+            team=self.team,
+            chain=tuple(self.now.chain),
+            target=target,
+            edge=edge,
+            policy=policy or (edge.policy if edge else "graceful"),
+            capabilities=capabilities,
+            level=level,
+            is_changed=is_changed,
+            away=frozenset(self.world.away),
+            declining=frozenset(self.world.declining),
+            is_approved=asked_by_person or self._is_approved(event, details, by),
+            are_words_readable=readable,
+        )
+        return edge, case, words
+
+    def _is_approved(self, event: Event, details: dict[str, Any], by: str) -> bool:
+        if by == "model":
+            call_id = event.items[0]["call_id"]
+        else:
+            call_id = f"call_{details['id']}"
+        return self.approvals.get(call_id, self.world.approving)
+
+    def _fired(self, details: dict[str, Any]) -> EdgeSpec:
+        """The edge whose trigger made the handoff; it had reason to."""
+        for edge in self.team[self.owner].edges:
+            if (
+                edge.trigger is not None
+                and edge.trigger_name == details["by"]["name"]
+                and (edge.target in (details["to"], BEST))
+                and edge not in self.now.fired
+            ):
+                break
+        else:
+            raise AssertionError("no trigger of the agent could have fired")
+        self.now.fired.append(edge)
+        level = self.now.variables.get("level")
+        if edge.trigger == "condition":
+            assert level is not None
+            assert level > edge.trigger_above
+        elif edge.trigger == "event":
+            assert self.any_rung
+        return edge
+
+    def _transfer(self, event: Event, edge: EdgeSpec, target: str, words: str) -> None:
+        now, source = self.now, self.owner
+        call_id = event.items[0]["call_id"] if event.items else None
+        before = deepcopy(now)
+        self.open.append(
+            Open(
+                id=str((event.details or {})["id"]),
+                source=source,
+                target=target,
+                seq=event.seq,
+                call_id=call_id,
+                until_result=edge.completes == "result",
+                before=before,
+            )
+        )
+        if words and target in now.chain:
+            now.passed.add((source, target, words))
+        now.left[source] = now.changes
+        now.chain.append(target)
+        assert len(now.chain) - 2 <= self.team.depth
+        if edge.restrict_tools:
+            own = frozenset(self.team[source].tools)
+            now.tools = own if now.tools is None else own & now.tools
+        if edge.tokens is not None:
+            now.budgets.append((self.tokens, edge.tokens))
+        now.fired = []
+        self.owner = target
+        self.answers = self.slips = 0
+
+    def _compensation(self, event: Event, details: dict[str, Any]) -> None:
+        undoing = self.open[-1]
+        assert details["id"] == undoing.id
+        assert event.agent == self.owner == undoing.target
+        key = details["compensation"]
+        assert key not in undoing.undone
+        undoing.tries[key] = undoing.tries.get(key, 0) + 1
+        assert details["attempt"] == undoing.tries[key]
+        if event.error is None:
+            undoing.undone.append(key)
+            assert self.world.undone.count((undoing.id, key)) >= 1
+        elif undoing.tries[key] == 3:
+            undoing.given_up.append(key)
+        order = [self.world.booked.index(each) for each in undoing.tries]
+        assert order == sorted(order, reverse=True), "undone in reverse order"
+
+    def _rolled_back(self, event: Event, details: dict[str, Any]) -> None:
+        undone = self.open.pop()
+        assert details["id"] == undone.id
+        assert details["code"] in UNDOING
+        assert event.agent == undone.source
+        assert details["undoes"] == [undone.seq, event.seq - 1]
+        assert details.get("keeps", []) == undone.kept
+        assert details.get("not_compensated", []) == list(reversed(undone.given_up))
+        settled = {*undone.undone, *undone.given_up}
+        assert settled >= set(undone.booked), "everything that was booked is undone"
+        for seq in [seq for seq in self.said if seq >= undone.seq and seq not in undone.kept]:
+            del self.said[seq]
+        told = [item["call_id"] for item in event.items]
+        assert told == ([] if undone.call_id is None else [undone.call_id])
+        self.now = undone.before
+        self.owner = undone.source
+        assert self.now.chain[-1] == self.owner
+        self.answers = 1
+        self.slips = self.rung = 0
