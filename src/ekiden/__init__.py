@@ -19,13 +19,32 @@ if TYPE_CHECKING:
     from ekiden.app import load_settings as load_settings
     from ekiden.app import load_team as load_team
     from ekiden.app import open_store as open_store
+    from ekiden.audit import AuditQuery as AuditQuery
+    from ekiden.audit import AuditRecord as AuditRecord
+    from ekiden.audit import Verification as Verification
+    from ekiden.audit import audit_records as audit_records
+    from ekiden.audit import export_audit as export_audit
+    from ekiden.audit import verify_audit as verify_audit
+    from ekiden.capabilities import CapabilityMatcher as CapabilityMatcher
+    from ekiden.capabilities import Fit as Fit
+    from ekiden.capabilities import Match as Match
+    from ekiden.capabilities import missing_capabilities as missing_capabilities
+    from ekiden.conditions import Condition as Condition
+    from ekiden.conditions import Evaluation as Evaluation
+    from ekiden.conditions import compile_condition as compile_condition
     from ekiden.core.agent import Agent as Agent
     from ekiden.core.context import AgentHookContext as AgentHookContext
     from ekiden.core.context import RunContextWrapper as RunContextWrapper
     from ekiden.core.context import ToolContext as ToolContext
     from ekiden.core.errors import AgentFilesInvalid as AgentFilesInvalid
+    from ekiden.core.errors import ConditionError as ConditionError
     from ekiden.core.errors import EkidenError as EkidenError
     from ekiden.core.errors import EngineTooOld as EngineTooOld
+    from ekiden.core.errors import GuardrailError as GuardrailError
+    from ekiden.core.errors import GuardrailFailed as GuardrailFailed
+    from ekiden.core.errors import HandoffError as HandoffError
+    from ekiden.core.errors import HandoffNotFound as HandoffNotFound
+    from ekiden.core.errors import HandoffRefused as HandoffRefused
     from ekiden.core.errors import LeaseLost as LeaseLost
     from ekiden.core.errors import MaxTurnsExceeded as MaxTurnsExceeded
     from ekiden.core.errors import McpUnavailable as McpUnavailable
@@ -46,6 +65,12 @@ if TYPE_CHECKING:
     from ekiden.core.errors import StoreTooNew as StoreTooNew
     from ekiden.core.errors import StoreUnavailable as StoreUnavailable
     from ekiden.core.errors import ToolError as ToolError
+    from ekiden.core.errors import (
+        ToolInputGuardrailTripwireTriggered as ToolInputGuardrailTripwireTriggered,
+    )
+    from ekiden.core.errors import (
+        ToolOutputGuardrailTripwireTriggered as ToolOutputGuardrailTripwireTriggered,
+    )
     from ekiden.core.errors import ToolTimeout as ToolTimeout
     from ekiden.core.errors import ToolUnusable as ToolUnusable
     from ekiden.core.errors import UnknownAgent as UnknownAgent
@@ -55,6 +80,15 @@ if TYPE_CHECKING:
     from ekiden.core.events import Event as Event
     from ekiden.core.handoff import Handoff as Handoff
     from ekiden.core.handoff import HandoffInputData as HandoffInputData
+    from ekiden.core.handoff_record import Actor as Actor
+    from ekiden.core.handoff_record import Decline as Decline
+    from ekiden.core.handoff_record import HandoffContext as HandoffContext
+    from ekiden.core.handoff_record import HandoffFailure as HandoffFailure
+    from ekiden.core.handoff_record import HandoffRequest as HandoffRequest
+    from ekiden.core.handoff_record import HandoffResult as HandoffResult
+    from ekiden.core.handoff_terms import Budget as Budget
+    from ekiden.core.handoff_terms import HandoffTerms as HandoffTerms
+    from ekiden.core.handoff_terms import HandoffTrigger as HandoffTrigger
     from ekiden.core.hooks import AgentHooks as AgentHooks
     from ekiden.core.hooks import RunHooks as RunHooks
     from ekiden.core.model import Model as Model
@@ -72,20 +106,64 @@ if TYPE_CHECKING:
     from ekiden.core.profile import Capability as Capability
     from ekiden.core.profile import Confirmation as Confirmation
     from ekiden.core.profile import Triggers as Triggers
+    from ekiden.core.remote import AgentReply as AgentReply
+    from ekiden.core.remote import AgentRunner as AgentRunner
+    from ekiden.core.remote import AgentTask as AgentTask
     from ekiden.core.roles import Approval as Approval
     from ekiden.core.roles import Approver as Approver
     from ekiden.core.roles import ConfirmationRequest as ConfirmationRequest
     from ekiden.core.team import Team as Team
     from ekiden.core.tool import FunctionTool as FunctionTool
+    from ekiden.core.tool_guardrails import (
+        ToolGuardrailFunctionOutput as ToolGuardrailFunctionOutput,
+    )
+    from ekiden.core.tool_guardrails import ToolInputGuardrail as ToolInputGuardrail
+    from ekiden.core.tool_guardrails import ToolInputGuardrailData as ToolInputGuardrailData
+    from ekiden.core.tool_guardrails import ToolInputGuardrailResult as ToolInputGuardrailResult
+    from ekiden.core.tool_guardrails import ToolOutputGuardrail as ToolOutputGuardrail
+    from ekiden.core.tool_guardrails import ToolOutputGuardrailData as ToolOutputGuardrailData
+    from ekiden.core.tool_guardrails import ToolOutputGuardrailResult as ToolOutputGuardrailResult
+    from ekiden.core.tool_guardrails import tool_input_guardrail as tool_input_guardrail
+    from ekiden.core.tool_guardrails import tool_output_guardrail as tool_output_guardrail
     from ekiden.core.usage import Usage as Usage
     from ekiden.engine import Worker as Worker
     from ekiden.engine import submit as submit
+    from ekiden.handoff import compose as compose
     from ekiden.handoff import handoff as handoff
+    from ekiden.handoff import keep_first_and_last as keep_first_and_last
+    from ekiden.handoff import keep_last as keep_last
+    from ekiden.handoff import nest_history as nest_history
+    from ekiden.handoff import person as person
+    from ekiden.handoff import redact as redact
+    from ekiden.handoff import remove_all_tools as remove_all_tools
+    from ekiden.handoff import shorten_tool_outputs as shorten_tool_outputs
+    from ekiden.handoff import summarise as summarise
+    from ekiden.handoff import summarise_with as summarise_with
+    from ekiden.handoff.filter_report import filter_report as filter_report
+    from ekiden.handoff.history_query import HandoffPage as HandoffPage
+    from ekiden.handoff.history_query import HandoffQuery as HandoffQuery
+    from ekiden.handoff.history_query import find_handoffs as find_handoffs
+    from ekiden.handoff.records import HandoffRecord as HandoffRecord
+    from ekiden.realtime import RealtimeAgent as RealtimeAgent
+    from ekiden.realtime import RealtimeClosed as RealtimeClosed
+    from ekiden.realtime import RealtimeDisconnected as RealtimeDisconnected
+    from ekiden.realtime import RealtimeModel as RealtimeModel
+    from ekiden.realtime import RealtimeModelSettings as RealtimeModelSettings
+    from ekiden.realtime import RealtimeRunConfig as RealtimeRunConfig
+    from ekiden.realtime import RealtimeRunner as RealtimeRunner
+    from ekiden.realtime import RealtimeServerError as RealtimeServerError
+    from ekiden.realtime import RealtimeSession as RealtimeSession
+    from ekiden.realtime import RealtimeUnavailable as RealtimeUnavailable
+    from ekiden.realtime import RealtimeWebSocketModel as RealtimeWebSocketModel
+    from ekiden.realtime import realtime_handoff as realtime_handoff
     from ekiden.routing import RouteDecision as RouteDecision
     from ekiden.routing import Router as Router
     from ekiden.routing import RoutingSettings as RoutingSettings
     from ekiden.runtime import CodeContext as CodeContext
+    from ekiden.runtime import HandoffController as HandoffController
     from ekiden.runtime import Limits as Limits
+    from ekiden.runtime import Price as Price
+    from ekiden.runtime import Rollback as Rollback
     from ekiden.runtime import RunConfig as RunConfig
     from ekiden.runtime import Runner as Runner
     from ekiden.runtime import RunResult as RunResult
@@ -106,27 +184,56 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULE_OF = {
+    "Actor": "ekiden.core.handoff_record",
     "Agent": "ekiden.core.agent",
     "AgentFilesInvalid": "ekiden.core.errors",
     "AgentHookContext": "ekiden.core.context",
     "AgentHooks": "ekiden.core.hooks",
+    "AgentReply": "ekiden.core.remote",
+    "AgentRunner": "ekiden.core.remote",
+    "AgentTask": "ekiden.core.remote",
     "Approval": "ekiden.core.roles",
     "Approver": "ekiden.core.roles",
+    "AuditQuery": "ekiden.audit",
+    "AuditRecord": "ekiden.audit",
+    "Budget": "ekiden.core.handoff_terms",
     "Capability": "ekiden.core.profile",
+    "CapabilityMatcher": "ekiden.capabilities",
     "CodeContext": "ekiden.runtime",
+    "Condition": "ekiden.conditions",
+    "ConditionError": "ekiden.core.errors",
     "Confirmation": "ekiden.core.profile",
     "ConfirmationRequest": "ekiden.core.roles",
+    "Decline": "ekiden.core.handoff_record",
     "Done": "ekiden.core.outcomes",
     "EkidenError": "ekiden.core.errors",
     "EngineTooOld": "ekiden.core.errors",
+    "Evaluation": "ekiden.conditions",
     "Event": "ekiden.core.events",
     "Failed": "ekiden.core.outcomes",
+    "Fit": "ekiden.capabilities",
     "FunctionTool": "ekiden.core.tool",
+    "GuardrailError": "ekiden.core.errors",
+    "GuardrailFailed": "ekiden.core.errors",
     "HandedOff": "ekiden.core.outcomes",
     "Handoff": "ekiden.core.handoff",
+    "HandoffContext": "ekiden.core.handoff_record",
+    "HandoffController": "ekiden.runtime",
+    "HandoffError": "ekiden.core.errors",
+    "HandoffFailure": "ekiden.core.handoff_record",
     "HandoffInputData": "ekiden.core.handoff",
+    "HandoffNotFound": "ekiden.core.errors",
+    "HandoffPage": "ekiden.handoff.history_query",
+    "HandoffQuery": "ekiden.handoff.history_query",
+    "HandoffRecord": "ekiden.handoff.records",
+    "HandoffRefused": "ekiden.core.errors",
+    "HandoffRequest": "ekiden.core.handoff_record",
+    "HandoffResult": "ekiden.core.handoff_record",
+    "HandoffTerms": "ekiden.core.handoff_terms",
+    "HandoffTrigger": "ekiden.core.handoff_terms",
     "LeaseLost": "ekiden.core.errors",
     "Limits": "ekiden.runtime",
+    "Match": "ekiden.capabilities",
     "MaxTurnsExceeded": "ekiden.core.errors",
     "McpServer": "ekiden.tools.mcp",
     "McpTools": "ekiden.tools.mcp",
@@ -146,9 +253,22 @@ _MODULE_OF = {
     "OutOfBudgetError": "ekiden.core.errors",
     "Outcome": "ekiden.core.outcomes",
     "PostgresStore": "ekiden.storage.postgres",
+    "Price": "ekiden.runtime",
     "Problem": "ekiden.agents",
     "Project": "ekiden.app",
+    "RealtimeAgent": "ekiden.realtime",
+    "RealtimeClosed": "ekiden.realtime",
+    "RealtimeDisconnected": "ekiden.realtime",
+    "RealtimeModel": "ekiden.realtime",
+    "RealtimeModelSettings": "ekiden.realtime",
+    "RealtimeRunConfig": "ekiden.realtime",
+    "RealtimeRunner": "ekiden.realtime",
+    "RealtimeServerError": "ekiden.realtime",
+    "RealtimeSession": "ekiden.realtime",
+    "RealtimeUnavailable": "ekiden.realtime",
+    "RealtimeWebSocketModel": "ekiden.realtime",
     "Refused": "ekiden.core.outcomes",
+    "Rollback": "ekiden.runtime",
     "RouteDecision": "ekiden.routing",
     "Router": "ekiden.routing",
     "RoutingError": "ekiden.core.errors",
@@ -174,6 +294,15 @@ _MODULE_OF = {
     "Team": "ekiden.core.team",
     "ToolContext": "ekiden.core.context",
     "ToolError": "ekiden.core.errors",
+    "ToolGuardrailFunctionOutput": "ekiden.core.tool_guardrails",
+    "ToolInputGuardrail": "ekiden.core.tool_guardrails",
+    "ToolInputGuardrailData": "ekiden.core.tool_guardrails",
+    "ToolInputGuardrailResult": "ekiden.core.tool_guardrails",
+    "ToolInputGuardrailTripwireTriggered": "ekiden.core.errors",
+    "ToolOutputGuardrail": "ekiden.core.tool_guardrails",
+    "ToolOutputGuardrailData": "ekiden.core.tool_guardrails",
+    "ToolOutputGuardrailResult": "ekiden.core.tool_guardrails",
+    "ToolOutputGuardrailTripwireTriggered": "ekiden.core.errors",
     "ToolSettings": "ekiden.tools",
     "ToolTimeout": "ekiden.core.errors",
     "ToolUnusable": "ekiden.core.errors",
@@ -183,19 +312,40 @@ _MODULE_OF = {
     "UnknownTool": "ekiden.core.errors",
     "Usage": "ekiden.core.usage",
     "UserError": "ekiden.core.errors",
+    "Verification": "ekiden.audit",
     "Waiting": "ekiden.core.outcomes",
     "Worker": "ekiden.engine",
+    "audit_records": "ekiden.audit",
     "builtin_tools": "ekiden.tools",
+    "compile_condition": "ekiden.conditions",
+    "compose": "ekiden.handoff",
+    "export_audit": "ekiden.audit",
+    "filter_report": "ekiden.handoff.filter_report",
+    "find_handoffs": "ekiden.handoff.history_query",
     "fork_session": "ekiden.runtime.fork",
     "function_tool": "ekiden.tools",
     "handoff": "ekiden.handoff",
+    "keep_first_and_last": "ekiden.handoff",
+    "keep_last": "ekiden.handoff",
     "load_project": "ekiden.app",
     "load_settings": "ekiden.app",
     "load_team": "ekiden.app",
+    "missing_capabilities": "ekiden.capabilities",
+    "nest_history": "ekiden.handoff",
     "open_store": "ekiden.app",
     "parse_mcp_servers": "ekiden.tools.mcp",
+    "person": "ekiden.handoff",
+    "realtime_handoff": "ekiden.realtime",
+    "redact": "ekiden.handoff",
     "register_tool": "ekiden.tools",
+    "remove_all_tools": "ekiden.handoff",
+    "shorten_tool_outputs": "ekiden.handoff",
     "submit": "ekiden.engine",
+    "summarise": "ekiden.handoff",
+    "summarise_with": "ekiden.handoff",
+    "tool_input_guardrail": "ekiden.core.tool_guardrails",
+    "tool_output_guardrail": "ekiden.core.tool_guardrails",
+    "verify_audit": "ekiden.audit",
 }
 
 __all__ = ["__version__", *_MODULE_OF]

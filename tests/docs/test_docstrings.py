@@ -28,6 +28,28 @@ SHOWN_ELSEWHERE = {
     "Settings": "load_settings",
     "ToolSettings": "builtin_tools",
     "load_project": "Project",
+    **dict.fromkeys(["AgentReply", "AgentTask"], "AgentRunner"),
+    **dict.fromkeys(["AuditRecord"], "audit_records"),
+    **dict.fromkeys(["Condition", "Evaluation"], "compile_condition"),
+    **dict.fromkeys(["Actor", "HandoffFailure", "HandoffResult"], "HandoffController"),
+    **dict.fromkeys(["HandoffPage", "HandoffRecord"], "find_handoffs"),
+    "HandoffRequest": "Decline",
+    "HandoffTerms": "handoff",
+    "Rollback": "RunContextWrapper",
+    "Verification": "verify_audit",
+    **dict.fromkeys(
+        [
+            "ToolGuardrailFunctionOutput",
+            "ToolInputGuardrail",
+            "ToolInputGuardrailData",
+            "ToolInputGuardrailResult",
+        ],
+        "tool_input_guardrail",
+    ),
+    **dict.fromkeys(
+        ["ToolOutputGuardrail", "ToolOutputGuardrailData", "ToolOutputGuardrailResult"],
+        "tool_output_guardrail",
+    ),
 }
 """Values that are used together with others: where the example is."""
 

@@ -20,18 +20,31 @@ HEAVY = (
     "pydantic", "pydantic_ai", "re2", "rich", "ruamel", "xllamacpp",
 )  # fmt: skip
 NAMES = """
-    Agent AgentFilesInvalid AgentHookContext AgentHooks Approval Approver Capability CodeContext
-    Confirmation ConfirmationRequest Done EkidenError EngineTooOld Event Failed FunctionTool
-    HandedOff Handoff HandoffInputData LeaseLost Limits MaxTurnsExceeded McpServer McpTools
-    McpUnavailable MemoryStore Model ModelBehaviorError ModelDelta ModelError ModelRefused
-    ModelRequest ModelResponse ModelSettings ModelTimeout NoRoute OutOfBudget OutOfBudgetError
-    Outcome PostgresStore Problem Project Refused RouteDecision Router RoutingError
-    RoutingSettings RunConfig RunContextWrapper RunHooks RunResult Runner Session SessionBusy
-    SessionError SessionExists SessionNotFound Settings SettingsInvalid SettingsNotWritten
-    SqliteStore Store StoreError StoreTooNew StoreUnavailable Team ToolContext ToolError
+    Actor Agent AgentFilesInvalid AgentHookContext AgentHooks AgentReply AgentRunner AgentTask
+    Approval Approver AuditQuery AuditRecord Budget Capability CapabilityMatcher CodeContext
+    Condition ConditionError Confirmation ConfirmationRequest Decline Done EkidenError EngineTooOld
+    Evaluation Event Failed Fit FunctionTool GuardrailError GuardrailFailed HandedOff Handoff
+    HandoffContext HandoffController HandoffError HandoffFailure HandoffInputData HandoffNotFound
+    HandoffPage HandoffQuery HandoffRecord HandoffRefused HandoffRequest HandoffResult HandoffTerms
+    HandoffTrigger LeaseLost Limits Match MaxTurnsExceeded McpServer McpTools McpUnavailable
+    MemoryStore Model ModelBehaviorError ModelDelta ModelError ModelRefused ModelRequest
+    ModelResponse ModelSettings ModelTimeout NoRoute OutOfBudget OutOfBudgetError Outcome
+    PostgresStore Price Problem Project RealtimeAgent RealtimeClosed RealtimeDisconnected
+    RealtimeModel RealtimeModelSettings RealtimeRunConfig RealtimeRunner RealtimeServerError
+    RealtimeSession RealtimeUnavailable RealtimeWebSocketModel Refused Rollback RouteDecision Router
+    RoutingError RoutingSettings RunConfig RunContextWrapper RunHooks RunResult Runner Session
+    SessionBusy SessionError SessionExists SessionNotFound Settings SettingsInvalid
+    SettingsNotWritten SqliteStore Store StoreError StoreTooNew StoreUnavailable Team ToolContext
+    ToolError ToolGuardrailFunctionOutput ToolInputGuardrail ToolInputGuardrailData
+    ToolInputGuardrailResult ToolInputGuardrailTripwireTriggered ToolOutputGuardrail
+    ToolOutputGuardrailData ToolOutputGuardrailResult ToolOutputGuardrailTripwireTriggered
     ToolSettings ToolTimeout ToolUnusable Triggers UnknownAgent UnknownSetting UnknownTool Usage
-    UserError Waiting Worker __version__ builtin_tools fork_session function_tool handoff
-    load_project load_settings load_team open_store parse_mcp_servers register_tool submit
+    UserError Verification Waiting Worker __version__ audit_records builtin_tools compile_condition
+    compose export_audit filter_report find_handoffs fork_session function_tool handoff
+    keep_first_and_last keep_last load_project load_settings load_team missing_capabilities
+    nest_history open_store parse_mcp_servers person realtime_handoff redact register_tool
+    remove_all_tools shorten_tool_outputs submit summarise summarise_with tool_input_guardrail
+    tool_output_guardrail verify_audit
 """.split()
 
 

@@ -65,7 +65,11 @@ async def export_audit(store: Store, query: AuditQuery, write: Callable[[str], o
     line is the manifest.
 
     Each call of `write` gets one line with its line feed. An export without a manifest was cut
-    off. `verify_audit(store, against=lines)` finds out later whether all of it is still there.
+    off. `verify_audit(store, against=lines)` finds out later whether all of it is still there. For
+    example::
+
+        with open("audit.jsonl", "w", encoding="utf-8") as file:
+            manifest = await export_audit(store, AuditQuery(), file.write)
     """
     digest = sha256()
     count = 0

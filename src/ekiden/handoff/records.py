@@ -136,9 +136,10 @@ async def read_handoffs(store: Store, session_id: str) -> list[HandoffRecord]:
 
 async def read_handoff(store: Store, handoff_id: str) -> HandoffRecord:
     """The handoff of this id; `HandoffNotFound`."""
-    session_id = handoff_id.rpartition(".h")[0]
-    if session_id:
-        for record in await read_handoffs(store, session_id):
+    # Those that earlier versions wrote are called like their event: ``session/number``.
+    for mark in (".h", "/"):
+        session_id = handoff_id.rpartition(mark)[0]
+        for record in await read_handoffs(store, session_id) if session_id else ():
             if record.id == handoff_id:
                 return record
     raise HandoffNotFound(handoff_id)

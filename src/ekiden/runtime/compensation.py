@@ -74,6 +74,7 @@ async def _attempt(run: RunState, pending: PendingHandoff, each: Compensation, r
         if each.attempts >= _ATTEMPTS:
             each.state = "failed"
     run.record("handoff", details=details, error=problem)
+    fault_point("handoff.compensation.before_commit")
     await run.commit()
     fault_point("handoff.compensation.after_commit")
     if each.state == "open":

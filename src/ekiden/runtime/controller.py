@@ -80,6 +80,13 @@ def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
     run.record("handoff", items=answer, details=details, error=problem)
 
 
+async def store_refusal(run: RunState, *, release: bool = False) -> None:
+    """Commit a refusal that is not part of a model's turn."""
+    fault_point("handoff.refused.before_commit")
+    await run.commit(release=release)
+    fault_point("handoff.refused.after_commit")
+
+
 def _refusal(exc: Exception) -> RefusalCode:
     if isinstance(exc, HandoffRefused):
         code: RefusalCode = exc.refusal
@@ -125,10 +132,12 @@ def _is_changed(run: RunState, target: str, words: dict[str, Any]) -> bool:
 async def _tell_hooks(run: RunState, source: Agent[Any], target: Agent[Any]) -> None:
     hooks, own = run.hooks, source.hooks
     if hooks is not None or own is not None:
+        fault_point("handoff.hooks.before_call")
         await both(
             None if hooks is None else hooks.on_handoff(run.context, source, target),
             None if own is None else own.on_handoff(run.context, target, source),
         )
+        fault_point("handoff.hooks.after_call")
 
 
 def _move(

@@ -13,6 +13,7 @@ from ekiden.core.errors import (
     StaleDocument,
     UserError,
 )
+from ekiden.core.faults import fault_point
 from ekiden.core.handoff_record import (
     A_PERSON,
     A_PROGRAM,
@@ -29,7 +30,7 @@ from ekiden.handoff.records import HandoffRecord, read_handoff, read_handoffs
 from ekiden.runtime.advance import advance
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.config import RunConfig
-from ekiden.runtime.controller import carry_out
+from ekiden.runtime.controller import carry_out, store_refusal
 from ekiden.runtime.leases import REQUESTS
 from ekiden.runtime.live import live_run, on_display
 from ekiden.runtime.loading import close_unmoved, opened_for_handoff, seed
@@ -215,7 +216,9 @@ class HandoffController:
                 )
             except SessionBusy as busy:
                 if not left:
+                    fault_point("handoff.request.before_write")
                     await self._store.write_documents([document_of(session_id, asked)])
+                    fault_point("handoff.request.after_write")
                     left = True
                     live = live_run(self._store, session_id)
                     if live is not None:
@@ -228,6 +231,7 @@ class HandoffController:
                     return await self._give_up(session_id, asked)
                 await self._store.wait_for_change(min(remaining, max(busy.free_in_s, 0.05), 1.0))
                 continue
+            fault_point("handoff.start.after_claim")
             async with owned(self._store, claim) as hold:
                 here = await opened_for_handoff(around, self._store, claim, row, hold=hold)
                 if left and not await self._take_back(session_id, asked, here):
@@ -246,9 +250,11 @@ class HandoffController:
             if pending is not None and pending.id == asked.cancel:
                 why = asked.reason or f"{asked.by.name or asked.by.kind} cancelled it"
                 await give_back(here, HandoffRefused("CANCELLED", why))
+            fault_point("handoff.cancel.before_commit")
             await here.commit(
                 status="ready" if here.cursor.phase != "end" else "idle", release=True
             )
+            fault_point("handoff.cancel.after_commit")
             return (await read_handoff(self._store, asked.cancel)).result()
         moved = False
         number = here.cursor.handoffs + 1
@@ -261,14 +267,16 @@ class HandoffController:
         handoff_id = f"{here.session_id}.h{number}"
         if not moved:
             close_unmoved(here, row)
-            await here.commit(release=True)
+            await store_refusal(here, release=True)
         elif run:
             with on_display(here):
                 async with parked_if_left(here, "idle"):
                     async for _ in advance(here):
                         pass
         else:
+            fault_point("handoff.start.before_release")
             await here.commit(status="ready", outcome="", release=True)
+            fault_point("handoff.start.after_release")
         return (await read_handoff(self._store, handoff_id)).result()
 
     async def _settled(self, session_id: str, asked: Asked) -> HandoffResult | None:
@@ -290,9 +298,11 @@ class HandoffController:
         if document is not None:
             late = replace(asked_in(document), state="timed_out")
             try:
+                fault_point("handoff.withdrawn.before_write")
                 await self._store.write_documents(
                     [document_of(session_id, late, version=document.version)]
                 )
+                fault_point("handoff.withdrawn.after_write")
             except StaleDocument:
                 document = None
         if document is None:
@@ -335,9 +345,11 @@ class HandoffController:
                     session_id = document.key.rpartition("/")[0]
                     row = await self._store.get(session_id)
                     cancelled = replace(asked, state="cancelled")
+                    fault_point("handoff.withdrawn.before_write")
                     await self._store.write_documents(
                         [document_of(session_id, cancelled, version=document.version)]
                     )
+                    fault_point("handoff.withdrawn.after_write")
                     return HandoffResult(
                         request_id=request_id,
                         status="rolled_back",

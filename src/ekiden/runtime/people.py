@@ -9,7 +9,7 @@ from ekiden.core.jsonio import dumps
 from ekiden.core.outcomes import Done, Waiting
 from ekiden.handoff.tool import handoff
 from ekiden.runtime.attempt import Attempt
-from ekiden.runtime.controller import carry_out
+from ekiden.runtime.controller import carry_out, store_refusal
 from ekiden.runtime.finish import finish
 from ekiden.runtime.rollback import confirm_handoffs
 from ekiden.runtime.state import RunState
@@ -64,4 +64,4 @@ async def answer_as_person(run: RunState, text: str, *, by: str, give_back: bool
     edge = handoff(run.find_agent(source), allow_return=True)
     words = dumps({"reason": "a person answered", "context": text})
     if not await carry_out(run, Attempt(edge=edge, arguments=words, by=actor)):
-        await run.commit()
+        await store_refusal(run)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import HandoffError, UserError
+from ekiden.core.faults import fault_point
 from ekiden.core.jsonio import dumps
 from ekiden.runtime.cursor import Compensation, Cursor, PendingHandoff
 
@@ -39,7 +40,9 @@ class Registration:
 
     def __await__(self) -> Generator[Any, None, None]:
         if self._run is not None:
+            fault_point("handoff.registration.before_commit")
             yield from self._run.commit_cursor().__await__()
+            fault_point("handoff.registration.after_commit")
 
 
 def register(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
 from ekiden.core.errors import HandoffRefused, StaleDocument, UnknownAgent
+from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_record import A_PROGRAM, Actor
 from ekiden.core.handoff_terms import HandoffPolicy
@@ -19,7 +20,7 @@ from ekiden.core.jsonio import dumps
 from ekiden.handoff import BEST
 from ekiden.handoff.validation import edge_between, not_found
 from ekiden.runtime.attempt import Attempt
-from ekiden.runtime.controller import carry_out, refuse
+from ekiden.runtime.controller import carry_out, refuse, store_refusal
 from ekiden.runtime.leases import REQUESTS
 from ekiden.runtime.occupancy import check_available
 from ekiden.runtime.rollback import give_back
@@ -108,21 +109,24 @@ async def serve_requests(run: RunState) -> bool:
 
 
 async def _serve(run: RunState, asked: Asked) -> None:
+    fault_point("handoff.request.before_serve")
     if asked.cancel is not None:
         await _cancel(run, asked)
         return
     if asked.state != "open" or _is_late(run, asked):
         _withdraw(run, asked)
+        fault_point("handoff.withdrawn.before_commit")
         await run.commit()
+        fault_point("handoff.withdrawn.after_commit")
         return
     try:
         attempt = await attempt_for(run, asked)
     except HandoffRefused as exc:
         refused_attempt(run, asked, exc)
-        await run.commit()
+        await store_refusal(run)
         return
     if not await carry_out(run, attempt):
-        await run.commit()
+        await store_refusal(run)
 
 
 async def attempt_for(run: RunState, asked: Asked) -> Attempt:

@@ -37,6 +37,7 @@ async def scrutinise(
     check_capabilities(target, (*terms.capabilities, *attempt.capabilities))
     if attempt.terms_policy == "conditional":
         _check_condition(run, attempt)
+        fault_point("handoff.condition.after_check")
     if terms.confirm is not None and attempt.by.kind != "person":
         await _ask_person(run, attempt)
     if target.accepts is not None:
@@ -74,7 +75,9 @@ async def _ask_person(run: RunState, attempt: Attempt) -> None:
         on_invoke_tool=_never,
         confirmation=edge.terms.confirm,
     )
+    fault_point("handoff.confirmation.before_call")
     decision = await ask_first(run, as_tool, call, f".{attempt.id.rpartition('.')[2]}")
+    fault_point("handoff.confirmation.after_commit")
     if not decision.approved:
         raise HandoffRefused("NOT_APPROVED", decision.refusal().error or "a person said no")
     if decision.arguments is not None:

@@ -12,7 +12,7 @@ from ekiden.core.handoff_record import Actor
 from ekiden.core.handoff_terms import HandoffTrigger
 from ekiden.core.jsonio import dumps
 from ekiden.runtime.attempt import Attempt
-from ekiden.runtime.controller import carry_out
+from ekiden.runtime.controller import carry_out, store_refusal
 from ekiden.runtime.facts import facts_of
 from ekiden.runtime.state import RunState
 
@@ -177,5 +177,5 @@ async def _fire(run: RunState, fired: list[_Fired]) -> bool:
         _log.debug("%s: trigger %s fires", run.session_id, each.trigger)
         if await carry_out(run, attempt):
             return True
-        await run.commit()
+        await store_refusal(run)
     return False

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ekiden.core.errors import UserError
+from ekiden.core.errors import HandoffNotFound, UserError
 from ekiden.core.events import Event
 from ekiden.handoff import history_query
 from ekiden.handoff.history_query import EVERYTHING, HandoffQuery, find_handoffs
-from ekiden.handoff.records import HandoffRecord
+from ekiden.handoff.records import HandoffRecord, read_handoff
 from ekiden.runtime import Runner
 from ekiden.runtime.fork import fork_session
 from ekiden.sessions import Session
@@ -197,6 +197,11 @@ async def test_what_earlier_versions_wrote_is_listed_too(store: Store) -> None:
     await store.commit(claim, step(*events, patch=SessionPatch(), release=True))
     [record] = (await find_handoffs(store)).records
     assert (record.id, record.status, record.reason) == ("old/2", "completed", "a parcel")
+    assert record.is_made
+    assert await read_handoff(store, "old/2") == record
+    for name in ("old/1", "old/3", "/2", ".h1", "old.h1", ""):
+        with pytest.raises(HandoffNotFound):
+            await read_handoff(store, name)
 
 
 async def test_a_fork_does_not_list_what_it_took_over_unless_it_is_asked_for(

@@ -34,4 +34,4 @@ class Anything(HandoffMachine):
 
 
 def test_any() -> None:
-    run_machine(Anything, 500, derandomize=True, database=None)
+    run_machine(Anything, 3000, derandomize=True, database=None)

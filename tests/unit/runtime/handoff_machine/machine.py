@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from ekiden.audit import AuditQuery, audit_records, verify_audit
 from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
 from ekiden.core.handoff_record import A_PERSON, A_PROGRAM
-from ekiden.handoff import HandoffQuery, find_handoffs
+from ekiden.handoff.history_query import HandoffQuery, find_handoffs
 from ekiden.handoff.records import records_of
 from ekiden.runtime import Runner
 from ekiden.runtime.cursor import Cursor
