@@ -13,13 +13,14 @@ import pytest
 import ekiden.agents
 from ekiden.agents.objects import Object
 from ekiden.agents.table import AGENT
-from ekiden.app import assembly
+from ekiden.app import assembly, edges
 from tests.docs.pages import page
 
 PAGE = page("agent-files.md").text
 SOURCES = [
     *sorted(Path(str(ekiden.agents.__file__)).parent.glob("*.py")),
     Path(str(assembly.__file__)),
+    Path(str(edges.__file__)),
 ]
 _CODE = re.compile(r"(?:agent\.)?(?P<name>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)")
 _REPORTING = {"error", "warning", "_problem", "YamlFault"}
@@ -74,4 +75,5 @@ def _texts(nodes: list[ast.expr]) -> Iterator[str]:
 
 def test_every_code_of_a_problem_is_on_the_page() -> None:
     assert {"unknown_key", "handoff_to_itself", "yaml_alias", "unknown_tool", "too_long"} <= codes()
+    assert {"bad_condition", "capability_missing", "no_common_tools", "bad_target"} <= codes()
     assert not [code for code in sorted(codes()) if f"`agent.{code}`" not in PAGE]

@@ -12,11 +12,13 @@ from typing import Any, Literal
 
 from ekiden.app.stores import open_store
 from ekiden.core.errors import EkidenError, SessionNotFound
+from ekiden.core.team import Team
 from ekiden.engine import Worker
-from ekiden.runtime import Runner
+from ekiden.runtime import HandoffController, Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionFilter, Store
-from tests.faults.scenarios import SCENARIOS, Scenario
+from tests.faults.acts import Act, HandTo, stored_acts
+from tests.faults.scenarios import ALL, Scenario
 from tests.faults.visits import counted_visits
 from tests.faults.waiting import until
 from tests.faults.world import World
@@ -49,35 +51,56 @@ async def carry_on(scenario: Scenario, world: World, session: Session, **config:
     """Take the scenario to its end from wherever the session stands; the answer, if it was new."""
     team, hooks = scenario.team(world), scenario.hooks(world)
     run_config = replace(scenario.config(world), **config)
+    options: dict[str, Any] = {"hooks": hooks, "run_config": run_config, "context": world}
     answer = None
-    for number, message in enumerate(scenario.messages, start=1):
-        stored, is_open = await _stored_runs(session)
-        options: dict[str, Any] = {"session": session, "hooks": hooks, "run_config": run_config}
-        if stored < number and scenario.streamed:
-            streaming = Runner.run_streamed(team, message, **options)
-            async for _ in streaming.events():
-                pass
-            answer = streaming.final_output
-        elif stored < number:
-            answer = (await Runner.run(team, message, **options)).final_output
-        elif stored == number and is_open:
-            answer = (await Runner.resume(team, **options)).final_output
+    for number, act in enumerate(scenario.acts, start=1):
+        stored, _ = await _standing(session)
+        if stored < number:
+            answer = await _perform(act, scenario.streamed, team, session, options)
+        stored, is_open = await _standing(session)
+        if stored == number and is_open:
+            answer = (await Runner.resume(team, session, **options)).final_output
     return answer
 
 
-async def _stored_runs(session: Session) -> tuple[int, bool]:
-    """How many messages of the person are stored, and whether the last one's run is open."""
+async def _perform(
+    act: Act, streamed: bool, team: Team, session: Session, options: dict[str, Any]
+) -> Any:
+    if isinstance(act, str) and streamed:
+        streaming = Runner.run_streamed(team, act, session=session, **options)
+        async for _ in streaming.events():
+            pass
+        return streaming.final_output
+    if isinstance(act, str):
+        return (await Runner.run(team, act, session=session, **options)).final_output
+    controller = HandoffController(
+        team, session.store, run_config=options["run_config"], context=options["context"]
+    )
+    if isinstance(act, HandTo):
+        result = await controller.start(
+            session.session_id,
+            to=act.to,
+            reason="a program says so",
+            policy=act.policy,
+            run=act.run,
+        )
+        return result.status
+    said = await controller.answer(session.session_id, act.text, by="anna", give_back=act.give_back)
+    return said.final_output
+
+
+async def _standing(session: Session) -> tuple[int, bool]:
+    """How many acts are stored, and whether the last one's run is open."""
     try:
         row = await session.row()
     except SessionNotFound:
         return 0, False
-    items = [item for event in await session.events() for item in event.items]
-    return sum(item.get("role") == "user" for item in items), row.outcome is None
+    return stored_acts(await session.events()), row.outcome is None
 
 
 async def _carry_on(job: Job, store: Store, world: World) -> Any:
     session = Session(job.session, store=store)
-    return await carry_on(SCENARIOS[job.scenario], world, session, lease_s=job.lease_s)
+    return await carry_on(ALL[job.scenario], world, session, lease_s=job.lease_s)
 
 
 async def _count(job: Job, store: Store, world: World) -> dict[str, int]:
@@ -91,7 +114,7 @@ async def _count(job: Job, store: Store, world: World) -> dict[str, int]:
 
 async def _work(job: Job, store: Store, world: World) -> int:
     """Be a worker from the moment that there is a file ``go`` until no session is ready."""
-    scenario = SCENARIOS[job.scenario]
+    scenario = ALL[job.scenario]
     config = replace(scenario.config(world), lease_s=job.lease_s)
     worker = Worker(store, scenario.team(world), concurrency=job.concurrency, run_config=config)
     world.ledger.note("worker")

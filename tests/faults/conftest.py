@@ -17,7 +17,7 @@ from tests.faults.databases import Database, PostgresDatabase, SqliteDatabase
 from tests.faults.evidence import Unharmed, read
 from tests.faults.ledger import Ledger
 from tests.faults.processes import Nursery
-from tests.faults.scenarios import DATABASES, SCENARIOS
+from tests.faults.scenarios import ALL, DATABASES
 from tests.faults.scene import Scene
 from tests.faults.world import World
 
@@ -98,7 +98,7 @@ def unharmed(tmp_path_factory: pytest.TempPathFactory) -> Reference:
 
 async def _run_in_peace(name: str, folder: Path) -> Unharmed:
     store, world = MemoryStore(), World(folder)
-    await carry_on(SCENARIOS[name], world, Session("s", store=store))
+    await carry_on(ALL[name], world, Session("s", store=store))
     record = await read(store, "s")
     assert record is not None
     return Unharmed.of(record, world.ledger)

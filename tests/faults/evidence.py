@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
 
@@ -12,7 +12,7 @@ from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import Event
 from ekiden.storage.base import SessionRow, Store
 from tests.faults.ledger import Ledger, Line, keys_of
-from tests.faults.lives import check_handoffs, owners_of
+from tests.faults.lives import check_handoffs, owners_of, settled_keys
 
 Said: TypeAlias = tuple[Any, ...]
 """An event without its times and without the session's id."""
@@ -38,10 +38,18 @@ class Record:
 
     def without_cancellations(self) -> Record:
         """As if nobody had parked the session: without the events of that, numbered anew."""
+        return self._without(lambda event: event.details == {"outcome": "cancelled"})
+
+    def without_tries(self) -> Record:
+        """Without what everyone who goes on may do or say once more: attempts of compensations
+        that failed, and notes that a trigger did not fire."""
+        return self._without(_is_try)
+
+    def _without(self, is_left_out: Callable[[Event], bool]) -> Record:
         numbers = {0: 0}
         kept = []
         for event in self.events:
-            is_kept = event.details != {"outcome": "cancelled"}
+            is_kept = not is_left_out(event)
             numbers[event.seq] = numbers[event.seq - 1] + is_kept
             if is_kept:
                 kept.append(_renumbered(event, numbers))
@@ -66,7 +74,12 @@ async def read(store: Store, session_id: str) -> Record | None:
     )
 
 
-_OF_ITS_TIME = ("hash", "at", "request")
+def _is_try(event: Event) -> bool:
+    details = event.details or {}
+    return details.get("fired") is False or "rollback_failed" in details
+
+
+_OF_ITS_TIME = ("hash", "at", "request", "attempt")
 """In the details of an event: what has the time or chance in it, and differs in every run."""
 
 
@@ -74,6 +87,8 @@ def _said(event: Event) -> Said:
     kept = event.details
     if kept:
         kept = {name: value for name, value in kept.items() if name not in _OF_ITS_TIME}
+        if "seconds" in kept.get("trigger", ()):
+            kept["trigger"] = {**kept["trigger"], "seconds": "so many"}
     details = json.loads(json.dumps(kept).replace(f"{event.session_id}.h", "S.h"))
     items = json.loads(json.dumps(event.items))
     return (event.seq, event.type, event.agent, event.step, details, items, event.error)
@@ -118,8 +133,10 @@ def check_work(before: Record | None, ledger: Ledger, *, session: str, rescuer: 
     again = [line["step"] for line in asked if line["pid"] == rescuer and line["step"] in done]
     assert again == [], "a stored answer of a model was asked for again"
     _check_once_each(asked, "step")
-    stored_keys = {f"{session}:{key}" for key in done}
-    attempts = [line for line in ledger.lines("attempt") if line["key"].startswith(f"{session}:")]
+    stored_keys = {f"{session}:{key}" for key in done} | settled_keys(
+        before.events if before else ()
+    )
+    attempts = [line for line in ledger.lines("attempt") if line["key"].startswith(session)]
     repeated = keys_of(line for line in attempts if line["pid"] == rescuer) & stored_keys
     assert not repeated, "a tool whose result is stored was called again"
     _check_once_each(attempts, "key")
@@ -143,8 +160,8 @@ class Unharmed:
     log: list[Said]
     variables: Mapping[str, Any]
     agent: str
-    cursor: Mapping[str, Any]
-    """Where the runtime stands."""
+    cursor: Mapping[str, Any] | None
+    """Where the runtime stands; `None` if events were left out, whose numbers it has."""
     shown: Mapping[str, tuple[str, str]]
     """Step of each model call → who asked, and a digest of what the model was shown."""
     attempts: Mapping[str, str]
@@ -154,17 +171,21 @@ class Unharmed:
     @classmethod
     def of(cls, record: Record, ledger: Ledger) -> Unharmed:
         """From the run of one session, with a ledger of its own."""
+        counted = record.without_tries()
+        is_whole = len(counted.events) == record.row.seq
         return cls(
-            log=record.log,
+            log=counted.log,
             variables=record.row.variables,
             agent=record.row.agent,
-            cursor={
-                name: value for name, value in record.row.cursor.items() if name not in _OWN_COUNT
-            },
+            cursor=_cursor(record.row) if is_whole else None,
             shown=_shown(ledger),
-            attempts=_attempts(ledger),
+            attempts=_attempts(ledger, record.row.id),
             effects=ledger.effects(),
         )
+
+
+def _cursor(row: SessionRow) -> dict[str, Any]:
+    return {name: value for name, value in row.cursor.items() if name not in _OWN_COUNT}
 
 
 def check_ending(record: Record, ledger: Ledger, unharmed: Unharmed) -> None:
@@ -173,9 +194,8 @@ def check_ending(record: Record, ledger: Ledger, unharmed: Unharmed) -> None:
     assert (row.outcome, row.status, row.owner) == ("done", "idle", None)
     found = Unharmed.of(record, ledger)
     for each in fields(Unharmed):
-        # Events of a cancellation shift the numbers to which the cursor points.
-        if each.name != "cursor" or row.seq == len(record.events):
-            before, now = getattr(unharmed, each.name), getattr(found, each.name)
+        before, now = getattr(unharmed, each.name), getattr(found, each.name)
+        if each.name != "cursor" or (before is not None and now is not None):
             assert now == before, f"{each.name} is\n{now}\nwhich was, unharmed,\n{before}"
 
 
@@ -187,9 +207,9 @@ def _shown(ledger: Ledger) -> dict[str, tuple[str, str]]:
     return shown
 
 
-def _attempts(ledger: Ledger) -> dict[str, str]:
+def _attempts(ledger: Ledger, session_id: str) -> dict[str, str]:
     made: dict[str, str] = {}
     for line in ledger.lines("attempt"):
-        step = line["key"].partition(":")[2]
+        step = line["key"].removeprefix(session_id)
         assert made.setdefault(step, line["what"]) == line["what"], "one key for two effects"
     return made

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ekiden.core.items import Item
 from ekiden.core.model import ModelRequest
 
 Line = dict[str, Any]
@@ -66,3 +67,8 @@ def digest(request: ModelRequest) -> str:
     """All that the model was shown, in a few characters: equal if and only if that is equal."""
     shown = [request.instructions, list(request.input), [tool.name for tool in request.tools]]
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def digest_of(item: Item) -> str:
+    """One item of a conversation, in a few characters."""
+    return hashlib.sha256(json.dumps(item, sort_keys=True).encode()).hexdigest()[:12]

@@ -44,3 +44,12 @@ def check_handoffs(events: Sequence[Event], row: SessionRow) -> list[HandoffReco
     under_way = [each.id for each in Cursor.from_json(row.cursor).open]
     assert [record.id for record in records if record.status not in FINAL] == under_way
     return records
+
+
+def settled_keys(events: Sequence[Event]) -> set[str]:
+    """The idempotency keys of compensations that are stored as made."""
+    return {
+        f"{event.details['id']}:{event.details['compensation']}"
+        for event in events
+        if event.details and "compensation" in event.details and event.error is None
+    }

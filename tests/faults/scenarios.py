@@ -2,66 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
-
-from ekiden.core.hooks import RunHooks
-from ekiden.core.team import Team
-from ekiden.runtime import RunConfig
 from tests.faults import teams
-from tests.faults.world import World
+from tests.faults.handoff_scenarios import HANDOFFS
+from tests.faults.scenario import (
+    BEGIN_AND_END,
+    DATABASES,
+    DatabaseName,
+    Scenario,
+    is_unreachable,
+)
 
-DatabaseName: TypeAlias = Literal["sqlite", "postgres"]
-DATABASES: tuple[DatabaseName, ...] = get_args(DatabaseName)
+__all__ = [
+    "ALL",
+    "DATABASES",
+    "HANDOFFS",
+    "SCENARIOS",
+    "DatabaseName",
+    "Scenario",
+    "is_unreachable",
+]
 
-Reasons: TypeAlias = Mapping[str, str]
-"""Fault point, or its beginning up to a dot → why a scenario does not come by."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """A conversation whose course depends on nothing but what was said."""
-
-    team: Callable[[World], Team]
-    visits: Mapping[str, int]
-    """Fault point of the runtime → how often an unharmed run passes it."""
-    commits: int
-    """How many transactions of the store have a step of the session."""
-    unreachable: Reasons
-    entry: str = "triage"
-    """Who gets the first message."""
-    messages: tuple[str, ...] = ("please book A-42",)
-    hooks: Callable[[World], RunHooks[Any] | None] = lambda world: None
-    config: Callable[[World], RunConfig] = lambda world: RunConfig()
-    streamed: bool = False
-    effects: tuple[str, ...] = ("A-42",)
-    """What must have been done in the end, in any order."""
-
-    def visits_on(self, database: DatabaseName) -> dict[str, int]:
-        """All fault points that the scenario passes on this database."""
-        return {**self.visits, **_store_visits(self, database)}
-
-    def unreachable_on(self, database: DatabaseName) -> Reasons:
-        """Why the scenario does not come by the others."""
-        others = [name for name in DATABASES if name != database]
-        return {**self.unreachable, **{f"store.{name}.": "another database" for name in others}}
-
-
-def _store_visits(scenario: Scenario, database: DatabaseName) -> dict[str, int]:
-    times = scenario.commits
-    if database == "sqlite":
-        times += len(scenario.messages)  # Claims go through the same thread.
-    return {f"store.{database}.before_commit": times, f"store.{database}.after_commit": times}
-
-
-_BEGIN_AND_END = {
-    "run.begin.before_commit": 1,
-    "run.begin.after_commit": 1,
-    "run.finish.before_commit": 1,
-    "run.finish.after_commit": 1,
-}
 _NO_ROUTER = {"route.": "nobody routes"}
+_NO_CONTROLLER = {
+    "elsewhere.": "no agent is elsewhere",
+    "handoff.cancel.": "nobody cancels",
+    "handoff.compensation.": "nothing is to be undone",
+    "handoff.condition.": "no handoff is conditional",
+    "handoff.confirmation.": "no handoff needs a person's yes",
+    "handoff.offer.": "no agent is asked whether it accepts",
+    "handoff.refused.": "no handoff is refused",
+    "handoff.registration.": "no compensation is registered",
+    "handoff.request.": "nobody asks for a handoff",
+    "handoff.rollback.after_begin": "a rollback without compensations is one transaction",
+    "handoff.rollback.before_begin": "a rollback without compensations is one transaction",
+    "handoff.start.": "no program starts a handoff",
+    "handoff.withdrawn.": "nobody withdraws a request",
+}
+_NO_HOOKS = {"handoff.hooks.": "nobody has hooks", **_NO_CONTROLLER}
 _NO_CODE = {"code.": "no agent is code", **_NO_ROUTER}
 _NO_MODEL = {
     "turn.model.": "no agent has a model",
@@ -70,11 +47,11 @@ _NO_MODEL = {
 }
 _NO_ROLLBACK = {"handoff.rollback.": "every target answers"}
 _NO_FILTER = {"handoff.filter.": "no handoff has a filter"}
-_NO_CALLBACK = {"handoff.validating.": "no handoff has a callback"}
+_NO_CALLBACK = {"handoff.validating.": "no handoff has a callback", **_NO_HOOKS}
 _NO_MEMORY = {"turn.tools.after_remember": "one tool in a turn is stored with the turn"}
 
 _RELAY = {
-    **_BEGIN_AND_END,
+    **BEGIN_AND_END,
     "turn.model.before_call": 4,
     "turn.model.after_call": 4,
     "turn.answer.before_commit": 1,
@@ -106,10 +83,10 @@ SCENARIOS: dict[str, Scenario] = {
         commits=12,
         hooks=teams.NotingHooks,
         config=teams.filtering_config,
-        messages=("please book A-42", "thank you, and B-7"),
+        acts=("please book A-42", "thank you, and B-7"),
         effects=("A-42", "B-7"),
         visits={
-            **dict.fromkeys(_BEGIN_AND_END, 2),
+            **dict.fromkeys(BEGIN_AND_END, 2),
             "turn.model.before_call": 6,
             "turn.model.after_call": 6,
             "turn.answer.before_commit": 4,
@@ -122,10 +99,12 @@ SCENARIOS: dict[str, Scenario] = {
             "handoff.validating.after_callback": 1,
             "handoff.filter.before_call": 2,
             "handoff.filter.after_call": 2,
+            "handoff.hooks.before_call": 2,
+            "handoff.hooks.after_call": 2,
             "handoff.transferring.before_commit": 2,
             "handoff.transferring.after_commit": 2,
         },
-        unreachable={**_NO_CODE, **_NO_ROLLBACK, **_NO_MEMORY},
+        unreachable={**_NO_CODE, **_NO_CONTROLLER, **_NO_ROLLBACK, **_NO_MEMORY},
     ),
     "parallel": Scenario(
         team=teams.parallel,
@@ -133,7 +112,7 @@ SCENARIOS: dict[str, Scenario] = {
         entry="desk",
         effects=("one", "two", "three", "four"),
         visits={
-            **_BEGIN_AND_END,
+            **BEGIN_AND_END,
             "turn.model.before_call": 3,
             "turn.model.after_call": 3,
             "turn.answer.before_commit": 2,
@@ -152,7 +131,7 @@ SCENARIOS: dict[str, Scenario] = {
         team=teams.rollback,
         commits=8,
         visits={
-            **_BEGIN_AND_END,
+            **BEGIN_AND_END,
             "turn.model.before_call": 5,
             "turn.model.after_call": 4,
             "turn.answer.before_commit": 2,
@@ -175,7 +154,7 @@ SCENARIOS: dict[str, Scenario] = {
         commits=7,
         entry="router-agent",
         visits={
-            **_BEGIN_AND_END,
+            **BEGIN_AND_END,
             "route.assign.before_call": 2,
             "route.assign.after_call": 2,
             "route.assign.before_commit": 2,
@@ -205,7 +184,7 @@ SCENARIOS: dict[str, Scenario] = {
         entry="front",
         effects=("one", "two", "three"),
         visits={
-            **_BEGIN_AND_END,
+            **BEGIN_AND_END,
             "code.tool.before_call": 3,
             "code.tool.after_call": 3,
             "code.tool.after_commit": 3,
@@ -227,7 +206,7 @@ SCENARIOS: dict[str, Scenario] = {
         entry="front",
         effects=("first", "second", "third"),
         visits={
-            **_BEGIN_AND_END,
+            **BEGIN_AND_END,
             "code.tool.before_call": 3,
             "code.tool.after_call": 3,
             "code.tool.after_commit": 3,
@@ -247,6 +226,4 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 
-def is_unreachable(point: str, reasons: Reasons) -> bool:
-    """Whether it is declared that a scenario does not come by `point`."""
-    return any(point.startswith(beginning) for beginning in reasons)
+ALL = {**SCENARIOS, **HANDOFFS}

@@ -79,17 +79,17 @@ def filtered(world: World) -> Team:
         orders,
         on_handoff=on_handoff,
         input_type=Slip,
-        input_filter=_noting(world, remove_all_tools),
+        input_filter=noting(world, remove_all_tools),
     )
     return Team(Agent("triage", instructions="Sort it.", model=model, handoffs=[to_orders]))
 
 
 def filtering_config(world: World) -> RunConfig:
     """A run with a filter for the handoffs that have none."""
-    return RunConfig(handoff_input_filter=_noting(world, keep_first_and_last(1, 1)))
+    return RunConfig(handoff_input_filter=noting(world, keep_first_and_last(1, 1)))
 
 
-def _noting(world: World, apply: Any) -> Any:
+def noting(world: World, apply: Any) -> Any:
     def noting(data: HandoffInputData) -> Any:
         seen = [len(data.input_history), len(data.pre_handoff_items), len(data.new_items)]
         world.ledger.note("filter", seen=seen)
@@ -182,7 +182,7 @@ def rollback(world: World) -> Team:
     model = world.model(script)
     shipping = Agent("shipping", instructions="Ship it.", model=model)
     billing = Agent("billing", instructions="Bill it.", model=model, tools=[world.book()])
-    to_shipping = handoff(shipping, input_filter=_noting(world, keep_last(1)))
+    to_shipping = handoff(shipping, input_filter=noting(world, keep_last(1)))
     return Team(
         Agent("triage", instructions="Sort it.", model=model, handoffs=[to_shipping, billing])
     )

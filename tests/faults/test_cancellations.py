@@ -131,7 +131,9 @@ async def _seen_to_the_end(
     scenario: Scenario, world: World, session: Session, *, patience: int
 ) -> bool:
     """Look on until so many things were shown; whether that was all."""
-    run = Runner.run_streamed(scenario.team(world), scenario.messages[0], session=session)
+    message = scenario.acts[0]
+    assert isinstance(message, str)
+    run = Runner.run_streamed(scenario.team(world), message, session=session)
     async with aclosing(run.events()) as shown:
         async for _ in shown:
             patience -= 1

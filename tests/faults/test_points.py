@@ -6,7 +6,7 @@ import pytest
 
 from ekiden.testing.faults import fault_points
 from tests.faults.processes import Nursery
-from tests.faults.scenarios import DATABASES, SCENARIOS, DatabaseName, is_unreachable
+from tests.faults.scenarios import ALL, DATABASES, DatabaseName, is_unreachable
 from tests.faults.scene import Scene
 
 POINTS = sorted({point.name for point in fault_points()})
@@ -15,7 +15,7 @@ POINTS = sorted({point.name for point in fault_points()})
 def test_every_point_is_in_some_scenario() -> None:
     visited = {
         point
-        for scenario in SCENARIOS.values()
+        for scenario in ALL.values()
         for database in DATABASES
         for point in scenario.visits_on(database)
     }
@@ -28,20 +28,20 @@ def test_there_are_at_least_as_many_points_as_promised() -> None:
 
 
 @pytest.mark.parametrize("database", DATABASES)
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", ALL)
 def test_a_scenario_says_why_it_does_not_come_by_a_point(name: str, database: DatabaseName) -> None:
-    visits = SCENARIOS[name].visits_on(database)
-    reasons = SCENARIOS[name].unreachable_on(database)
+    visits = ALL[name].visits_on(database)
+    reasons = ALL[name].unreachable_on(database)
     silent = [p for p in POINTS if p not in visits and not is_unreachable(p, reasons)]
     assert silent == [], "declare how often the scenario passes these, or why it does not"
     assert [point for point in visits if is_unreachable(point, reasons)] == []
     assert all(reasons.values())
 
 
-@pytest.mark.parametrize("scene", SCENARIOS, indirect=True)
+@pytest.mark.parametrize("scene", ALL, indirect=True)
 def test_a_scenario_passes_each_point_as_often_as_it_says(scene: Scene, victims: Nursery) -> None:
     pid, code = victims.run(scene.job_with(task="count"))
     assert code == 0
     [counted] = scene.ledger.lines("result", pid=pid)
-    visits = SCENARIOS[scene.job.scenario].visits_on(scene.database.name)
+    visits = ALL[scene.job.scenario].visits_on(scene.database.name)
     assert counted["value"] == visits

@@ -15,7 +15,7 @@ from ekiden.core.tool import FunctionTool
 from ekiden.testing import ScriptedModel, hang
 from ekiden.testing.steps import StepLike
 from ekiden.tools import function_tool
-from tests.faults.ledger import Ledger, digest
+from tests.faults.ledger import Ledger, digest, digest_of
 
 Script: TypeAlias = Callable[[ModelRequest], StepLike]
 
@@ -38,6 +38,7 @@ class World:
                 step=request.step,
                 agent=request.agent,
                 digest=digest(request),
+                items=[digest_of(item) for item in request.input],
             )
             check_answered(request)
             is_stuck = fnmatch(f"{request.session_id}/{request.step}", self._hang_at)

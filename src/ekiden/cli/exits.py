@@ -18,7 +18,7 @@ from ekiden.core.errors import (
 )
 
 if TYPE_CHECKING:
-    from ekiden.core.handoff_record import HandoffResult
+    from ekiden.core.handoff_record import RefusalCode
     from ekiden.core.outcomes import Outcome
 
 
@@ -34,11 +34,11 @@ class Exit(IntEnum):
         return member
 
     OK = 0, "done"
-    FAILED = 1, "the run failed, or the model refused; its work is kept"
+    FAILED = 1, "the run failed, the model refused, or a handoff was not made; its work is kept"
     USAGE = 2, "the command line, the input or the team is wrong"
     OUT_OF_BUDGET = 3, "the run reached a limit; its work is kept and it can be resumed"
     WAITING = 4, "the session waits for somebody"
-    NOT_FOUND = 5, "there is no such session, or the team has no such agent"
+    NOT_FOUND = 5, "there is no such session or handoff, or the team has no such agent"
     BUSY = 6, "another process has the session"
     STORE = 7, "the store cannot be reached, is too new, or fails"
     TAMPERED = 8, "what is stored is not what was written: the audit is broken"
@@ -80,8 +80,6 @@ def exit_for_outcome(outcome: Outcome | str) -> Exit:
     return _BY_OUTCOME[outcome if isinstance(outcome, str) else outcome.kind]
 
 
-def exit_for_handoff(result: HandoffResult) -> Exit:
-    """The exit code of a handoff that was asked for."""
-    if result.error is None:
-        return Exit.OK
-    return Exit.NOT_FOUND if result.error.code == "AGENT_NOT_FOUND" else Exit.FAILED
+def exit_for_refusal(code: RefusalCode) -> Exit:
+    """The exit code of a handoff that was asked for and not made, or undone."""
+    return Exit.NOT_FOUND if code == "AGENT_NOT_FOUND" else Exit.FAILED

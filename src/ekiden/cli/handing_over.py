@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.cli.errors import BadInput
-from ekiden.cli.exits import Exit, exit_for_handoff, exit_for_outcome
+from ekiden.cli.exits import Exit, exit_for_outcome, exit_for_refusal
 from ekiden.cli.output import complain, emit, note, say
 from ekiden.core.errors import HandoffNotFound
 from ekiden.core.handoff_record import HandoffResult
@@ -117,7 +117,7 @@ def report_start(result: HandoffResult, end: Ending, *, hint: str, as_json: bool
     _show(result, end, as_json=as_json)
     if result.error is not None:
         _complain_of(result, as_json=as_json)
-        return exit_for_handoff(result)
+        return exit_for_refusal(result.error.code)
     row = end.row
     if end.problem is not None:
         code, message = end.problem

@@ -22,6 +22,7 @@ NUMBER_KINDS: frozenset[str] = frozenset({"card", "ssn", "cn_id", "tw_id", "phon
 _CONTEXT = 48
 """So many characters before a number can say what it is."""
 
+_LONG = re.compile(r"[0-9](?:[ ./()+\-]{0,3}[0-9]){6}")
 _START = re.compile(
     r"""[0-9+(](?<![0-9A-Za-z].)
     (?: (?<=[0-9]) | (?<=\+)(?=[ ]?\(?[1-9]) | (?<=\()(?=[+0-9]) )
@@ -33,6 +34,8 @@ _START = re.compile(
 
 def find_numbers(text: str, kinds: Collection[str]) -> Iterator[NumberSpan]:
     """The numbers of `kinds` in a folded text; spans of different kinds may overlap."""
+    if _LONG.search(text) is None:
+        return
     if "tw_id" in kinds:
         for found in _TW_ID.finditer(text):
             if _tw_checksum(found.group().upper()):

@@ -77,7 +77,7 @@ _NAMED: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
     (("bearer",), re.compile(rf"[ \t]{{1,3}}{_TOKEN}")),
     (
         ("authorization",),
-        re.compile(r"""[\s"'\\:=]{1,6}(?i:basic)[ ]{1,3}(?P<key>[0-9A-Za-z+/]{8,}+={0,2})"""),
+        re.compile(r"""[\s"'\\:=]{1,6}(?i:basic)[ ]{1,3}(?P<key>[0-9A-Za-z+/]{12,}+={0,2})"""),
     ),
     (
         ("api", "secret", "access", "client"),
@@ -88,6 +88,7 @@ _NAMED: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
     ),
 )
 _PASSWORD = re.compile(r"://[^\s/:@\"']{0,64}:(?![\[<{*$]|[A-Z_]+@)(?P<key>[^\s/@\"']{1,256})@")
+_MAYBE_KEY = re.compile(r"[0-9A-Za-z_.~+/-]{12}|://|-----BEGIN")
 _PEM_BEGIN = re.compile(r"-----BEGIN [0-9A-Z ]{0,32}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile(r"-----END [0-9A-Z ]{0,32}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_BODY = re.compile(r"(?:[0-9A-Za-z+/=\s]|\\[nr])*+")
@@ -96,6 +97,8 @@ _LONGEST_PEM = 65_536
 
 def find_keys(text: str) -> Iterator[tuple[int, int]]:
     """Where keys, tokens and passwords in addresses are in a folded text."""
+    if _MAYBE_KEY.search(text) is None:
+        return
     for prefix, pattern in _PREFIXED:
         if prefix in text:
             yield from (found.span() for found in pattern.finditer(text))

@@ -237,11 +237,13 @@ def tool_output_guardrail(
 ) -> Any:
     """The same for what a tool gives, failures included; the tool has had its effect by then::
 
-    @tool_output_guardrail(name="no keys")
-    async def no_keys(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
-        if "sk-" in str(data.output):
-            return ToolGuardrailFunctionOutput.reject_content("The output has a key in it.")
-        return ToolGuardrailFunctionOutput.allow()
+        @tool_output_guardrail(name="no keys")
+        async def no_keys(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
+            if "sk-" in str(data.output):
+                return ToolGuardrailFunctionOutput.reject_content("The output has a key in it.")
+            return ToolGuardrailFunctionOutput.allow()
+
+    It is given to ``function_tool(tool_output_guardrails=[no_keys])``.
     """
     if func is not None:
         return ToolOutputGuardrail(func, name)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.items import Item, is_message
 from ekiden.core.redaction import redact_text
 from ekiden.handoff.matching import match_items, texts_of
 from ekiden.handoff.summary_text import brief, parse_summary
-from ekiden.handoff.transcript import parse_transcript
+from ekiden.handoff.transcript import is_transcript, parse_transcript
 
 Fate: TypeAlias = Literal["kept", "changed", "summarised", "dropped"]
 FATES: tuple[Fate, ...] = ("kept", "changed", "summarised", "dropped")
@@ -26,8 +26,8 @@ class FilterRow:
 
     index: int
     """Its place before the filter, from 0."""
-    label: str
-    """What it is, with the first words of it; what is sensitive in them is covered."""
+    item: Item = field(repr=False)
+    """As it is now, or as it was if it is no longer there."""
     fate: Fate
     into: int | None
     """Its place after the filter, or that of the message that tells it now."""
@@ -36,6 +36,15 @@ class FilterRow:
     chars_after: int
     """How long it is after the filter; 0 if it is no longer there as an item of its own."""
 
+    @property
+    def label(self) -> str:
+        """What it is, with the first words of it; what is sensitive in them is covered."""
+        return _label(self.item)
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as plain JSON, without the item."""
+        return _plain(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRow:
@@ -43,9 +52,19 @@ class NewRow:
 
     index: int
     """Its place after the filter, from 0."""
-    label: str
+    item: Item = field(repr=False)
     kind: Literal["summary", "nested", "added"]
     chars: int
+    """How long its text is."""
+
+    @property
+    def label(self) -> str:
+        """What it is, with the first words of it; what is sensitive in them is covered."""
+        return _label(self.item)
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as plain JSON, without the item."""
+        return _plain(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +89,8 @@ class FilterReport:
             "counts": self.counts,
             "chars_before": self.chars_before,
             "chars_after": self.chars_after,
-            "rows": [asdict(row) for row in self.rows],
-            "new": [asdict(row) for row in self.new],
+            "rows": [row.to_json() for row in self.rows],
+            "new": [row.to_json() for row in self.new],
         }
 
 
@@ -95,7 +114,7 @@ def filter_report(before: Sequence[Item], after: Sequence[Item]) -> FilterReport
         rows=tuple(rows),
         new=tuple(new),
         chars_before=sum(row.chars for row in rows),
-        chars_after=sum(map(_length, after)),
+        chars_after=sum(row.chars_after for row in rows) + sum(row.chars for row in new),
     )
 
 
@@ -136,7 +155,7 @@ def _told_in_full(
     told = {gone[one]: inner[other][0] for one, other in found.items()}
     for place in gone:
         item = before[place]
-        if parse_transcript(item) is not None or parse_summary(item) is not None:
+        if is_transcript(item) or parse_summary(item) is not None:
             told.setdefault(place, inner[0][0])
     return told
 
@@ -151,34 +170,39 @@ def _last_of(gone: Sequence[int], count: int, until: int) -> Sequence[int]:
 def _row(
     place: int, item: Item, after: Sequence[Item], now: int | None, told: int | None
 ) -> FilterRow:
-    length = _length(item)
-    if now is None:
-        return FilterRow(
-            index=place,
-            label=_label(item),
-            fate="dropped" if told is None else "summarised",
-            into=told,
-            chars=length,
-            chars_after=0,
-        )
-    changed = texts_of(item) != texts_of(after[now])
+    said = texts_of(item)
+    says = () if now is None else said if after[now] == item else texts_of(after[now])
+    fate: Fate
+    if now is not None:
+        fate = "kept" if said == says else "changed"
+    else:
+        fate = "dropped" if told is None else "summarised"
     return FilterRow(
         index=place,
-        label=_label(after[now]),
-        fate="changed" if changed else "kept",
-        into=now,
-        chars=length,
-        chars_after=_length(after[now]),
+        item=item if now is None else after[now],
+        fate=fate,
+        into=told if now is None else now,
+        chars=sum(map(len, said)),
+        chars_after=sum(map(len, says)),
     )
 
 
 def _new_row(place: int, item: Item) -> NewRow:
     kind: Literal["summary", "nested", "added"] = "added"
-    if parse_transcript(item) is not None:
+    if is_transcript(item):
         kind = "nested"
     elif parse_summary(item) is not None:
         kind = "summary"
-    return NewRow(index=place, label=_label(item), kind=kind, chars=_length(item))
+    return NewRow(index=place, item=item, kind=kind, chars=_length(item))
+
+
+def _plain(row: FilterRow | NewRow) -> dict[str, Any]:
+    named = [each.name for each in fields(row) if each.name not in ("index", "item")]
+    return {
+        "index": row.index,
+        "label": row.label,
+        **{name: getattr(row, name) for name in named},
+    }
 
 
 def _label(item: Item) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from ekiden.core.items import Item, is_message, refusal_of, text_of
@@ -12,7 +12,7 @@ from ekiden.core.jsonio import dumps
 from ekiden.core.replay import to_input_item
 from ekiden.handoff.selection import call_key
 from ekiden.handoff.summary_text import parse_summary
-from ekiden.handoff.transcript import parse_transcript
+from ekiden.handoff.transcript import is_transcript
 
 _LOOK_BACK = 64
 """So many items are looked at to find the one that a changed message was."""
@@ -24,11 +24,12 @@ def match_items(before: Sequence[Item], after: Sequence[Item]) -> dict[int, int]
     The ends are matched first, because what filters keep is mostly there; then what says the same,
     what has the same id, and last what stands between the same neighbours and is alike.
     """
-    said, says = [_content(item) for item in before], [_content(item) for item in after]
-    matched = _ends(said, says)
-    _by_key(matched, said, says)
-    _by_key(matched, [_identity(item) for item in before], [_identity(item) for item in after])
-    _by_likeness(matched, before, after)
+    matched = _ends(before, after)
+    for key in (_content, _identity):
+        if len(matched) < len(after):
+            _by_key(matched, before, after, key)
+    if len(matched) < len(after):
+        _by_likeness(matched, before, after)
     return matched
 
 
@@ -81,30 +82,42 @@ def _identity(item: Item) -> Hashable:
     return ("id", own) if isinstance(own, str) and own else None
 
 
-def _ends(said: Sequence[str], says: Sequence[str]) -> dict[int, int]:
+def _ends(before: Sequence[Item], after: Sequence[Item]) -> dict[int, int]:
     matched: dict[int, int] = {}
-    shorter = min(len(said), len(says))
+    shorter = min(len(before), len(after))
     tail = 0
-    while tail < shorter and said[-1 - tail] == says[-1 - tail]:
+    while tail < shorter and _same(before[-1 - tail], after[-1 - tail]):
         tail += 1
-        matched[len(said) - tail] = len(says) - tail
+        matched[len(before) - tail] = len(after) - tail
     head = 0
-    while head < shorter - tail and said[head] == says[head]:
+    while head < shorter - tail and _same(before[head], after[head]):
         matched[head] = head
         head += 1
     return matched
 
 
-def _by_key(matched: dict[int, int], keys: Sequence[Hashable], others: Sequence[Hashable]) -> None:
+def _same(one: Item, other: Item) -> bool:
+    return one == other or _content(one) == _content(other)
+
+
+def _by_key(
+    matched: dict[int, int],
+    before: Sequence[Item],
+    after: Sequence[Item],
+    key_of: Callable[[Item], Hashable],
+) -> None:
     """Match what has the same key, in order; `None` is no key."""
     known = set(matched.values())
     places: defaultdict[Hashable, deque[int]] = defaultdict(deque)
-    for place, key in enumerate(others):
-        if key is not None and place not in known:
-            places[key].append(place)
-    for place, key in enumerate(keys):
-        if key is not None and place not in matched and places.get(key):
-            matched[place] = places[key].popleft()
+    for place, item in enumerate(after):
+        if place not in known:
+            places[key_of(item)].append(place)
+    places.pop(None, None)
+    for place, item in enumerate(before) if places else ():
+        if place not in matched:
+            waiting = places.get(key_of(item))
+            if waiting:
+                matched[place] = waiting.popleft()
 
 
 def _by_likeness(matched: dict[int, int], before: Sequence[Item], after: Sequence[Item]) -> None:
@@ -117,11 +130,11 @@ def _by_likeness(matched: dict[int, int], before: Sequence[Item], after: Sequenc
             until = min(until, was[place])
         elif is_message(after[place]):
             between = range(until - 1, max(since[place], until - 1 - _LOOK_BACK), -1)
-            for candidate in between:
-                if candidate not in matched and _alike(before[candidate], after[place]):
-                    matched[candidate] = place
-                    until = candidate
-                    break
+            places = [each for each in between if each not in matched]
+            found = _first_alike([before[each] for each in places], after[place])
+            if found is not None:
+                until = places[found]
+                matched[until] = place
 
 
 def _latest(was: dict[int, int], length: int) -> list[int]:
@@ -136,23 +149,25 @@ def _latest(was: dict[int, int], length: int) -> list[int]:
 _MASK = re.compile(r"\[[a-z_]{3,12}\]|\*{3,}|…")
 
 
-def _alike(was: Item, now: Item) -> bool:
-    """Whether `now` may be `was` with parts of it covered or cut out."""
-    if not is_message(was) or was.get("role") != now.get("role"):
-        return False
-    old, new = text_of(was), text_of(now)
-    pieces = _MASK.split(new)
-    if len(pieces) > 1 or _tells_others(now):
-        return _in_order(pieces, old)
+def _first_alike(candidates: Sequence[Item], now: Item) -> int | None:
+    """Which of the candidates may have become `now`, parts of it being covered or cut out."""
+    new = text_of(now)
+    pieces = _MASK.split(new) if candidates else []
+    # Summaries and nested histories all begin and end alike.
+    exactly = len(pieces) > 1 or is_transcript(now) or parse_summary(now) is not None
+    for place, was in enumerate(candidates):
+        if is_message(was) and was.get("role") == now.get("role"):
+            old = text_of(was)
+            if _in_order(pieces, old) if exactly else _alike(old, new):
+                return place
+    return None
+
+
+def _alike(old: str, new: str) -> bool:
     same = _common_prefix(old, new)
     rest = min(len(old), len(new)) - same
     same += _common_prefix(old[len(old) - rest :][::-1], new[len(new) - rest :][::-1])
     return 2 * same >= max(len(new), 1)
-
-
-def _tells_others(message: Item) -> bool:
-    """Whether it is a summary or a nested history: they all begin and end alike."""
-    return parse_transcript(message) is not None or parse_summary(message) is not None
 
 
 def _in_order(pieces: Sequence[str], text: str) -> bool:

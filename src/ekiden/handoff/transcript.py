@@ -61,6 +61,18 @@ def parse_transcript(item: Item) -> list[Item] | None:
     do, and instructions (`system`, `developer`) come back as words of the assistant's, so that a
     forged transcript cannot give orders.
     """
+    body = _body(item)
+    if body is None:
+        return None
+    return [found for record in _records(body) if (found := _parse_record(record)) is not None]
+
+
+def is_transcript(item: Item) -> bool:
+    """Whether `parse_transcript` can read the item; much cheaper than to try."""
+    return _body(item) is not None
+
+
+def _body(item: Item) -> str | None:
     text = item.get("content")
     if item.get("role") != "assistant" or "type" in item or not isinstance(text, str):
         return None
@@ -68,8 +80,7 @@ def parse_transcript(item: Item) -> list[Item] | None:
     start, end = _wrappers
     if header not in _HEADERS or not rest.startswith(f"{start}\n") or not rest.endswith(f"\n{end}"):
         return None
-    body = rest[len(start) + 1 : len(rest) - len(end)]
-    return [found for record in _records(body) if (found := _parse_record(record)) is not None]
+    return rest[len(start) + 1 : len(rest) - len(end)]
 
 
 _LABEL = re.compile(r"(?P<role>[a-z_]+)(?: \((?P<name>[^()\n]+)\))?:(?: (?P<what>.*))?", re.DOTALL)

@@ -59,7 +59,10 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
         view = None if view is None else with_outputs(view, open_calls)
     _move(run, attempt, target, output, view, words)
     fault_point("handoff.transferring.before_commit")
-    await run.commit()
+    if run.status == "ready":
+        await run.commit()
+    else:
+        await run.commit(status="ready", outcome="")
     fault_point("handoff.transferring.after_commit")
     run.memo = {}
     return True
@@ -118,15 +121,17 @@ def _is_changed(run: RunState, target: str, words: dict[str, Any]) -> bool:
     cursor = run.cursor
     if cursor.work > cursor.left.get(target, 0):
         return True
+    passed = _passed(run.agent.name, target, words)
+    return passed is not None and passed not in cursor.passed
+
+
+def _passed(source: str, target: str, words: dict[str, Any]) -> str | None:
+    """A digest of what is passed along; `None` if that is nothing."""
     passed = {name: words[name] for name in ("summary", "context") if name in words}
     if not passed:
-        return False
-    text = dumps([run.agent.name, target, passed]).encode("utf-8", "surrogatepass")
-    digest = blake2b(text, digest_size=8).hexdigest()
-    if digest in cursor.passed:
-        return False
-    cursor.passed.append(digest)
-    return True
+        return None
+    text = dumps([source, target, passed]).encode("utf-8", "surrogatepass")
+    return blake2b(text, digest_size=8).hexdigest()
 
 
 async def _tell_hooks(run: RunState, source: Agent[Any], target: Agent[Any]) -> None:
@@ -150,6 +155,7 @@ def _move(
 ) -> None:
     """Change everything that a handoff changes, in memory; the caller commits it."""
     cursor, source, terms = run.cursor, run.agent, attempt.edge.terms
+    run.begin()
     attempt.life.move("transferring")
     details = attempt.details(source.name, target.name)
     if "reason" in words:
@@ -167,16 +173,14 @@ def _move(
     run.open_handoff(_pending(run, attempt, target, seq, now_s))
     if cursor.work:
         cursor.left[source.name] = cursor.work
+    if target.name in cursor.chain and (passed := _passed(source.name, target.name, words)):
+        cursor.passed.append(passed)
     cursor.chain.append(target.name)
     cursor.received = words
     if terms.restrict_tools:
         cursor.tools = run.tool_names()
     if terms.budget is not None:
         cursor.budget = narrowed(run, terms.budget)
-    if cursor.fired:
-        cursor.fired = []
-    if cursor.published:
-        cursor.published = []
     run.forget_signs()
     cursor.since_s = round(now_s, 3)
     cursor.turn += 1
@@ -193,6 +197,9 @@ def _move(
         run.history_length = len(view)
 
 
+_SIGNS = ("fired", "published", "slips")
+
+
 def _pending(
     run: RunState, attempt: Attempt, target: Agent[Any], seq: int, now_s: float
 ) -> PendingHandoff:
@@ -202,8 +209,15 @@ def _pending(
         saved["tools"] = cursor.tools
     if cursor.budget:
         saved["budget"] = cursor.budget
-    if cursor.fired:
-        saved["fired"] = cursor.fired
+    for name in _SIGNS:
+        if signs := getattr(cursor, name):
+            saved[name] = signs
+    if cursor.work:
+        saved["work"] = cursor.work
+        if cursor.left:
+            saved["left"] = dict(cursor.left)
+    if cursor.passed:
+        saved["passed"] = list(cursor.passed)
     return PendingHandoff(
         id=attempt.id,
         source=run.agent.name,

@@ -135,6 +135,8 @@ class Cursor:
     """Since when the active agent has the run, in seconds worked on it."""
     published: list[str] = field(default_factory=list)
     """Names of events that were published and that no trigger looked at yet."""
+    slips: list[str] = field(default_factory=list)
+    """Errors of tools that no trigger looked at yet."""
     errors: int = 0
     """Errors of the run."""
     work: int = 0
@@ -186,6 +188,8 @@ class Cursor:
             data["si"] = self.since_s
         if self.published:
             data["pu"] = self.published.copy()
+        if self.slips:
+            data["sl"] = self.slips.copy()
         if self.errors:
             data["e"] = self.errors
         if self.work:
@@ -227,6 +231,7 @@ class Cursor:
             fired=list(data.get("fi", ())),
             since_s=data.get("si", 0.0),
             published=list(data.get("pu", ())),
+            slips=list(data.get("sl", ())),
             errors=data.get("e", 0),
             work=data.get("w", 0),
             left=dict(data.get("lf", {})),

@@ -33,7 +33,7 @@ from ekiden.runtime.config import RunConfig
 from ekiden.runtime.controller import carry_out, store_refusal
 from ekiden.runtime.leases import REQUESTS
 from ekiden.runtime.live import live_run, on_display
-from ekiden.runtime.loading import close_unmoved, opened_for_handoff, seed
+from ekiden.runtime.loading import opened_for_handoff, seed
 from ekiden.runtime.opening import claimed, owned, parked_if_left, taken_up
 from ekiden.runtime.people import answer_as_person
 from ekiden.runtime.requests import (
@@ -46,7 +46,7 @@ from ekiden.runtime.requests import (
 from ekiden.runtime.results import RunResult
 from ekiden.runtime.rollback import give_back
 from ekiden.runtime.state import RunState
-from ekiden.storage.base import DocumentWrite, NewSession, SessionRow, Store
+from ekiden.storage.base import DocumentWrite, NewSession, Store
 
 _OPEN = ("initiated", "validating", "transferring")
 
@@ -240,33 +240,32 @@ class HandoffController:
                     if found is not None:
                         return found
                     continue
-                return await self._do(here, row, asked, run=run)
+                return await self._do(here, asked, run=run)
 
-    async def _do(
-        self, here: RunState, row: SessionRow, asked: Asked, *, run: bool
-    ) -> HandoffResult:
+    async def _do(self, here: RunState, asked: Asked, *, run: bool) -> HandoffResult:
         if asked.cancel is not None:
             pending = here.cursor.pending
-            if pending is not None and pending.id == asked.cancel:
+            is_undone = pending is not None and pending.id == asked.cancel
+            if is_undone:
                 why = asked.reason or f"{asked.by.name or asked.by.kind} cancelled it"
                 await give_back(here, HandoffRefused("CANCELLED", why))
             fault_point("handoff.cancel.before_commit")
-            await here.commit(
-                status="ready" if here.cursor.phase != "end" else "idle", release=True
-            )
+            if is_undone:
+                await here.commit(status="ready", outcome="", release=True)
+            else:
+                await here.commit(release=True)
             fault_point("handoff.cancel.after_commit")
             return (await read_handoff(self._store, asked.cancel)).result()
         moved = False
         number = here.cursor.handoffs + 1
         try:
             attempt = await attempt_for(here, asked)
-            attempt.begins_run = here.cursor.first == here.next_seq
+            attempt.begins_run = here.before is not None
             moved = await carry_out(here, attempt)
         except HandoffRefused as exc:
             refused_attempt(here, asked, exc)
         handoff_id = f"{here.session_id}.h{number}"
         if not moved:
-            close_unmoved(here, row)
             await store_refusal(here, release=True)
         elif run:
             with on_display(here):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ekiden.core.errors import UserError
+from ekiden.core.agent import Agent
+from ekiden.core.errors import HandoffRefused, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.items import Item, function_output
@@ -13,6 +14,7 @@ from ekiden.runtime.assign import addressee
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.leases import Hold
+from ekiden.runtime.rollback import give_back
 from ekiden.runtime.snapshot import snapshot_key, snapshot_of
 from ekiden.runtime.state import RunState
 from ekiden.sessions import history_length, open_calls, visible_items
@@ -31,15 +33,18 @@ async def first_step(
 ) -> RunState:
     """A new run whose message is stored; with `release` it is left to others."""
     visible: list[Item] = []
+    closing: tuple[Item, ...] = ()
+    to = await addressee(around, row.agent, items, is_new=not row.seq)
+    agent = to.agent
+    if row.cursor.get("ho") and agent.name != row.agent:
+        row = await _taken_away(around, store, claim, row, agent.name, hold=hold)
     cursor = Cursor.from_json(row.cursor)
     if row.seq:
         events = await store.events(row.id, with_items=True)
         visible, _ = await _view(store, row.id, events, cursor)
-        items = (*await _closing_outputs(store, row.id, events, cursor), *items)
-    if not items:
+        closing = tuple(await _closing_outputs(store, row.id, events, cursor))
+    if not closing and not items:
         raise UserError("a run needs a message: the input is empty")
-    to = await addressee(around, row.agent, items, is_new=not row.seq)
-    agent = to.agent
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, agent=agent, visible=visible,
         cursor=cursor.next_run(agent=agent.name, first=row.seq + 1),
@@ -47,7 +52,11 @@ async def first_step(
     if agent.name != row.agent:
         run.cursor.received = run.cursor.tools = None
     run.cursor.route = to.asked
-    message = run.record("message", items=items)
+    if closing and cursor.open:
+        # The message stays if a handoff is undone; what answers calls of its target does not.
+        run.record("message", items=closing, details={"closes": len(closing)})
+        run.cursor.first, closing = run.next_seq, ()
+    message = run.record("message", items=(*closing, *items))
     if agent.name == row.agent:
         run.cursor.open = _still_open(cursor, message)
     if row.seq:
@@ -61,12 +70,46 @@ async def first_step(
     return run
 
 
+async def _taken_away(
+    around: Circumstances,
+    store: Store,
+    claim: Claim,
+    row: SessionRow,
+    to: str,
+    *,
+    hold: Hold | None,
+) -> SessionRow:
+    """Undo handoffs whose target did not take over yet and loses the conversation to another."""
+    cursor = Cursor.from_json(row.cursor)
+    events = await store.events(row.id, with_items=True)
+    visible, _ = await _view(store, row.id, events, cursor)
+    run = RunState(
+        around, store=store, claim=claim, hold=hold, row=row, visible=visible, cursor=cursor,
+        agent=_member(around, row.agent),
+    )  # fmt: skip
+    for each in cursor.open:
+        run.know(_member(around, each.source))
+    while run.cursor.open:
+        await give_back(run, HandoffRefused("CANCELLED", f"the message went to {to!r} instead"))
+    return await store.get(row.id)
+
+
+def _member(around: Circumstances, name: str) -> Agent[Any]:
+    """The agent of that name; one that left the team is only a name."""
+    return around.find(name) if name in around.team else Agent(name)
+
+
 def _still_open(before: Cursor, message: int) -> list[PendingHandoff]:
-    """Handoffs that the run before did not settle: the way back stays, and so does the message."""
+    """Handoffs that the run before did not settle: the way back stays, and so does the message.
+
+    What was counted from that run's beginning begins anew.
+    """
     for pending in before.open:
         pending.kept.append(message)
         pending.depth = 1
         pending.due_s = None
+        pending.since_s = 0.0
+        pending.saved = {name: pending.saved[name] for name in pending.saved if name == "tools"}
     return before.open
 
 
@@ -114,15 +157,8 @@ async def opened_for_handoff(
         agent=around.find(row.agent),
         cursor=cursor.next_run(agent=row.agent, first=row.seq + 1),
     )  # fmt: skip
-    if row.seq:
-        run.remember(snapshot_key(run.cursor.run), snapshot_of(row))
+    run.before = row
     return run
-
-
-def close_unmoved(run: RunState, row: SessionRow) -> None:
-    """A run that was opened for a handoff which was refused is not begun."""
-    if run.cursor.run > int(row.cursor.get("r", 0)):
-        run.stay_at(row.cursor)
 
 
 async def seed(

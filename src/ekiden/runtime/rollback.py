@@ -158,7 +158,10 @@ def _step_back(cursor: Cursor, pending: PendingHandoff) -> None:
     saved = pending.saved
     cursor.tools = saved.get("tools")
     cursor.budget = dict(saved.get("budget", {}))
-    cursor.fired = list(saved.get("fired", ()))
+    for name in ("fired", "published", "slips", "passed"):
+        setattr(cursor, name, list(saved.get(name, ())))
+    cursor.work = saved.get("work", 0)
+    cursor.left = dict(saved.get("left", {}))
     cursor.since_s = pending.since_s
     cursor.open.pop()
     del cursor.chain[pending.depth or len(cursor.chain) - 1 :]

@@ -24,6 +24,7 @@ from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.drafts import check_variable
 from ekiden.runtime.leases import Hold, keeper_of
 from ekiden.runtime.registration import register
+from ekiden.runtime.snapshot import snapshot_key, snapshot_of
 from ekiden.runtime.work_clock import WorkClock
 from ekiden.sessions import said
 from ekiden.storage.base import (
@@ -41,6 +42,8 @@ _log = logging.getLogger("ekiden.runtime")
 REDACTED = "Error details are redacted."
 
 _MAX_EVENT_NAME = 200
+_MAX_SLIP = 200
+_MAX_SLIPS = 9
 _LABELS = {"task_id": "task", "correlation_id": "correlation"}
 """What of a session's meta its handoffs are found by."""
 
@@ -93,6 +96,7 @@ class RunState:
         "_stored_variables",
         "_woken",
         "agent",
+        "before",
         "call_ids",
         "claim",
         "config",
@@ -100,7 +104,6 @@ class RunState:
         "cursor",
         "events",
         "exception",
-        "fresh_errors",
         "history_length",
         "hold",
         "hooks",
@@ -114,6 +117,7 @@ class RunState:
         "prompt_block",
         "root",
         "specs",
+        "status",
         "store",
         "trigger_notes",
         "visible",
@@ -145,6 +149,10 @@ class RunState:
             label: str(row.meta[name]) for name, label in _LABELS.items() if row.meta.get(name)
         }
         self.hold = hold
+        self.status = row.status
+        """As it is stored."""
+        self.before: SessionRow | None = None
+        """How the session stands, while the run is not begun: a handoff is to begin it."""
         self.agent = agent
         self.cursor = cursor
         self.visible = visible
@@ -175,8 +183,6 @@ class RunState:
         """Whether anybody outside could want something of this run."""
         self.wanted: Interruption | None = None
         """What somebody outside wants of this run, as soon as it can be."""
-        self.fresh_errors: list[str] = []
-        """Errors of tools that no trigger looked at yet."""
         self.trigger_notes: dict[int, str] = {}
         """What conditions of the active agent's triggers last came out as."""
         if hold is not None:
@@ -255,9 +261,11 @@ class RunState:
         cursor = self.cursor
         if error is not None:
             cursor.errors += 1
+            is_shown = self.config.trace_include_sensitive_data
             if type == "tool_call":
-                self.fresh_errors.append(error)
-            if not self.config.trace_include_sensitive_data:
+                slip = error[:_MAX_SLIP] if is_shown else error.partition(":")[0][:_MAX_SLIP]
+                cursor.slips = [*cursor.slips[-_MAX_SLIPS:], slip]
+            if not is_shown:
                 error = REDACTED
         elif type == "tool_call":
             cursor.work += 1
@@ -336,8 +344,13 @@ class RunState:
 
     def forget_signs(self) -> None:
         """What triggers of the agent before looked at is nothing to the next one."""
-        if self.fresh_errors:
-            self.fresh_errors = []
+        cursor = self.cursor
+        if cursor.fired:
+            cursor.fired = []
+        if cursor.published:
+            cursor.published = []
+        if cursor.slips:
+            cursor.slips = []
         if self.trigger_notes:
             self.trigger_notes = {}
 
@@ -369,13 +382,21 @@ class RunState:
             variables.update(self._stored_variables)
             self._dirty_variables = False
 
-    def stay_at(self, stored: Mapping[str, Any]) -> None:
-        """Stand where the session stands, as `stored` says, but for what was counted since."""
-        now = self.cursor
-        self.cursor = Cursor.from_json(stored)
-        for name in ("handoffs", "head", "audited"):
-            setattr(self.cursor, name, getattr(now, name))
-        self._steps.clear()
+    def begin(self) -> None:
+        """The run begins with the next commit, if it was not begun yet."""
+        if self.before is not None:
+            if self.before.seq:
+                self.remember(snapshot_key(self.cursor.run), snapshot_of(self.before))
+            self.before = None
+
+    def _where_it_stands(self) -> Cursor:
+        """The cursor to be stored: of a run that is not begun, only what was counted for it."""
+        if self.before is None:
+            return self.cursor
+        standing = Cursor.from_json(self.before.cursor)
+        for name in ("handoffs", "head", "audited", "always"):
+            setattr(standing, name, getattr(self.cursor, name))
+        return standing
 
     def restore_variables(self, values: Mapping[str, Any]) -> None:
         """The session's variables are to be `values` again."""
@@ -443,7 +464,7 @@ class RunState:
             events=self._pending,
             steps=self._steps,
             agent=self.agent.name,
-            cursor=self.cursor.to_json(),
+            cursor=self._where_it_stands().to_json(),
             variables=dict(self.context.variables) if self._dirty_variables else None,
             items_before=self._pending_items,
             documents=self._documents,
@@ -487,6 +508,7 @@ class RunState:
         else:
             await storing
         batch.stored = True
+        self.status = status or self.status
         self._stored_agent = batch.agent
         self._stored_cursor = batch.cursor
         if batch.variables is not None:

@@ -43,11 +43,11 @@ async def look_at_triggers(run: RunState) -> bool:
     Each fires at most once while the agent has the run.
     """
     candidates = watched(run) if run.agent.handoffs else ()
-    published, errors = run.cursor.published, run.fresh_errors
+    published, errors = run.cursor.published, run.cursor.slips
     if published:
         run.cursor.published = []
     if errors:
-        run.fresh_errors = []
+        run.cursor.slips = []
     if not candidates:
         return False
     fired = []

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ekiden.agents import AgentDefinition, AgentFile, HandoffDefinition
+from ekiden.agents.written import WrittenCondition
 from ekiden.core.handoff_terms import Budget, HandoffTrigger, TriggerType
 from ekiden.core.profile import Confirmation
 
@@ -281,3 +284,14 @@ def test_conditions_are_kept_of_files_that_have_faults(read: Read) -> None:
         ("handoffs[0].trigger.expression", "a >"),
         ("handoffs[1].trigger", "b >"),
     ]
+
+
+@given(front=st.text(max_size=40), text=st.text(max_size=20), position=st.integers(0, 25))
+def test_a_place_is_never_before_the_condition(front: str, text: str, position: int) -> None:
+    condition = WrittenCondition(at="x", text=text, line=2, column=1, front=front)
+    assert condition.place(position) >= (2, 1)
+
+
+def test_a_condition_that_stands_in_no_file_has_one_place() -> None:
+    condition = WrittenCondition(at="x", text="depth <", line=7, column=3)
+    assert condition.place(5) == (7, 3)

@@ -10,7 +10,7 @@ import pytest
 from ekiden.agents import Problem, agent_folders
 from ekiden.agents.watch import AgentWatcher
 from ekiden.app.project import Project, check_files, load_project
-from ekiden.core.errors import AgentFilesInvalid
+from ekiden.core.errors import AgentFilesInvalid, EkidenError
 from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_terms import Budget, HandoffTerms, HandoffTrigger
 from ekiden.core.profile import Confirmation
@@ -128,9 +128,16 @@ def test_everybody_hands_to_the_same_people(desk: Desk) -> None:
     assert second.tool_description.endswith("Use it: when they insist")
 
 
-def test_people_are_never_chosen_by_routing(desk: Desk) -> None:
-    desk.agent("one", "handoffs: ['person:support']")
-    assert "person:support" not in desk.load().router._agents  # noqa: SLF001
+async def test_people_are_never_chosen_by_routing(desk: Desk) -> None:
+    desk.agent("one", "handoffs: ['person:support']\ntriggers: {keywords: [support]}")
+    decision = await desk.load().router.route("support", strategy="rule")
+    assert "person:support" not in [each.agent for each in decision.candidates]
+    refused = (
+        '{"agents": {"routing": {"fallback": "default_agent", "default_agent": "person:support"}}}'
+    )
+    (desk.folder / ".ekiden" / "settings.json").write_text(refused)
+    with pytest.raises(EkidenError, match="default_agent"):
+        desk.load()
 
 
 def test_the_best_at_something_is_a_handoff_like_others(desk: Desk) -> None:
@@ -180,7 +187,7 @@ def test_two_ways_that_the_model_could_not_tell_apart_are_refused(desk: Desk) ->
         "handoffs: [{to: '*', capabilities: [Repairs]}, {to: '*', capabilities: [repairs]},"
         " 'person:help', person-help]",
     )
-    assert desk.told() == [("repeated_handoff", 3, 48), ("same_tool_name", 3, 100)]
+    assert desk.told() == [("repeated_handoff", 3, 48), ("same_tool_name", 3, 99)]
     assert "'person-help' and 'person:help'" in desk.problems()[-1].message
 
 
@@ -216,7 +223,7 @@ def test_a_handoff_to_the_best_needs_somebody_else_who_is_able(desk: Desk) -> No
     "entry",
     [
         "{to: fixer, capabilities: ['tag:']}",
-        "{to: '*', capabilities: ['--']}",
+        "{to: '*', capabilities: ['tag:']}",
         "{to: fixer, trigger: {type: capability, capabilities: ['tag: ']}}",
     ],
 )
@@ -244,13 +251,13 @@ handoffs:
     desk.agent("bad", "zzz: 1\nhandoffs: [{to: fixer, trigger: {type: event, expression: 1 +}}]")
     assert desk.told() == [
         ("unknown_key", 3, 1),
-        ("unknown_key", 4, 47),
         ("missing_key", 4, 33),
+        ("unknown_key", 4, 47),
         ("bad_condition", 4, 62),
-        ("unknown_handoff", 8, 5),
         ("bad_condition", 6, 30),
         ("bad_condition", 7, 19),
-        ("bad_condition", 12, 22),
+        ("unknown_handoff", 8, 5),
+        ("bad_condition", 13, 22),
     ]
 
 

@@ -34,8 +34,10 @@ def test_a_template_has_no_problem(template: str) -> None:
 def test_a_template_uses_what_agent_files_offer(template: str) -> None:
     definitions = project(template).definitions
     assert 3 <= len(definitions) <= 5
-    returns = {(each.name, edge.to) for each in definitions for edge in each.handoffs}
-    assert any((to, source) in returns for source, to in returns), "two hand to each other"
+    ways = {(each.name, edge.to): edge for each in definitions for edge in each.handoffs[::-1]}
+    both = [way for way in ways if way[::-1] in ways]
+    assert both, "two hand to each other"
+    assert all(ways[way].allow_return for way in both)
     for each in definitions:
         assert each.title
         assert each.description

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from time import perf_counter
 
 import pytest
 from hypothesis import example, given, settings
@@ -366,3 +367,19 @@ def test_json_is_valid_after_covering_and_has_nothing_to_be_found(
     for one in strings(covered):
         if one.lstrip()[:1] not in ("{", "["):
             assert find_sensitive(one) == []
+
+
+_HOSTILE = [
+    "a", "1", "1 ", "44 ", "4-", "(1", "+1 ", "+86 1", "138 1234 567 ", "a@", "@a.a.", "a@a.",
+    "eyJ", "eyJaaaaaaaa.", "-----BEGIN PRIVATE KEY-----", "Bearer a", "sk-", "://a:",
+    "phone number is 1", "api_key=", "电话1", "１", "1\u200b", "A1", "\\\"", "{\"", "[1,", "\u0301",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", _HOSTILE)
+def test_hostile_text_is_read_in_linear_time(piece: str) -> None:
+    text = piece * (40_000 // len(piece))
+    began = perf_counter()
+    redact_text(text)
+    redact_json(f'["{text}"]')
+    assert perf_counter() - began < 20  # what goes back and forth would take hours

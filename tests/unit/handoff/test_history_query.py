@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ekiden.core.errors import HandoffNotFound, UserError
+from ekiden.core.errors import HandoffNotFound, SessionNotFound, UserError
 from ekiden.core.events import Event
 from ekiden.handoff import history_query
 from ekiden.handoff.history_query import EVERYTHING, HandoffQuery, find_handoffs
@@ -178,6 +178,19 @@ async def test_task_and_correlation_are_those_of_the_session(store: Store) -> No
     assert await ids(store, correlation_id="case-9") == ["named.h1"]
     assert await ids(store, correlation_id="plain") == ["plain.h1"]
     assert await ids(store, task="ticket-7", correlation_id="plain") == []
+
+
+async def test_a_session_that_is_deleted_meanwhile_is_about_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await write(store, made("s", 1, 1))
+
+    async def gone(session_id: str) -> Any:
+        raise SessionNotFound(session_id)
+
+    monkeypatch.setattr(store, "get", gone)
+    assert await ids(store, task="s") == []
+    assert await ids(store) == ["s.h1"]
 
 
 async def test_rows_of_many_sessions_are_forgotten_and_read_again(

@@ -80,7 +80,7 @@ def test_an_agent_is_shown_with_everything(desk: Desk) -> None:
     shown = desk("agents", "show", "orders")
     assert shown.code == 0
     for text in (
-        "billing (transfer_to_billing)",
+        "billing (transfer_to_billing, may come back)",
         "order-tracking",
         "订单",
         "priority: 80",
@@ -90,15 +90,113 @@ def test_an_agent_is_shown_with_everything(desk: Desk) -> None:
         assert text in shown.out
     record = desk("agents", "show", "@orders", "--json").json
     edge = next(each for each in record["handoffs"] if each["to"] == "billing")
-    assert (edge["tool"], edge["allow_return"]) == ("transfer_to_billing", False)
+    assert (edge["tool"], edge["allow_return"]) == ("transfer_to_billing", True)
+    router = next(each for each in record["handoffs"] if each["to"] == "router-agent")
+    assert router.keys() == edge.keys()
+    assert (router["when"], router["trigger"], router["timeout"]) == ("manual", None, 300.0)
     assert record["triggers"]["priority"] == 80
     assert record["kind"] == "model"
 
 
-def test_a_handoff_that_may_return_says_so(desk: Desk) -> None:
-    front = "name: extra\nhandoffs: [{to: billing, allow_return: true}]"
-    desk.agent("extra", f"---\n{front}\n---\nText.\n")
-    assert "transfer_to_billing, may come back" in desk("agents", "show", "extra").out
+TERMS = """---
+name: extra
+max_sessions: 20
+tools: [read_file]
+handoffs:
+  - to: billing
+    allow_return: always
+    timeout: 45.5
+    confirm: true
+    completes: result
+  - to: billing
+    trigger: {type: error, errors: [ModelError, tool.failed], priority: 2}
+    policy: immediate
+  - to: orders
+    when: conditional
+    condition: depth < 3
+    description: for parcels
+  - to: "*"
+    capabilities: [refunds, tag:money]
+    budget: {tokens: 1000000, seconds: 0.5}
+  - to: person:support
+    trigger: {type: explicit}
+  - to: technical
+    policy: conditional
+    trigger: error_count > 2
+    allow_return: true
+---
+Text.
+"""
+SHOWN = """\
+takes: handoffs with fewer than 20 sessions at work
+tools: read_file (asks first): Read a text file of the project.
+hands to: billing (transfer_to_billing, may always come back, asks a person, within 45.5 s, \
+until its result)
+  billing (trigger error(ModelError, tool.failed) of priority 2, immediate)
+  orders (transfer_to_orders, while depth < 3): for parcels
+  * (transfer_to_best_at_refunds_tag_money, needs refunds and tag:money, \
+at most 1,000,000 tokens and 0.5 seconds)
+  person:support (transfer_to_person_support, trigger explicit)
+  technical (trigger condition(error_count > 2), if error_count > 2, may come back)
+  router-agent (transfer_to_router_agent)
+"""
+
+
+def test_the_terms_of_each_handoff_are_shown_where_they_are_not_the_usual_ones(
+    desk: Desk,
+) -> None:
+    desk.agent("extra", TERMS)
+    assert SHOWN in desk("agents", "show", "extra").out
+    record = desk("agents", "show", "extra", "--json").json
+    assert (record["available"], record["max_sessions"]) == (True, 20)
+    by_trigger = record["handoffs"][1]
+    assert by_trigger == {
+        "to": "billing",
+        "tool": None,
+        "description": None,
+        "include_context": True,
+        "filters": [],
+        "when": "auto",
+        "policy": "immediate",
+        "condition": None,
+        "trigger": {"type": "error", "errors": ["ModelError", "tool.failed"], "priority": 2},
+        "allow_return": False,
+        "capabilities": [],
+        "confirm": None,
+        "timeout": 300.0,
+        "restrict_tools": False,
+        "budget": None,
+        "completes": "answer",
+    }
+    assert record["handoffs"][0]["confirm"]["timeout"] == 30.0
+    assert record["handoffs"][3]["budget"] == {"tokens": 1000000, "seconds": 0.5, "money": None}
+    listed = {each["name"]: each for each in desk("agents", "list", "--json").json}
+    assert listed["extra"]["handoffs"][:2] == ["billing", "orders"], "each once"
+    assert listed["person:support"]["origin"] == "people"
+    assert "kind: person" in desk("agents", "show", "person:support").out
+
+
+def test_whether_an_agent_takes_handoffs_is_shown(bare: Desk) -> None:
+    (bare.folder / "shy_desk.py").write_text(
+        "from ekiden import Agent, Team\n"
+        "ask = lambda ctx, agent: True\n"
+        "team = Team(\n"
+        "    Agent('closed', available=False),\n"
+        "    Agent('moody', available=ask),\n"
+        "    Agent('both', available=ask, max_sessions=2),\n"
+        "    Agent('elsewhere', runner=object()),\n"
+        ")\n"
+    )
+    shown = {
+        name: bare("agents", "show", name, "--team", "shy_desk:team").out
+        for name in ("closed", "moody", "both", "elsewhere")
+    }
+    assert "takes: no handoffs: it is not available\n" in shown["closed"]
+    assert "takes: handoffs when it says so\n" in shown["moody"]
+    both = "takes: handoffs when it says so, and with fewer than 2 sessions at work\n"
+    assert both in shown["both"]
+    assert "kind: runner" in shown["elsewhere"]
+    assert "takes:" not in shown["elsewhere"]
 
 
 def test_what_only_files_can_say_is_shown_too(desk: Desk) -> None:
@@ -109,7 +207,7 @@ name: full
 tools: {allow: ["mcp__search__web", read_file]}
 guardrails: {on_failure: warn, output_schema: {type: object}}
 memory: {enabled: true, type: key_value}
-handoffs: [{to: orders, when: conditional, trigger: {condition: "1 > 0"}}]
+handoffs: [{to: orders, when: conditional, trigger: "1 > 0", filters: [keep_last(3)]}]
 ---
 You do everything.
 """,
@@ -120,10 +218,12 @@ You do everything.
     assert record["guardrails"]["on_failure"] == "warn"
     assert record["memory"] == {"enabled": True, "type": "key_value", "backend": None}
     conditional = next(each for each in record["handoffs"] if each["to"] == "orders")
-    assert (conditional["when"], conditional["tool"]) == ("conditional", None)
+    assert (conditional["when"], conditional["tool"]) == ("conditional", "transfer_to_orders")
+    assert (conditional["condition"], conditional["trigger"]) == ("1 > 0", None)
+    assert conditional["filters"] == ["keep_last(3)"]
     shown = desk("agents", "show", "full").out
     assert "mcp__search__web: of an MCP server" in shown
-    assert "orders (only conditional)" in shown
+    assert "orders (transfer_to_orders, while 1 > 0)" in shown
 
 
 def test_an_unknown_agent_is_named_with_the_one_that_was_meant(desk: Desk) -> None:

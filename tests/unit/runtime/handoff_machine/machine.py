@@ -71,6 +71,7 @@ class CuttingMemory(Cutting, MemoryStore):
 
 cuts = st.integers(0, 14).map(lambda number: max(number - 6, 0))
 """Mostly none; else before or after one of the first commits."""
+moods = st.integers(0, 35)
 
 
 class HandoffMachine(RuleBasedStateMachine):
@@ -88,6 +89,7 @@ class HandoffMachine(RuleBasedStateMachine):
         super().__init__()
         self.loop = asyncio.Runner()
         self.count = 0
+        self.is_sound = True
 
     def make_store(self) -> Any:
         """An empty one."""
@@ -145,9 +147,10 @@ class HandoffMachine(RuleBasedStateMachine):
 
     # What may happen
 
-    @rule(data=st.data(), cut=cuts)
-    def message(self, data: st.DataObject, cut: int) -> None:
+    @rule(data=st.data(), mood=moods, cut=cuts)
+    def message(self, data: st.DataObject, mood: int, cut: int) -> None:
         """A person writes, now and then to somebody by name."""
+        self.change(mood)
         self.world.script = data.draw(self.moves, label="moves")
         to = data.draw(st.sampled_from((None,) * 6 + self.spec.names), label="to")
         self.world.named = set() if to is None else {to}
@@ -165,9 +168,10 @@ class HandoffMachine(RuleBasedStateMachine):
         self.world.named.clear()
 
     @precondition(lambda self: self.is_left)
-    @rule(cut=cuts)
-    def resume(self, cut: int) -> None:
+    @rule(mood=moods, cut=cuts)
+    def resume(self, mood: int, cut: int) -> None:
         """Somebody goes on with what was left."""
+        self.change(mood)
         self.do(
             lambda: Runner.resume(
                 self.world.team,
@@ -217,7 +221,7 @@ class HandoffMachine(RuleBasedStateMachine):
     def cancel(self, which: int, cut: int) -> None:
         """A person cancels a handoff: the one that is open, or another."""
         ids = list(self.referee.moves)
-        handoff_id = self.referee.open[-1].id if which and self.referee.open else ids[-which]
+        handoff_id = self.referee.open[-1].id if which and self.referee.open else ids[-1 - which % len(ids)]
         was_last = bool(self.referee.open) and handoff_id == self.referee.open[-1].id
         before = self.referee.ends[handoff_id][2]
         result = self.do(lambda: self.controller.cancel(handoff_id), cut)
@@ -237,20 +241,23 @@ class HandoffMachine(RuleBasedStateMachine):
             cut,
         )
 
-    @rule(who=st.integers(0, 5), what=st.sampled_from(["away", "declining", "approving"]))
-    def mood(self, who: int, what: str) -> None:
-        """Somebody goes or comes back, or changes their mind."""
-        type(self).steps += 1
-        if what == "approving":
-            self.world.approving = not self.world.approving
+    def change(self, mood: int) -> None:
+        """Somebody goes or comes back, or changes their mind; mostly not."""
+        name = self.spec.names[mood // 3 % len(self.spec.names)]
+        if mood > 18:
             return
-        name = self.spec.names[who % len(self.spec.names)]
-        getattr(self.world, what).symmetric_difference_update({name})
+        if mood % 3 == 0:
+            self.world.away ^= {name}
+        elif mood % 3 == 1:
+            self.world.declining ^= {name}
+        else:
+            self.world.approving = not self.world.approving
 
     # What must be true
 
     async def check(self) -> None:
         """What is stored agrees with the referee, and with itself."""
+        self.is_sound = False
         assert not self.world.troubles, self.world.troubles
         events = list(await self.session.events())
         self.referee.read(events)
@@ -259,6 +266,7 @@ class HandoffMachine(RuleBasedStateMachine):
             assert referee.owners[seq] == holder, "who has the session follows from its events"
         self.store.holders.clear()
         if not events:
+            self.is_sound = True
             return
         row = await self.session.row()
         self.cursor = cursor = Cursor.from_json(row.cursor)
@@ -268,6 +276,9 @@ class HandoffMachine(RuleBasedStateMachine):
         assert [each.id for each in cursor.open] == [each.id for each in referee.open]
         if cursor.phase != "act":
             assert row.variables == referee.now.variables
+        assert (row.outcome in ("done", "refused")) == (cursor.phase == "end")
+        if row.status == "waiting":
+            assert row.agent.startswith("person:")
         if cursor.phase == "end":
             assert not referee.open
         for handoff_id, (_, _, status, _) in referee.ends.items():
@@ -276,6 +287,7 @@ class HandoffMachine(RuleBasedStateMachine):
         self._check_conversation()
         if self.count % self.check_all_every == 0:
             await self.check_all()
+        self.is_sound = True
 
     def _check_conversation(self) -> None:
         """An output follows its call, and there is one."""
@@ -322,7 +334,7 @@ class HandoffMachine(RuleBasedStateMachine):
         try:
             if hasattr(self, "session"):
                 type(self).attempts += self.referee.attempts
-                if self.has_begun:
+                if self.has_begun and self.is_sound:
                     self.loop.run(self.check_all())
                 self.loop.run(self.store.close())
         finally:

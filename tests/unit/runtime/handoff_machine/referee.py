@@ -42,6 +42,9 @@ class Standing:
     budgets: list[tuple[int, int]] = field(default_factory=list)
     """Tokens used at the beginning, and allowed from there on."""
     fired: list[EdgeSpec] = field(default_factory=list)
+    has_rung: bool = False
+    has_slipped: bool = False
+    """Since the owner has the task."""
     variables: dict[str, Any] = field(default_factory=dict)
 
 
@@ -87,10 +90,6 @@ class Referee:
         self.tokens = 0
         self.answers = 0
         """Of the owner since it has the task."""
-        self.slips = 0
-        self.rung = 0
-        """Errors and bells that the owner's triggers did not see yet."""
-        self.any_rung = False
         self.due: list[str] = []
         """Handoffs that the next events must confirm."""
         self.expected_route: str | None = None
@@ -130,13 +129,12 @@ class Referee:
         elif event.type == "message" and event.step and event.step.endswith(".m"):
             self._conclude(event)
         elif event.type == "message" and "published" in details:
-            self.rung += 1
-            self.any_rung = True
+            self.now.has_rung = True
         elif event.type == "tool_call":
             if event.error is None:
                 self.now.changes += 1
             else:
-                self.slips += 1
+                self.now.has_slipped = True
         elif event.type == "inbox" and details["kind"] == "handoff":
             self.due = [each.id for each in self.open]
         elif event.type == "agent_complete" and not details:
@@ -169,9 +167,7 @@ class Referee:
         self.now = Standing(
             chain=["user", self.owner], tools=self.now.tools, variables=self.now.variables
         )
-        self.tokens = self.answers = self.slips = 0
-        self.any_rung = False
-        self.rung = 0
+        self.tokens = self.answers = 0
 
     def _learn(self, event: Event) -> None:
         """Calls that were made, and effects of those that are answered."""
@@ -213,7 +209,6 @@ class Referee:
     def _conclude(self, event: Event) -> None:
         """An answer: what it confirms."""
         self.answers += 1
-        self.slips = self.rung = 0
         calls = [item for item in event.items if item.get("type") == "function_call"]
         if self.team[self.owner].kind == "runner" and len(event.items) > len(calls):
             self.now.changes += 1
@@ -228,8 +223,8 @@ class Referee:
                 continue
             is_due = {
                 "condition": level is not None and level > edge.trigger_above,
-                "event": self.rung > 0,
-                "error": self.slips > 0,
+                "event": self.now.has_rung,
+                "error": self.now.has_slipped,
             }[edge.trigger]
             assert not is_due, f"the trigger {edge.trigger_name} did not fire before {before}"
 
@@ -348,7 +343,7 @@ class Referee:
             assert level is not None
             assert level > edge.trigger_above
         elif edge.trigger == "event":
-            assert self.any_rung
+            assert self.now.has_rung
         return edge
 
     def _transfer(self, event: Event, edge: EdgeSpec, target: str, words: str) -> None:
@@ -377,8 +372,9 @@ class Referee:
         if edge.tokens is not None:
             now.budgets.append((self.tokens, edge.tokens))
         now.fired = []
+        now.has_rung = now.has_slipped = False
         self.owner = target
-        self.answers = self.slips = 0
+        self.answers = 0
 
     def _compensation(self, event: Event, details: dict[str, Any]) -> None:
         undoing = self.open[-1]
@@ -414,4 +410,3 @@ class Referee:
         self.owner = undone.source
         assert self.now.chain[-1] == self.owner
         self.answers = 1
-        self.slips = self.rung = 0

@@ -1,0 +1,87 @@
+"""`kill -9` at every fault point of every kind of handoff: it is wholly made or wholly undone."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import pytest
+
+from tests.faults.aftermath import check_audit, check_people_asked, check_settled
+from tests.faults.conftest import Reference
+from tests.faults.evidence import check_ending, check_work
+from tests.faults.handoff_scenarios import HANDOFFS, POLICIES
+from tests.faults.processes import Nursery
+from tests.faults.scenario import DATABASES, DatabaseName
+from tests.faults.scene import Scene
+
+LEAST_POINTS = 20
+"""That each policy is killed at."""
+SAMPLE = 4
+"""So many points of a scenario are for the normal run on PostgreSQL, too."""
+
+Kill: TypeAlias = tuple[DatabaseName, str, str]
+
+
+def _all_kills() -> Iterator[Kill]:
+    for database in DATABASES:
+        for name, scenario in HANDOFFS.items():
+            for point, visits in scenario.visits_on(database).items():
+                for nth in range(1, visits + 1):
+                    yield database, name, f"{point}:{nth}"
+
+
+def _quick_kills() -> Iterator[Kill]:
+    """Each point once, at a visit that chance picks; PostgreSQL only now and then.
+
+    The points of a store are where the runtime's are, too, so there one scenario will do.
+    """
+    for name, scenario in HANDOFFS.items():
+        chance = random.Random(name)
+        for database in DATABASES:
+            visits = scenario.visits_on(database)
+            points = [p for p in visits if not p.startswith("store.") or name == "conditional"]
+            if database == "postgres":
+                points = chance.sample(points, SAMPLE)
+            for point in points:
+                yield database, name, f"{point}:{chance.randint(1, visits[point])}"
+
+
+_QUICK = set(_quick_kills())
+KILLS = [
+    kill if kill in _QUICK else pytest.param(*kill, marks=pytest.mark.slow) for kill in _all_kills()
+]
+
+
+@pytest.mark.parametrize(("database", "scene", "fault"), KILLS, indirect=["database", "scene"])
+async def test_a_handoff_is_wholly_made_or_wholly_undone_whenever_the_process_is_killed(
+    scene: Scene, fault: str, victims: Nursery, rescuers: Nursery, unharmed: Reference
+) -> None:
+    _, code = victims.run(scene.job, fault=fault)
+    assert code == -signal.SIGKILL
+    left = await scene.left_by_the_dead()
+    rescuer, code = rescuers.run(scene.job)
+    assert code == 0
+    ending = await scene.read()
+    check_work(left, scene.ledger, session=scene.session_id, rescuer=rescuer)
+    check_people_asked(left, ending, scene.ledger, rescuer)
+    check_settled(ending, scene.ledger, HANDOFFS[scene.job.scenario])
+    check_ending(ending, scene.ledger, await unharmed(scene.job.scenario))
+    async with scene.database.open() as store:
+        await check_audit(store, scene.session_id)
+
+
+@pytest.mark.parametrize("scene", POLICIES, indirect=True)
+def test_every_policy_is_killed_at_twenty_points_at_least(scene: Scene, victims: Nursery) -> None:
+    pid, code = victims.run(scene.job_with(task="count"))
+    assert code == 0
+    [counted] = scene.ledger.lines("result", pid=pid)
+    killed = {
+        fault.partition(":")[0]
+        for database, name, fault in _all_kills()
+        if (database, name) == (scene.database.name, scene.job.scenario)
+    }
+    assert killed == set(counted["value"])
+    assert len(killed) >= LEAST_POINTS
