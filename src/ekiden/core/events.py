@@ -87,6 +87,11 @@ class Event:
         """Unique, and ordered within the session."""
         return f"{self.session_id}/{self.seq}"
 
+    @property
+    def speaks(self) -> bool:
+        """Whether the conversation needs it: it says something, or takes back what was said."""
+        return bool(self.items) or (self.details is not None and "undoes" in self.details)
+
     def to_json(self) -> dict[str, Any]:
         """The event as people and programs read it; empty fields are left out."""
         data: dict[str, Any] = {

@@ -113,7 +113,8 @@ class Handoff(Generic[TContext, TAgent]):
     def default_tool_name(agent: Any) -> str:
         """``transfer_to_<name>`` for an agent; a name that loses punctuation is warned about."""
         tool_name = transfer_tool_name(agent.name)
-        if _ODD_ASCII.search(agent.name):
+        is_person = getattr(agent, "person", None) is not None
+        if not is_person and _ODD_ASCII.search(agent.name):
             _log.warning(
                 "the name %r contains invalid characters for function calling; its handoff is "
                 "called %r: pass tool_name_override to choose another name",

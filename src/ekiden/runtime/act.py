@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +25,14 @@ class _Plan:
     too_many: list[Item]
 
 
-async def act(run: RunState, calls: list[Item]) -> None:
-    """Answer every call of the turn, then store the turn as finished or hand over.
+async def act(
+    run: RunState, calls: list[Item], *, answered: Collection[str] = frozenset()
+) -> None:
+    """Answer every call of the turn that is not `answered`, then store the turn or hand over.
 
     A transfer with the policy `immediate` does not wait for tools of its turn: they are not run.
     """
-    plan = _plan(run, calls)
+    plan = _plan(run, calls, answered)
     if plan.tools and _is_immediate(plan):
         for each in plan.tools:
             tell(run, each.call, "not run: the conversation was handed over at once")
@@ -82,10 +85,12 @@ async def _end_turn(run: RunState, *, mistaken: bool) -> None:
         )
 
 
-def _plan(run: RunState, calls: list[Item]) -> _Plan:
+def _plan(run: RunState, calls: list[Item], answered: Collection[str]) -> _Plan:
     plan = _Plan([], [], [], [])
     most = run.config.limits.calls
     for index, call in enumerate(calls):
+        if call["call_id"] in answered:
+            continue
         offer = run.offered.get(call["name"])
         if isinstance(offer, FunctionTool) and most is not None and len(plan.tools) >= most:
             plan.too_many.append(call)

@@ -120,7 +120,7 @@ async def _recover(run: RunState, failure: Exception) -> None:
     """
     while run.cursor.open:
         await give_back(run, failure)
-        if run.cursor.rollbacks <= run.config.model_retries:
+        if run.outcome is not None or run.cursor.rollbacks <= run.config.model_retries:
             return
     if run.agent.handoffs:
         from ekiden.runtime.triggers import fire_for_error

@@ -11,8 +11,19 @@ _BROKEN_OFF = (
 )
 
 
+def answered(run: RunState) -> set[str]:
+    """The ids of the calls of the turn under way whose outputs are stored."""
+    return {
+        item["call_id"]
+        for event in run.events
+        if event.seq > run.cursor.calls
+        for item in event.items
+        if item.get("type") == "function_call_output"
+    }
+
+
 async def broken_off(run: RunState) -> list[tuple[Item, Item]]:
-    """The calls of a turn that is not finished, each with its output.
+    """The calls of a turn that is not finished and that lack an output, each with one.
 
     A result that is stored is told; of the others nobody knows how far they came.
     """
@@ -27,8 +38,10 @@ async def broken_off(run: RunState) -> list[tuple[Item, Item]]:
     ]
     prefix = run.step_key("t")
     stored = await run.store.steps(run.session_id, prefix=prefix)
-    pairs = []
+    pairs, done = [], answered(run)
     for place, call in enumerate(asked):
+        if call["call_id"] in done:
+            continue
         known = stored.get(f"{prefix}{place}")
         output = known[0] if known else _BROKEN_OFF
         pairs.append((call, function_output(call["call_id"], output)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from hashlib import blake2b
 from typing import Any
 
@@ -76,6 +77,9 @@ def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
     details["code"] = _refusal(exc)
     if isinstance(exc, HandoffRefused):
         details.update(exc.details)
+    if attempt.call is None:
+        with contextlib.suppress(ModelBehaviorError):
+            details.update(_told(attempt, received(run.agent.name, attempt.arguments)))
     answer: tuple[Item, ...] = ()
     if attempt.call is not None:
         told = f"Error: the handoff to {attempt.target_name} was not made: {problem}"
@@ -88,6 +92,12 @@ async def store_refusal(run: RunState, *, release: bool = False) -> None:
     fault_point("handoff.refused.before_commit")
     await run.commit(release=release)
     fault_point("handoff.refused.after_commit")
+
+
+def _told(attempt: Attempt, words: dict[str, Any]) -> dict[str, Any]:
+    """What of the source's words the event tells: all, where no call of a model has them."""
+    names = ("reason",) if attempt.call is not None else ("reason", "summary", "context")
+    return {name: words[name] for name in names if name in words}
 
 
 def _refusal(exc: Exception) -> RefusalCode:
@@ -158,8 +168,7 @@ def _move(
     run.begin()
     attempt.life.move("transferring")
     details = attempt.details(source.name, target.name)
-    if "reason" in words:
-        details["reason"] = words["reason"]
+    details.update(_told(attempt, words))
     key = f"{cursor.run}.{cursor.turn + 1}.filter"
     if view is not None:
         details["filter"] = key

@@ -249,12 +249,13 @@ class HandoffController:
             if is_undone:
                 why = asked.reason or f"{asked.by.name or asked.by.kind} cancelled it"
                 await give_back(here, HandoffRefused("CANCELLED", why))
-            fault_point("handoff.cancel.before_commit")
-            if is_undone:
-                await here.commit(status="ready", outcome="", release=True)
-            else:
-                await here.commit(release=True)
-            fault_point("handoff.cancel.after_commit")
+            if here.outcome is None:
+                fault_point("handoff.cancel.before_commit")
+                if is_undone:
+                    await here.commit(status="ready", outcome="", release=True)
+                else:
+                    await here.commit(release=True)
+                fault_point("handoff.cancel.after_commit")
             return (await read_handoff(self._store, asked.cancel)).result()
         moved = False
         number = here.cursor.handoffs + 1
@@ -280,8 +281,10 @@ class HandoffController:
 
     async def _settled(self, session_id: str, asked: Asked) -> HandoffResult | None:
         """What came of a request that was left to others; `None` while nothing did."""
-        if await self._store.get_document(REQUESTS, f"{session_id}/{asked.id}") is not None:
-            return None
+        document = await self._store.get_document(REQUESTS, f"{session_id}/{asked.id}")
+        if document is not None:
+            is_withdrawn = asked_in(document).state == "cancelled"
+            return await self._withdrawn(session_id, asked) if is_withdrawn else None
         if asked.cancel is not None:
             return (await read_handoff(self._store, asked.cancel)).result()
         for record in await read_handoffs(self._store, session_id):
@@ -342,22 +345,24 @@ class HandoffController:
                 asked = asked_in(document)
                 if asked.id == request_id:
                     session_id = document.key.rpartition("/")[0]
-                    row = await self._store.get(session_id)
                     cancelled = replace(asked, state="cancelled")
                     fault_point("handoff.withdrawn.before_write")
                     await self._store.write_documents(
                         [document_of(session_id, cancelled, version=document.version)]
                     )
                     fault_point("handoff.withdrawn.after_write")
-                    return HandoffResult(
-                        request_id=request_id,
-                        status="rolled_back",
-                        source=row.agent,
-                        target=asked.to,
-                        error=HandoffFailure(code="CANCELLED", message="it was withdrawn"),
-                    )
+                    return await self._withdrawn(session_id, asked)
             after = documents[-1].key
         return None
+
+    async def _withdrawn(self, session_id: str, asked: Asked) -> HandoffResult:
+        return HandoffResult(
+            request_id=asked.id,
+            status="rolled_back",
+            source=(await self._store.get(session_id)).agent,
+            target=asked.to,
+            error=HandoffFailure(code="CANCELLED", message="it was withdrawn"),
+        )
 
     async def _create(self, request: HandoffRequest) -> None:
         """A session for the task, if there is none."""

@@ -36,7 +36,7 @@ async def first_step(
     closing: tuple[Item, ...] = ()
     to = await addressee(around, row.agent, items, is_new=not row.seq)
     agent = to.agent
-    if row.cursor.get("ho") and agent.name != row.agent:
+    if items and row.cursor.get("ho") and agent.name != row.agent:
         row = await _taken_away(around, store, claim, row, agent.name, hold=hold)
     cursor = Cursor.from_json(row.cursor)
     if row.seq:

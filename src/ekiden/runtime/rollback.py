@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ekiden.core.errors import HandoffRefused
+from ekiden.core.errors import HandoffError, HandoffRefused
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff_record import RefusalCode
 from ekiden.core.items import Item, function_output
+from ekiden.core.outcomes import Failed
 from ekiden.handoff.lifecycle import Lifecycle
 from ekiden.runtime.compensation import compensate
 from ekiden.runtime.cursor import Cursor, PendingHandoff
-from ekiden.runtime.finish import describe
+from ekiden.runtime.finish import describe, finish
 from ekiden.runtime.registration import forget
 from ekiden.runtime.state import RunState
 from ekiden.sessions import history_length, visible_items
@@ -113,8 +114,15 @@ async def finish_rollback(run: RunState) -> None:
     if run.config.escalate_to is not None:
         run.record("inbox", details=_escalation(pending, reason, run.config.escalate_to))
     forget(pending)
+    is_over = bool(pending.saved.get("begins_run"))
+    if is_over:
+        # Somebody outside wanted the handoff, and nobody wrote: the source has nothing to answer.
+        run.cursor.phase = "end"
     fault_point("handoff.rollback.before_commit")
-    await run.commit()
+    if is_over:
+        await finish(run, Failed(HandoffError.code, reason))
+    else:
+        await run.commit()
     fault_point("handoff.rollback.after_commit")
 
 

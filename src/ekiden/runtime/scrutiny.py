@@ -76,7 +76,13 @@ async def _ask_person(run: RunState, attempt: Attempt) -> None:
         confirmation=edge.terms.confirm,
     )
     fault_point("handoff.confirmation.before_call")
-    decision = await ask_first(run, as_tool, call, f".{attempt.id.rpartition('.')[2]}")
+    # The answer is stored before the handoff is: whoever goes on after a crash gives the handoff
+    # the same number again, and finds the answer.
+    run.cursor.handoffs -= 1
+    try:
+        decision = await ask_first(run, as_tool, call, f".{attempt.id.rpartition('.')[2]}")
+    finally:
+        run.cursor.handoffs += 1
     fault_point("handoff.confirmation.after_commit")
     if not decision.approved:
         raise HandoffRefused("NOT_APPROVED", decision.refusal().error or "a person said no")

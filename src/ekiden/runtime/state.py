@@ -256,7 +256,7 @@ class RunState:
         error: str | None = None,
     ) -> int:
         """Note that something happened; it becomes true with the next `commit`."""
-        if not items and not self.config.events and error is None:
+        if not items and not self.config.events and error is None and type != "handoff":
             return self._seq
         cursor = self.cursor
         if error is not None:

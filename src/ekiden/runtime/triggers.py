@@ -40,22 +40,22 @@ def watched(run: RunState) -> list[tuple[int, Handoff[Any, Any], HandoffTrigger]
 async def look_at_triggers(run: RunState) -> bool:
     """Let the triggers fire that have reason to after the last step; True if one handed over.
 
-    Each fires at most once while the agent has the run.
+    Each fires at most once while the agent has the run. If what one did is undone, the others that
+    had reason to still have.
     """
-    candidates = watched(run) if run.agent.handoffs else ()
     published, errors = run.cursor.published, run.cursor.slips
+    fired = []
+    for place, edge, trigger in watched(run) if run.agent.handoffs else ():
+        why = _reason(run, place, trigger, published, errors)
+        if why is not None:
+            fired.append(_Fired(place=place, edge=edge, trigger=trigger, why=why))
+    if await _fire(run, fired):
+        return True
     if published:
         run.cursor.published = []
     if errors:
         run.cursor.slips = []
-    if not candidates:
-        return False
-    fired = []
-    for place, edge, trigger in candidates:
-        why = _reason(run, place, trigger, published, errors)
-        if why is not None:
-            fired.append(_Fired(place=place, edge=edge, trigger=trigger, why=why))
-    return await _fire(run, fired)
+    return False
 
 
 async def fire_for_error(run: RunState, exc: Exception) -> bool:

@@ -13,6 +13,7 @@ from ekiden.core.outcomes import Done, Outcome
 from ekiden.runtime.act import act
 from ekiden.runtime.ask import ask_model
 from ekiden.runtime.calls import both
+from ekiden.runtime.closing import answered
 from ekiden.runtime.finish import finish
 from ekiden.runtime.limits import has_triggers
 from ekiden.runtime.offer import refresh_offer
@@ -81,7 +82,7 @@ async def _handed_on(run: RunState) -> bool:
 async def resume_acting(run: RunState, calls: list[Item]) -> None:
     """Go on with calls that a predecessor stored and did not finish."""
     await refresh_offer(run)
-    await act(run, calls)
+    await act(run, calls, answered=answered(run))
 
 
 async def start_agent(run: RunState) -> None:

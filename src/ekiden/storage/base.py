@@ -284,7 +284,8 @@ class Journal(Protocol):
     ) -> Sequence[Event]:
         """The events numbered above `after`, in order; empty if there is no such session.
 
-        `with_items`: only those that carry items, which is all it takes to read a conversation.
+        `with_items`: only those that carry items or take some back, which is all it takes to read a
+        conversation.
         """
         ...
 

@@ -251,7 +251,7 @@ class MemoryStore:
         if session is None:
             return ()
         if with_items:
-            return [event for event in session.events[after:] if event.items][:limit]
+            return [event for event in session.events[after:] if event.speaks][:limit]
         return session.events[after : None if limit is None else after + limit]
 
     async def find_events(

@@ -409,3 +409,40 @@ async def test_handoffs_of_a_task_are_labelled_with_it() -> None:
         ("ticket-7", "case-1"),
         ("ticket-7", "case-1"),
     ]
+
+
+async def test_after_a_rollback_nobody_answers_what_nobody_asked() -> None:
+    store = MemoryStore()
+
+    def respond(request: Any) -> Any:
+        return fail(ValueError("dead")) if request.agent == "b" else say("a here")
+
+    team, model = team_of(respond)
+    session = await idle(team, store)
+    await HandoffController(team, store).start("s", to="b")
+    assert [recorded.agent for recorded in model.calls] == ["a", "b"]
+    row = await session.row()
+    assert (row.agent, row.outcome, row.status, row.owner) == ("a", "failed", "idle", None)
+    with pytest.raises(UserError, match="nothing to resume"):
+        await Runner.resume(team, session)
+    assert (await Runner.run(team, "and now?", session=session)).last_agent.name == "a"
+
+
+async def test_the_words_of_a_request_are_on_record_made_or_refused() -> None:
+    store = MemoryStore()
+    team, _ = team_of()
+    await idle(team, store)
+    controller = HandoffController(team, store)
+    await controller.start("s", to="c", reason="r", summary="s", context="c")
+    await controller.start("s", to="b", reason="r", summary="s", context={"order": 7})
+    told = [e.details for e in await store.events("s") if e.type == "handoff" and e.details]
+    assert [(each["reason"], each["summary"]) for each in told[:2]] == [("r", "s")] * 2
+    assert told[1]["context"] == '{"order":7}'
+
+
+async def test_handoffs_are_on_record_also_where_events_are_left_out() -> None:
+    store = MemoryStore()
+    team, _ = team_of()
+    await idle(team, store)
+    quiet = HandoffController(team, store, run_config=RunConfig(events=False))
+    assert (await quiet.start("s", to="b")).status == "completed"

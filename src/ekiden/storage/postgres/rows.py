@@ -85,7 +85,10 @@ def event_columns(events: Sequence[Event]) -> list[list[Any]]:
             None if each.details is None else json_text(each.details, "`details` of {!r}", each)
             for each in events
         ],
-        [json_text(each.items, "`items` of {!r}", each) if each.items else None for each in events],
+        [
+            json_text(each.items, "`items` of {!r}", each) if each.speaks else None
+            for each in events
+        ],
         [to_column_or_null(each.error) for each in events],
     ]
 

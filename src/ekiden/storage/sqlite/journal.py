@@ -189,7 +189,7 @@ def _event_row(num: int, event: Event) -> tuple[Any, ...]:
         event.step,
         event.duration_us,
         None if details is None else json_text(details, "`details` of {!r}", event),
-        json_text(items, "`items` of {!r}", event) if items else None,
+        json_text(items, "`items` of {!r}", event) if event.speaks else None,
         None if error is None else json_text(error, "`error` of {!r}", event),
     )
 

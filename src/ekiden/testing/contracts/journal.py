@@ -338,6 +338,15 @@ class EventContract(StoreContractBase):
         read = await store.events("s", after=1, limit=1, with_items=True)
         assert [each.seq for each in read] == [3]
 
+    async def test_events_that_take_items_back_are_read_with_those_that_carry_some(
+        self, store: Store
+    ) -> None:
+        claim = await claimed(store)
+        undoing = event(3, details={"undoes": [1, 2]})
+        await store.commit(claim, step(event(1), event(2), undoing))
+        [read] = await store.events("s", with_items=True)
+        assert (read.seq, read.items) == (3, ())
+
     async def test_a_session_sees_only_its_own_events(self, store: Store) -> None:
         for name in ("a", "b"):
             claim = await claimed(store, name)

@@ -124,6 +124,7 @@ handoffs:
     policy: conditional
     trigger: error_count > 2
     allow_return: true
+    restrict_tools: true
 ---
 Text.
 """
@@ -137,7 +138,8 @@ until its result)
   * (transfer_to_best_at_refunds_tag_money, needs refunds and tag:money, \
 at most 1,000,000 tokens and 0.5 seconds)
   person:support (transfer_to_person_support, trigger explicit)
-  technical (trigger condition(error_count > 2), if error_count > 2, may come back)
+  technical (trigger condition(error_count > 2), if error_count > 2, may come back, \
+only tools of both)
   router-agent (transfer_to_router_agent)
 """
 
