@@ -37,9 +37,9 @@ def edge_between(source: Agent[Any], target: str) -> Handoff[Any, Any]:
     edges = [
         each if isinstance(each, Handoff) else default_handoff(each) for each in source.handoffs
     ]
-    for edge in edges:
-        if edge.agent_name == target:
-            return edge
+    leading = [edge for edge in edges if edge.agent_name == target]
+    for edge in (*(each for each in leading if each.terms.when != "auto"), *leading):
+        return edge
     allowed = ", ".join(edge.agent_name for edge in edges) or "nobody"
     raise HandoffRefused(
         "PERMISSION_DENIED",

@@ -273,7 +273,7 @@ def _by_name(agents: Iterable[Agent[Any]]) -> dict[str, Agent[Any]]:
 
 
 def _is_target(agent: Agent[Any]) -> bool:
-    return agent.scope != "system" and agent.router is None
+    return agent.scope != "system" and agent.router is None and agent.person is None
 
 
 def _strategy(name: str) -> Strategy:

@@ -25,9 +25,7 @@ class _Plan:
     too_many: list[Item]
 
 
-async def act(
-    run: RunState, calls: list[Item], *, answered: Collection[str] = frozenset()
-) -> None:
+async def act(run: RunState, calls: list[Item], *, answered: Collection[str] = frozenset()) -> None:
     """Answer every call of the turn that is not `answered`, then store the turn or hand over.
 
     A transfer with the policy `immediate` does not wait for tools of its turn: they are not run.

@@ -18,7 +18,7 @@ from ekiden.runtime.calls import both
 from ekiden.runtime.closing import broken_off, close_calls, with_outputs
 from ekiden.runtime.cursor import PendingHandoff
 from ekiden.runtime.finish import describe
-from ekiden.runtime.handed import filtered, received
+from ekiden.runtime.handed import filtered, filtered_words, received
 from ekiden.runtime.occupancy import check_available
 from ekiden.runtime.scrutiny import needs_scrutiny, scrutinise
 from ekiden.runtime.spending import narrowed
@@ -48,6 +48,7 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
             told = attempt.edge.get_transfer_message(target)
             output = function_output(attempt.call["call_id"], told)
         view = await filtered(run, attempt.edge, attempt.call, output, target)
+        words = filtered_words(run, attempt.edge, words)
         await _tell_hooks(run, source, target)
         open_calls = [] if attempt.call is not None else await broken_off(run)
     except UserError:
@@ -227,6 +228,8 @@ def _pending(
             saved["left"] = dict(cursor.left)
     if cursor.passed:
         saved["passed"] = list(cursor.passed)
+    if attempt.begins_run:
+        saved["begins_run"] = True
     return PendingHandoff(
         id=attempt.id,
         source=run.agent.name,

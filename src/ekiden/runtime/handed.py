@@ -64,6 +64,18 @@ async def filtered(
     return _flatten(changed)
 
 
+def filtered_words(
+    run: RunState, handoff: Handoff[Any, Any], words: dict[str, Any]
+) -> dict[str, Any]:
+    """The source's own words as the filter leaves them: what it covers, it covers there, too."""
+    apply: Any = handoff.input_filter or run.config.handoff_input_filter
+    change = getattr(apply, "filter_words", None)
+    if change is None:
+        return words
+    changed: dict[str, Any] = change({name: words[name] for name in _WORDS if name in words})
+    return {**words, **changed}
+
+
 def _input_data(
     run: RunState, call: Item | None, output: Item | None, target: Agent[Any]
 ) -> HandoffInputData:

@@ -81,6 +81,8 @@ async def _taken_away(
 ) -> SessionRow:
     """Undo handoffs whose target did not take over yet and loses the conversation to another."""
     cursor = Cursor.from_json(row.cursor)
+    for each in cursor.open:
+        each.saved.pop("begins_run", None)  # the message begins another run, with this same claim
     events = await store.events(row.id, with_items=True)
     visible, _ = await _view(store, row.id, events, cursor)
     run = RunState(

@@ -8,7 +8,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import HandoffRefused, UnknownAgent, UserError
 from ekiden.core.faults import fault_point
 from ekiden.handoff import BEST
-from ekiden.handoff.validation import not_found
+from ekiden.handoff.validation import check_depth, not_found
 from ekiden.runtime.attempt import Attempt
 from ekiden.runtime.occupancy import is_available, sessions_at_work
 from ekiden.runtime.state import RunState
@@ -54,6 +54,7 @@ async def _best(run: RunState, attempt: Attempt) -> Agent[Any]:
     """The member of the team that is best at what is required, and free."""
     from ekiden.capabilities import CapabilityMatcher
 
+    check_depth(run.cursor.depth, run.config.limits.depth)
     required = (*attempt.edge.terms.capabilities, *attempt.capabilities)
     taken = {run.agent.name, *run.cursor.chain}
     members = [

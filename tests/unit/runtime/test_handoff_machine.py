@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.unit.runtime.handoff_machine.machine import HandoffMachine
-from tests.unit.runtime.handoff_machine.teams import Accent
 
 STEPS = 25
 

@@ -14,7 +14,7 @@ from ekiden.core.handoff_terms import Budget, HandoffTerms
 from ekiden.core.outcomes import OutOfBudget
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.usage import Usage
-from ekiden.handoff import handoff
+from ekiden.handoff import handoff, redact
 from ekiden.handoff.records import records_of
 from ekiden.runtime import CodeContext, Limits, Price, RunConfig, Runner
 from ekiden.sessions import Session
@@ -334,3 +334,26 @@ async def test_waiting_for_a_person_does_not_use_up_the_handoffs_time() -> None:
     config = RunConfig(approver=Slow(), clock=clock, limits=Limits(seconds=60))
     result = await Runner.run(a, "hi", run_config=config)
     assert result.last_agent.name == "b"
+
+
+async def test_what_a_filter_covers_it_covers_in_the_words_of_the_source_too() -> None:
+    model = ScriptedModel(
+        [transfer("b", reason="refund", context="card 4111 1111 1111 1111"), say("from b")]
+    )
+    b = Agent("b", model=model)
+    a = Agent("a", model=model, handoffs=[handoff(b, input_filter=redact("card"))])
+    await Runner.run(a, "my card is 4111 1111 1111 1111")
+    seen = f"{model.calls[1].system_instructions} {model.calls[1].input}"
+    assert "4111" not in seen
+    assert "refund" in seen
+
+
+async def test_of_two_ways_to_a_target_a_request_takes_the_one_that_is_not_a_triggers() -> None:
+    from ekiden.core.handoff_terms import HandoffTrigger
+    from ekiden.handoff.validation import edge_between
+
+    b = Agent("b")
+    auto = handoff(b, trigger=HandoffTrigger(type="event", event="x"))
+    offered = handoff(b)
+    assert edge_between(Agent("a", handoffs=[auto, offered]), "b") is offered
+    assert edge_between(Agent("a", handoffs=[auto]), "b") is auto

@@ -64,6 +64,7 @@ class Open:
     given_up: list[str] = field(default_factory=list)
     tries: dict[str, int] = field(default_factory=dict)
     kept: list[int] = field(default_factory=list)
+    begins_run: bool = False
 
 
 class Referee:
@@ -95,6 +96,8 @@ class Referee:
         self.expected_route: str | None = None
         self.approvals: dict[str, bool] = {}
         self.attempts = 0
+        self.is_over = False
+        """Whether a handoff was undone with which the run had begun: there is nothing to answer."""
 
     def read(self, events: Sequence[Event]) -> None:
         """Judge what is new."""
@@ -155,6 +158,7 @@ class Referee:
         self._begin_run()
         for each in self.open:
             each.kept.append(event.seq)
+            each.begins_run = False
             before = each.before
             each.before = Standing(
                 chain=["user", each.source], tools=before.tools, variables=before.variables
@@ -168,6 +172,7 @@ class Referee:
             chain=["user", self.owner], tools=self.now.tools, variables=self.now.variables
         )
         self.tokens = self.answers = 0
+        self.is_over = False
 
     def _learn(self, event: Event) -> None:
         """Calls that were made, and effects of those that are answered."""
@@ -359,6 +364,7 @@ class Referee:
                 call_id=call_id,
                 until_result=edge.completes == "result",
                 before=before,
+                begins_run=bool((event.details or {}).get("begins_run")),
             )
         )
         if words and target in now.chain:
@@ -407,6 +413,7 @@ class Referee:
         told = [item["call_id"] for item in event.items]
         assert told == ([] if undone.call_id is None else [undone.call_id])
         self.now = undone.before
+        self.is_over = undone.begins_run
         self.owner = undone.source
         assert self.now.chain[-1] == self.owner
         self.answers = 1

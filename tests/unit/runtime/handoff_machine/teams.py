@@ -80,8 +80,9 @@ class TeamSpec:
         return tuple(agent.name for agent in self.agents)
 
     def edge(self, source: str, target: str) -> EdgeSpec | None:
-        """The first way from one to the other, as a program gets it."""
-        return next((edge for edge in self[source].edges if edge.target == target), None)
+        """The way from one to the other that a program gets: the model's own before a trigger's."""
+        ways = [edge for edge in self[source].edges if edge.target == target]
+        return min(ways, key=lambda edge: edge.trigger is not None, default=None)
 
     def offered(self, source: str, tool_name: str) -> EdgeSpec | None:
         """The way that the source's model means with a tool."""
