@@ -83,12 +83,18 @@ _OF_ITS_TIME = ("hash", "at", "request", "attempt")
 """In the details of an event: what has the time or chance in it, and differs in every run."""
 
 
+_OF_ITS_FIRING = ("seconds", "also")
+"""The same of a trigger: one that fired and was refused does not fire again after a restart."""
+
+
 def _said(event: Event) -> Said:
     kept = event.details
     if kept:
         kept = {name: value for name, value in kept.items() if name not in _OF_ITS_TIME}
-        if "seconds" in kept.get("trigger", ()):
-            kept["trigger"] = {**kept["trigger"], "seconds": "so many"}
+        if isinstance(kept.get("trigger"), dict):
+            kept["trigger"] = {
+                name: value for name, value in kept["trigger"].items() if name not in _OF_ITS_FIRING
+            }
     details = json.loads(json.dumps(kept).replace(f"{event.session_id}.h", "S.h"))
     items = json.loads(json.dumps(event.items))
     return (event.seq, event.type, event.agent, event.step, details, items, event.error)

@@ -197,7 +197,7 @@ _TRIGGERED = {
 _PROGRAMS = {
     "program": Scenario(
         team=other_teams.program,
-        commits=20,
+        commits=19,
         entry="desk",
         config=handoff_teams.attended,
         acts=(
@@ -214,13 +214,13 @@ _PROGRAMS = {
             **stored({"run.begin": 2, "run.finish": 4}),
             **_UNDONE,
             **called({
-                "turn.model": 8, "turn.tool": 3, "handoff.offer": 1, "handoff.compensation": 1,
+                "turn.model": 7, "turn.tool": 3, "handoff.offer": 1, "handoff.compensation": 1,
             }),
             **stored({
                 "turn.answer": 3, "turn.tools": 3, "handoff.transferring": 2, "handoff.refused": 1,
                 "handoff.registration": 1, "handoff.compensation": 1,
             }),
-            "turn.model.after_call": 7,
+            "turn.model.after_call": 6,
             "handoff.confirmation.before_call": 1,
             "handoff.confirmation.after_commit": 1,
             "handoff.start.after_claim": 3,
@@ -232,7 +232,7 @@ _PROGRAMS = {
     ),
     "left": Scenario(
         team=other_teams.program,
-        commits=17,
+        commits=16,
         claims=5,
         entry="desk",
         config=handoff_teams.attended,
@@ -248,13 +248,13 @@ _PROGRAMS = {
             **stored({"run.begin": 1, "run.finish": 3}),
             **_UNDONE,
             **called({
-                "turn.model": 6, "turn.tool": 2, "handoff.offer": 1, "handoff.compensation": 1,
+                "turn.model": 5, "turn.tool": 2, "handoff.offer": 1, "handoff.compensation": 1,
             }),
             **stored({
                 "turn.answer": 2, "turn.tools": 2, "handoff.transferring": 2,
                 "handoff.registration": 1, "handoff.compensation": 1,
             }),
-            "turn.model.after_call": 5,
+            "turn.model.after_call": 4,
             "handoff.confirmation.before_call": 1,
             "handoff.confirmation.after_commit": 1,
             "handoff.start.after_claim": 2,
