@@ -63,6 +63,12 @@ class EkidenError(Exception):
     or is still on its way."""
 
 
+def error_names(exc: BaseException) -> list[str]:
+    """What an error can be called by others: its class and those above it, and its code."""
+    kinds = [kind.__name__ for kind in type(exc).__mro__ if issubclass(kind, Exception)]
+    return [*kinds, exc.code] if isinstance(exc, EkidenError) else kinds
+
+
 class UserError(EkidenError):
     """Something in the caller's code or configuration is wrong; the message says what."""
 

@@ -37,16 +37,24 @@ def received_block(
     reason: str | None = None,
     summary: str | None = None,
     context: Any = None,
+    payload: Any = None,
     chain: Sequence[str] = (),
     max_chars: int = 20_000,
 ) -> str:
     """The part of a system prompt that tells an agent what it was handed.
 
-    `context` may be any JSON. Every value is JSON on one line in which no character is left that
-    could end the fence, begin a line or hide text, so a hostile value stays inside its quotes.
-    A value longer than `max_chars` is cut, and says so. Equal arguments give an equal block.
+    `context` and `payload` may be any JSON. Every value is JSON on one line in which no character
+    is left that could end the fence, begin a line or hide text, so a hostile value stays inside its
+    quotes. A value longer than `max_chars` is cut, and says so. Equal arguments give an equal
+    block.
     """
-    rows = {"from": from_agent, "reason": reason, "summary": summary, "context": context}
+    rows = {
+        "from": from_agent,
+        "reason": reason,
+        "summary": summary,
+        "context": context,
+        "payload": payload,
+    }
     lines = [
         f"{name}: {quote(value, max_chars=max_chars)}"
         for name, value in rows.items()

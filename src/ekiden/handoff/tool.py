@@ -155,7 +155,11 @@ def handoff(
         completes=completes,
     )
     if isinstance(agent, str):
-        return _to_the_best(agent, terms, tool_name_override, tool_description_override, is_enabled)
+        if on_handoff is not None or input_type is not None:
+            raise UserError("a handoff to '*' has no `on_handoff` and no `input_type`")
+        best = _to_the_best(agent, terms, tool_name_override, tool_description_override, is_enabled)
+        best.input_filter, best.include_context = input_filter, include_context
+        return best
     if inspect.iscoroutinefunction(agent):
         agent = code_target(agent)
     if not isinstance(agent, Agent):

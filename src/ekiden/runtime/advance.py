@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing, nullcontext
+from typing import Any
 
 from ekiden.core.errors import (
     EkidenError,
@@ -22,7 +23,7 @@ from ekiden.runtime.limits import TimeLimit, has_triggers, over_limit, time_left
 from ekiden.runtime.rollback import finish_rollback, give_back
 from ekiden.runtime.spending import allowed
 from ekiden.runtime.state import RunState
-from ekiden.runtime.turn import resume_acting, think
+from ekiden.runtime.turn import resume_acting, settle_answer, think
 
 
 async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
@@ -65,13 +66,15 @@ async def _step(run: RunState) -> None:
         if not scope.expired() or run.outcome is not None:
             raise
         run.discard()
-        await _cut_short(run, cause)
+        await _guarded(run, _cut_short(run, cause))
     finally:
         run.end_step()
 
 
 async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
     """What comes after a step that was not finished in time, or was not to be finished."""
+    if run.is_undoing:
+        return
     if run.wanted is not None and run.wanted.at_once:
         from ekiden.runtime.requests import serve_requests
 
@@ -92,9 +95,13 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
 
 
 async def _guarded_step(run: RunState) -> None:
+    await _guarded(run, _next_step(run))
+
+
+async def _guarded(run: RunState, step: Coroutine[Any, Any, None]) -> None:
     """One step; whatever goes wrong in it is stored as its end, or gives a handoff back."""
     try:
-        await _next_step(run)
+        await step
         return
     except (SessionError, StoreUnavailable):
         raise
@@ -141,7 +148,8 @@ async def _end_over_limit(run: RunState, over: OutOfBudget) -> None:
         if before is None or before > over.used:
             refusal = HandoffRefused(
                 "BUDGET_EXCEEDED",
-                f"{pending.target!r} reached its budget of {over.allowed:g} {over.limit}",
+                f"{pending.target!r} used up its budget of {over.limit} "
+                f"(the run stands at {over.used:g})",
             )
             await _recover(run, refusal)
             return
@@ -155,6 +163,9 @@ async def _next_step(run: RunState) -> None:
         return
     if cursor.phase == "act":
         await resume_acting(run, _stored_calls(run))
+        return
+    if cursor.phase == "answered":
+        await settle_answer(run)
         return
     limit = over_limit(run)
     if limit is not None:

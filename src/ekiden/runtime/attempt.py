@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +13,7 @@ from ekiden.core.handoff_terms import HandoffPolicy
 from ekiden.core.items import Item
 from ekiden.handoff.lifecycle import Lifecycle
 from ekiden.runtime.state import RunState
+from ekiden.storage.base import DocumentWrite
 
 MODEL = Actor(kind="model")
 
@@ -40,6 +42,11 @@ class Attempt:
     begins_run: bool = False
     """Whether a run begins with it, because no message did."""
     payload: Any = None
+    """JSON that goes along to the target."""
+    writes: Sequence[DocumentWrite] = ()
+    """What is written in the transaction that makes or refuses it."""
+    place: int | None = None
+    """Where in the source's `handoffs` the trigger stands that fired."""
     capabilities: tuple[str, ...] = ()
     """What the target must be able to do, beyond what the edge requires."""
     life: Lifecycle = field(default_factory=Lifecycle)
@@ -49,7 +56,7 @@ class Attempt:
         """Give it a number; from here on it is on record, whatever becomes of it."""
         cursor = run.cursor
         cursor.handoffs += 1
-        self.id = f"{run.session_id}.h{cursor.handoffs}"
+        self.id = run.next_handoff_id
         self.life.move("initiated")
         self.life.move("validating")
 
@@ -57,6 +64,11 @@ class Attempt:
     def terms_policy(self) -> HandoffPolicy:
         """The policy that counts."""
         return self.policy or self.edge.terms.policy
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether the edge's condition must hold; no other policy gets around it."""
+        return "conditional" in (self.policy, self.edge.terms.policy)
 
     @property
     def target_name(self) -> str:

@@ -11,7 +11,7 @@ from ekiden.core.faults import fault_point
 from ekiden.runtime.calls import settled
 from ekiden.runtime.cursor import Compensation, PendingHandoff
 from ekiden.runtime.finish import describe
-from ekiden.runtime.registration import found, takes_rollback
+from ekiden.runtime.registration import forget, found, takes_rollback
 from ekiden.runtime.state import RunState
 
 _ATTEMPTS = 3
@@ -95,3 +95,32 @@ def _rollback(run: RunState, pending: PendingHandoff, each: Compensation, reason
 
 async def _call(function: Callable[..., Any], rollback: Rollback) -> None:
     await settled(function(rollback) if takes_rollback(function) else function())
+
+
+async def undo_staged(
+    run: RunState, handoff_id: str, staged: list[Compensation], reason: str
+) -> None:
+    """Undo what the callbacks of a handoff did that was refused after all, in reverse order.
+
+    What cannot be undone is a case for a person; the caller commits it.
+    """
+    owner = PendingHandoff(handoff_id, run.agent.name, "", None, 0, None, 0, None)
+    failed = []
+    for each in reversed(staged):
+        try:
+            await _call(found(owner, each), _rollback(run, owner, each, reason))
+        except Exception as exc:
+            failed.append(f"{each.key} ({describe(exc)})")
+    owner.compensations = staged
+    forget(owner)
+    if failed:
+        run.record(
+            "inbox",
+            details={
+                "kind": "rollback_failed",
+                "handoff": handoff_id,
+                "from": run.agent.name,
+                "subject": "effects of a handoff that was refused could not be undone",
+                "not_compensated": failed,
+            },
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
@@ -10,16 +11,19 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff_record import RefusalCode
+from ekiden.core.handoff_terms import HandoffTerms
 from ekiden.core.items import Item, function_output
 from ekiden.core.jsonio import dumps
 from ekiden.handoff.validation import check_cycle, check_depth
 from ekiden.runtime.attempt import Attempt
-from ekiden.runtime.calls import both
+from ekiden.runtime.calls import both, settled
 from ekiden.runtime.closing import broken_off, close_calls, with_outputs
-from ekiden.runtime.cursor import PendingHandoff
+from ekiden.runtime.compensation import undo_staged
+from ekiden.runtime.cursor import USER, PendingHandoff
 from ekiden.runtime.finish import describe
 from ekiden.runtime.handed import filtered, filtered_words, received
 from ekiden.runtime.occupancy import check_available
+from ekiden.runtime.offer import enabled_tools
 from ekiden.runtime.scrutiny import needs_scrutiny, scrutinise
 from ekiden.runtime.spending import narrowed
 from ekiden.runtime.state import RunState
@@ -32,34 +36,26 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
     Refused, nothing is touched: the source keeps the conversation, and a model that asked for the
     handoff is told the reason. `UserError` if the handoff is set up wrongly.
     """
-    source = run.agent
     attempt.begin(run)
+    before = run.variables_now(), run.cursor.published
+    run.staged = []
     try:
-        words = received(source.name, attempt.arguments)
-        target = await find_target(run, attempt)
-        await _validate(run, attempt, target, words)
-        if attempt.edge.has_callback and attempt.edge.agent is not None:
-            chosen = await invoke_edge(run, attempt)
-            if chosen is not target:
-                target = chosen
-                await _validate(run, attempt, target, words)
-        output = None
-        if attempt.call is not None:
-            told = attempt.edge.get_transfer_message(target)
-            output = function_output(attempt.call["call_id"], told)
-        view = await filtered(run, attempt.edge, attempt.call, output, target)
-        words = filtered_words(run, attempt.edge, words)
-        await _tell_hooks(run, source, target)
-        open_calls = [] if attempt.call is not None else await broken_off(run)
+        terms = await _agreed(run, attempt)
     except UserError:
         raise
     except Exception as exc:
+        await _take_back(run, attempt, before, exc)
         refuse(run, attempt, exc)
         return False
-    if open_calls:
-        close_calls(run, open_calls)
-        view = None if view is None else with_outputs(view, open_calls)
-    _move(run, attempt, target, output, view, words)
+    finally:
+        staged, run.staged = run.staged, None
+    if terms.open_calls:
+        close_calls(run, terms.open_calls)
+    pending = _move(run, attempt, terms)
+    pending.compensations = staged
+    run.keep_variables(pending, before[0])
+    for each in attempt.writes:
+        run.write(each)
     fault_point("handoff.transferring.before_commit")
     if run.status == "ready":
         await run.commit()
@@ -68,6 +64,69 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
     fault_point("handoff.transferring.after_commit")
     run.memo = {}
     return True
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Agreed:
+    """What everybody agreed to, and nothing of it is done yet."""
+
+    target: Agent[Any]
+    words: dict[str, Any]
+    output: Item | None
+    view: list[Item] | None
+    tools: list[str] | None
+    open_calls: list[tuple[Item, Item]]
+
+
+async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
+    """Ask everybody who has a say; `HandoffRefused`, or what somebody's code raises."""
+    source, edge = run.agent, attempt.edge
+    words = _words(run, attempt)
+    target = await find_target(run, attempt)
+    await _validate(run, attempt, target, words)
+    if edge.has_callback and edge.agent is not None:
+        chosen = await invoke_edge(run, attempt)
+        if chosen is not target:
+            target = chosen
+            await _validate(run, attempt, target, words)
+    words = filtered_words(run, edge, _words(run, attempt))
+    output = None
+    if attempt.call is not None:
+        told = edge.get_transfer_message(target)
+        output = function_output(attempt.call["call_id"], told)
+    view = await filtered(run, edge, attempt.call, output, target)
+    await _tell_hooks(run, source, target)
+    open_calls = [] if attempt.call is not None else await broken_off(run)
+    if open_calls and view is not None:
+        view = with_outputs(view, open_calls)
+    return _Agreed(
+        target=target,
+        words=words,
+        output=output,
+        view=view,
+        tools=await enabled_tools(run) if edge.terms.restrict_tools else None,
+        open_calls=open_calls,
+    )
+
+
+def _words(run: RunState, attempt: Attempt) -> dict[str, Any]:
+    """What goes along; a person who was asked may have changed it meanwhile."""
+    words = received(run.agent.name, attempt.arguments)
+    if attempt.payload is not None:
+        words["payload"] = attempt.payload
+    return words
+
+
+async def _take_back(
+    run: RunState, attempt: Attempt, before: tuple[dict[str, Any], list[str]], exc: Exception
+) -> None:
+    """Refused means untouched: undo what callbacks did to the session before somebody said no."""
+    variables, published = before
+    if run.variables_now() != variables:
+        run.restore_variables(variables)
+    run.cursor.published = published
+    if run.staged:
+        await undo_staged(run, attempt.id, run.staged, describe(exc))
 
 
 def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
@@ -80,12 +139,16 @@ def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
         details.update(exc.details)
     if attempt.call is None:
         with contextlib.suppress(ModelBehaviorError):
-            details.update(_told(attempt, received(run.agent.name, attempt.arguments)))
+            details.update(_told(attempt, _words(run, attempt)))
     answer: tuple[Item, ...] = ()
     if attempt.call is not None:
         told = f"Error: the handoff to {attempt.target_name} was not made: {problem}"
         answer = (function_output(attempt.call["call_id"], told),)
     run.record("handoff", items=answer, details=details, error=problem)
+    if attempt.place is not None:
+        run.cursor.fired.append(attempt.place)
+    for each in attempt.writes:
+        run.write(each)
 
 
 async def store_refusal(run: RunState, *, release: bool = False) -> None:
@@ -97,8 +160,11 @@ async def store_refusal(run: RunState, *, release: bool = False) -> None:
 
 def _told(attempt: Attempt, words: dict[str, Any]) -> dict[str, Any]:
     """What of the source's words the event tells: all, where no call of a model has them."""
-    names = ("reason",) if attempt.call is not None else ("reason", "summary", "context")
+    names = ("reason",) if attempt.call is not None else _WORDS
     return {name: words[name] for name in names if name in words}
+
+
+_WORDS = ("reason", "summary", "context", "payload")
 
 
 def _refusal(exc: Exception) -> RefusalCode:
@@ -114,8 +180,10 @@ async def _validate(
     cursor, terms = run.cursor, attempt.edge.terms
     if target.available is not True or target.max_sessions is not None:
         await check_available(run, target)
+    if attempt.call is None and attempt.edge.is_enabled is not True:
+        await _check_enabled(run, attempt)
     check_depth(cursor.depth, run.config.limits.depth)
-    if target.name in cursor.chain:
+    if target.name in cursor.chain and (target.name != USER or USER in cursor.chain[1:]):
         allowed = "always" if run.config.returns == "always" else terms.allow_return
         check_cycle(
             target.name,
@@ -125,6 +193,19 @@ async def _validate(
         )
     if needs_scrutiny(attempt, target):
         await scrutinise(run, attempt, target, words)
+
+
+async def _check_enabled(run: RunState, attempt: Attempt) -> None:
+    """A handoff that is switched off is so for triggers and programs, too."""
+    enabled = attempt.edge.is_enabled
+    if callable(enabled):
+        enabled = bool(await settled(enabled(run.context, run.agent)))
+    if not enabled:
+        raise HandoffRefused(
+            "PERMISSION_DENIED",
+            f"the handoff of {run.agent.name!r} to {attempt.target_name!r} is switched off "
+            "(`is_enabled`)",
+        )
 
 
 def _is_changed(run: RunState, target: str, words: dict[str, Any]) -> bool:
@@ -156,43 +237,54 @@ async def _tell_hooks(run: RunState, source: Agent[Any], target: Agent[Any]) -> 
         fault_point("handoff.hooks.after_call")
 
 
-def _move(
-    run: RunState,
-    attempt: Attempt,
-    target: Agent[Any],
-    output: Item | None,
-    view: list[Item] | None,
-    words: dict[str, Any],
-) -> None:
+def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
     """Change everything that a handoff changes, in memory; the caller commits it."""
     cursor, source, terms = run.cursor, run.agent, attempt.edge.terms
+    target, view = agreed.target, agreed.view
     run.begin()
     attempt.life.move("transferring")
     details = attempt.details(source.name, target.name)
-    details.update(_told(attempt, words))
+    details.update(_told(attempt, agreed.words))
     key = f"{cursor.run}.{cursor.turn + 1}.filter"
     if view is not None:
         details["filter"] = key
     seq = run.record(
         "handoff",
-        items=() if output is None else (output,),
+        items=() if agreed.output is None else (agreed.output,),
         step=run.step_key("h"),
         details=details,
     )
+    if attempt.place is not None:
+        cursor.fired.append(attempt.place)
     now_s = run.spent_s()
-    run.open_handoff(_pending(run, attempt, target, seq, now_s))
+    pending = _pending(run, attempt, target, seq, now_s)
+    run.open_handoff(pending)
+    _hand_on(run, terms, agreed)
+    cursor.since_s = round(now_s, 3)
+    if view is not None:
+        run.remember(key, view)
+        cursor.base, cursor.after = key, seq
+        run.replace_view(list(view))
+        run.history_length = len(view)
+    return pending
+
+
+def _hand_on(run: RunState, terms: HandoffTerms, agreed: _Agreed) -> None:
+    """From here on the target has the run, with what it may do and spend."""
+    cursor, source, target = run.cursor, run.agent, agreed.target
     if cursor.work:
         cursor.left[source.name] = cursor.work
-    if target.name in cursor.chain and (passed := _passed(source.name, target.name, words)):
-        cursor.passed.append(passed)
+    if target.name in cursor.chain:
+        passed = _passed(source.name, target.name, agreed.words)
+        if passed is not None:
+            cursor.passed.append(passed)
     cursor.chain.append(target.name)
-    cursor.received = words
-    if terms.restrict_tools:
-        cursor.tools = run.tool_names()
+    cursor.received = agreed.words
+    if agreed.tools is not None:
+        cursor.tools = agreed.tools
     if terms.budget is not None:
         cursor.budget = narrowed(run, terms.budget)
     run.forget_signs()
-    cursor.since_s = round(now_s, 3)
     cursor.turn += 1
     cursor.phase = "think"
     cursor.started = False
@@ -200,11 +292,6 @@ def _move(
     run.prompt_block = None
     run.know(target)
     run.agent = target
-    if view is not None:
-        run.remember(key, view)
-        cursor.base, cursor.after = key, seq
-        run.replace_view(list(view))
-        run.history_length = len(view)
 
 
 _SIGNS = ("fired", "published", "slips")

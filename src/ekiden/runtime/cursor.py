@@ -9,6 +9,9 @@ from typing import Any, Literal, TypeAlias
 from ekiden.core.usage import Usage
 from ekiden.storage.base import OwnJson
 
+USER = "user"
+"""Who every chain begins with."""
+
 Grant: TypeAlias = tuple[str, str, str]
 """What an "always" covers: an agent, a tool of it, and a scope of that (empty: all of it)."""
 
@@ -100,8 +103,9 @@ class Cursor:
     """1 for the first run of the session."""
     turn: int = 0
     """Turns finished in this run."""
-    phase: Literal["think", "act", "end"] = "end"
-    """`think`: the agent's next answer is due; `act`: its calls are; `end`: no run is open."""
+    phase: Literal["think", "act", "answered", "end"] = "end"
+    """`think`: the agent's next answer is due; `act`: its calls are; `answered`: only triggers are
+    to be looked at; `end`: no run is open."""
     started: bool = False
     """Whether the active agent's start was recorded."""
     first: int = 0
@@ -261,7 +265,7 @@ class Cursor:
             run=self.run + 1,
             phase="think",
             first=first,
-            chain=["user", agent],
+            chain=[USER, agent],
             base=self.base,
             after=self.after,
             received=self.received,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ekiden.core.items import is_message, text_of
 from ekiden.runtime.state import RunState
+
+if TYPE_CHECKING:
+    from ekiden.conditions import Evaluation
 
 FACTS: Mapping[str, str] = {
     "agent": "the agent that has the conversation",
@@ -50,6 +53,13 @@ def facts_of(run: RunState) -> dict[str, Any]:
     if confidence is not None:
         own["confidence"] = confidence
     return {**own, **run.context.variables, "run": own}
+
+
+def shown_evaluation(run: RunState, evaluation: Evaluation) -> dict[str, Any]:
+    """How a condition came out, for events: without values where these may be sensitive."""
+    if run.config.trace_include_sensitive_data:
+        return evaluation.to_json()
+    return {"text": evaluation.text, "value": evaluation.value, "missing": [*evaluation.missing]}
 
 
 def _last_text(run: RunState) -> str:

@@ -44,7 +44,9 @@ def time_left(run: RunState) -> tuple[float | None, TimeLimit | None]:
         if seconds is not None:
             left, cause = seconds - run.spent_s(), "run"
     pending = run.cursor.open[-1] if run.cursor.open else None
-    if pending is not None and pending.due_s is not None and pending.failure is None:
+    if pending is not None and pending.failure is not None:
+        return None if left is None else max(left, 0.001), cause
+    if pending is not None and pending.due_s is not None:
         due = pending.due_s - run.spent_s()
         if (left is None or due < left) and not _is_bounded_anyway(run, pending, due):
             left, cause = due, "handoff"

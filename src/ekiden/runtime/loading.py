@@ -160,6 +160,7 @@ async def opened_for_handoff(
         cursor=cursor.next_run(agent=row.agent, first=row.seq + 1),
     )  # fmt: skip
     run.before = row
+    run.memo = await store.steps(row.id, prefix=run.step_key(""))
     return run
 
 

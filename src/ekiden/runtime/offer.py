@@ -35,6 +35,13 @@ async def refresh_offer(run: RunState) -> None:
     run.specs = tuple([offer.spec for offer in offered.values()])
 
 
+async def enabled_tools(run: RunState) -> list[str]:
+    """The tools that the active agent may use now, by name, and no handoffs."""
+    names = [tool.name for tool in run.agent.tools if await is_enabled(tool, run)]
+    allowed = run.cursor.tools
+    return names if allowed is None else [name for name in names if name in allowed]
+
+
 def _is_offered(handoff: Handoff[Any, Any], run: RunState) -> bool:
     """Whether the model is to know of the handoff: not of one that a trigger makes."""
     terms = handoff.terms

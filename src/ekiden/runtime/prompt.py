@@ -29,6 +29,7 @@ async def system_prompt(run: RunState) -> str | None:
             reason=received.get("reason"),
             summary=received.get("summary"),
             context=received.get("context"),
+            payload=received.get("payload"),
             chain=run.cursor.chain[-_SHOWN_CHAIN:],
         )
     return f"{instructions}\n\n{run.prompt_block}" if instructions else run.prompt_block

@@ -24,6 +24,12 @@ class Registrar(Protocol):
 
     agent: Agent[Any]
     cursor: Cursor
+    staged: list[Compensation] | None
+
+    @property
+    def next_handoff_id(self) -> str:
+        """The id of the handoff that is about to be made."""
+        ...
 
     async def commit_cursor(self) -> None:
         """Store what is registered."""
@@ -59,15 +65,19 @@ def register(
     except (TypeError, ValueError) as exc:
         raise UserError(f"`arguments` of on_rollback must be JSON: {exc}") from exc
     pending = run.cursor.pending
-    if pending is None or pending.failure is not None:
+    if run.staged is not None:
+        # A handoff is about to be made: what its callbacks do is undone with it.
+        owner, registered, store_now = run.next_handoff_id, run.staged, None
+    elif pending is not None and pending.failure is None:
+        owner, registered, store_now = pending.id, pending.compensations, run
+    else:
         return Registration(None)
     name = _name_of(function)
     if name is None:
-        _functions[pending.id, key] = function
-    known = next((each for each in pending.compensations if each.key == key), None)
-    if known is None:
-        pending.compensations.append(Compensation(key, name, arguments, run.agent.name))
-    return Registration(run)
+        _functions[owner, key] = function
+    if not any(each.key == key for each in registered):
+        registered.append(Compensation(key, name, arguments, run.agent.name))
+    return Registration(store_now)
 
 
 def forget(pending: PendingHandoff) -> None:

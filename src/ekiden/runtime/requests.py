@@ -170,7 +170,14 @@ def _unconnected(asked: Asked) -> Attempt:
         on_invoke_handoff=nowhere,
         agent_name=asked.to,
     )
-    return Attempt(edge=edge, by=asked.by, request=asked.id, began_us=asked.asked_us)
+    return Attempt(
+        edge=edge,
+        arguments=asked.words(),
+        payload=asked.payload,
+        by=asked.by,
+        request=asked.id,
+        began_us=asked.asked_us,
+    )
 
 
 def _is_late(run: RunState, asked: Asked) -> bool:

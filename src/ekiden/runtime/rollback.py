@@ -15,7 +15,7 @@ from ekiden.runtime.compensation import compensate
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.finish import describe, finish
 from ekiden.runtime.registration import forget
-from ekiden.runtime.state import RunState
+from ekiden.runtime.state import REDACTED, RunState
 from ekiden.sessions import history_length, visible_items
 from ekiden.storage.base import DocumentWrite
 
@@ -84,6 +84,7 @@ async def finish_rollback(run: RunState) -> None:
     code, reason = pending.failure
     left_over: list[str] = []
     if pending.compensations:
+        run.take_time()
         left_over = await compensate(run, pending, reason)
     await _restore(run, pending)
     life = Lifecycle("transferring")
@@ -109,10 +110,11 @@ async def finish_rollback(run: RunState) -> None:
         )
         answer = (function_output(pending.call_id, told),)
     run.record("handoff", items=answer, details=details, error=reason)
+    shown = reason if run.config.trace_include_sensitive_data else REDACTED
     if left_over:
-        run.record("inbox", details=_case(pending, reason, left_over))
+        run.record("inbox", details=_case(pending, shown, left_over))
     if run.config.escalate_to is not None:
-        run.record("inbox", details=_escalation(pending, reason, run.config.escalate_to))
+        run.record("inbox", details=_escalation(pending, shown, run.config.escalate_to))
     forget(pending)
     is_over = bool(pending.saved.get("begins_run"))
     if is_over:
@@ -132,7 +134,7 @@ def _case(pending: PendingHandoff, reason: str, left_over: list[str]) -> dict[st
         "kind": "rollback_failed",
         "handoff": pending.id,
         "from": pending.target,
-        "subject": f"{len(left_over)} effects of a handoff could not be undone",
+        "subject": f"a handoff's effects could not be undone: {', '.join(left_over)}"[:500],
         "not_compensated": left_over,
         "reason": reason,
     }
@@ -180,6 +182,7 @@ def _step_back(cursor: Cursor, pending: PendingHandoff) -> None:
     cursor.turn += 1
     cursor.phase = "think"
     cursor.started = True
+    cursor.mistakes = 0
     cursor.rollbacks += 1
 
 

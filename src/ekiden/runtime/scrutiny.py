@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 from ekiden.core.agent import Agent
@@ -13,7 +14,7 @@ from ekiden.core.tool import FunctionTool
 from ekiden.handoff.validation import check_capabilities
 from ekiden.runtime.attempt import Attempt
 from ekiden.runtime.calls import settled
-from ekiden.runtime.facts import facts_of
+from ekiden.runtime.facts import facts_of, shown_evaluation
 from ekiden.runtime.state import RunState
 
 
@@ -25,7 +26,7 @@ def needs_scrutiny(attempt: Attempt, target: Agent[Any]) -> bool:
         or terms.confirm is not None
         or bool(terms.capabilities)
         or bool(attempt.capabilities)
-        or attempt.terms_policy == "conditional"
+        or attempt.is_conditional
     )
 
 
@@ -35,7 +36,7 @@ async def scrutinise(
     """`HandoffRefused` unless capabilities, condition, person and target all agree."""
     terms = attempt.edge.terms
     check_capabilities(target, (*terms.capabilities, *attempt.capabilities))
-    if attempt.terms_policy == "conditional":
+    if attempt.is_conditional:
         _check_condition(run, attempt)
         fault_point("handoff.condition.after_check")
     if terms.confirm is not None and attempt.by.kind != "person":
@@ -59,7 +60,7 @@ def _check_condition(run: RunState, attempt: Attempt) -> None:
         raise HandoffRefused(
             "CONDITIONS_NOT_MET",
             f"its condition does not hold: {evaluation.explain()}",
-            details={"evaluation": evaluation.to_json()},
+            details={"evaluation": shown_evaluation(run, evaluation)},
         )
 
 
@@ -77,10 +78,10 @@ async def _ask_person(run: RunState, attempt: Attempt) -> None:
     )
     fault_point("handoff.confirmation.before_call")
     # The answer is stored before the handoff is: whoever goes on after a crash gives the handoff
-    # the same number again, and finds the answer.
+    # the same number again, and finds the answer, if it is the same handoff.
     run.cursor.handoffs -= 1
     try:
-        decision = await ask_first(run, as_tool, call, f".{attempt.id.rpartition('.')[2]}")
+        decision = await ask_first(run, as_tool, call, f".{_question(attempt)}")
     finally:
         run.cursor.handoffs += 1
     fault_point("handoff.confirmation.after_commit")
@@ -88,6 +89,12 @@ async def _ask_person(run: RunState, attempt: Attempt) -> None:
         raise HandoffRefused("NOT_APPROVED", decision.refusal().error or "a person said no")
     if decision.arguments is not None:
         attempt.arguments = decision.arguments
+
+
+def _question(attempt: Attempt) -> str:
+    """The handoff's number, and what it is, in a few characters."""
+    text = f"{attempt.edge.tool_name} {attempt.arguments}".encode("utf-8", "surrogatepass")
+    return f"{attempt.id.rpartition('.')[2]}_{blake2b(text, digest_size=6).hexdigest()}"
 
 
 async def _never(context: Any, arguments: str) -> Any:

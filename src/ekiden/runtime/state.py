@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from ekiden.core.team import Team
 from ekiden.runtime.answers import call_ids
 from ekiden.runtime.calls import to_the_end
 from ekiden.runtime.circumstances import Circumstances
-from ekiden.runtime.cursor import Cursor, PendingHandoff
+from ekiden.runtime.cursor import Compensation, Cursor, PendingHandoff
 from ekiden.runtime.drafts import check_variable
 from ekiden.runtime.leases import Hold, keeper_of
 from ekiden.runtime.registration import register
@@ -94,6 +94,7 @@ class RunState:
         "_stored_agent",
         "_stored_cursor",
         "_stored_variables",
+        "_variables",
         "_woken",
         "agent",
         "before",
@@ -117,6 +118,7 @@ class RunState:
         "prompt_block",
         "root",
         "specs",
+        "staged",
         "status",
         "store",
         "trigger_notes",
@@ -172,11 +174,12 @@ class RunState:
         self.outbox: list[Event | ModelDelta] = []
         self.outcome: Outcome | None = None
         self.exception: BaseException | None = None
+        self._variables = dict(row.variables)
         self.context: RunContextWrapper[Any] = RunContextWrapper(
             around.context,
             cursor.usage,
             session_id=claim.session_id,
-            variables=_Tracked(self, row.variables),
+            variables=_Tracked(self, self._variables),
             link=self,
         )
         self.is_reachable = around.is_reachable
@@ -189,6 +192,8 @@ class RunState:
             hold.on_request = lambda at_once: self.want(at_once=at_once)
         self._scope: asyncio.Timeout | None = None
         self._documents: list[DocumentWrite] = []
+        self.staged: list[Compensation] | None = None
+        """How to undo what the callbacks of a handoff did that is about to be made."""
         self._new_handoffs: list[PendingHandoff] = []
         self._known: dict[str, Agent[Any]] = {agent.name: agent}
         self._committing = asyncio.Lock()
@@ -226,12 +231,6 @@ class RunState:
             self.root = Team(self.root)
         return self.root
 
-    def tool_names(self) -> list[str]:
-        """The tools that the active agent may use, and no handoffs."""
-        names = [tool.name for tool in self.agent.tools]
-        allowed = self.cursor.tools
-        return names if allowed is None else [name for name in names if name in allowed]
-
     @property
     def next_seq(self) -> int:
         """The number that the next recorded event gets."""
@@ -254,8 +253,12 @@ class RunState:
         details: dict[str, Any] | None = None,
         duration_us: int | None = None,
         error: str | None = None,
+        kinds: Sequence[str] = (),
     ) -> int:
-        """Note that something happened; it becomes true with the next `commit`."""
+        """Note that something happened; it becomes true with the next `commit`.
+
+        `kinds` are the names that an error of a tool is known by.
+        """
         if not items and not self.config.events and error is None and type != "handoff":
             return self._seq
         cursor = self.cursor
@@ -263,7 +266,8 @@ class RunState:
             cursor.errors += 1
             is_shown = self.config.trace_include_sensitive_data
             if type == "tool_call":
-                slip = error[:_MAX_SLIP] if is_shown else error.partition(":")[0][:_MAX_SLIP]
+                names = "|".join(kinds) or error.partition(":")[0]
+                slip = f"{names}: {error}"[:_MAX_SLIP] if is_shown else names[:_MAX_SLIP]
                 cursor.slips = [*cursor.slips[-_MAX_SLIPS:], slip]
             if not is_shown:
                 error = REDACTED
@@ -305,6 +309,11 @@ class RunState:
         if self.wanted is not None and self.wanted.at_once:
             self.want(at_once=True)
 
+    def take_time(self) -> None:
+        """The step under way is not to be cut short any more."""
+        if self._scope is not None and not self._scope.expired():
+            self._scope.reschedule(None)
+
     def end_step(self) -> None:
         """The step is over."""
         self.work.deadline = self._scope = None
@@ -316,8 +325,20 @@ class RunState:
         self.wanted.look = True
         if at_once:
             self.wanted.at_once = True
+            if self.is_undoing:
+                return  # A rollback that was begun is finished first.
             if self._scope is not None and not self._scope.expired():
                 self._scope.reschedule(asyncio.get_running_loop().time())
+
+    @property
+    def next_handoff_id(self) -> str:
+        """The id of the handoff that is about to be made: its number is counted already."""
+        return f"{self.session_id}.h{self.cursor.handoffs}"
+
+    @property
+    def is_undoing(self) -> bool:
+        """Whether the rollback of a handoff was begun and is not finished."""
+        return bool(self.cursor.open) and self.cursor.open[-1].failure is not None
 
     def open_handoff(self, pending: PendingHandoff) -> None:
         """From the next commit on, `pending` is to be confirmed or undone."""
@@ -340,7 +361,7 @@ class RunState:
             details["data"] = data
         self.record("message", details=details)
         if name not in self.cursor.published:
-            self.cursor.published.append(name)
+            self.cursor.published = [*self.cursor.published, name]
 
     def forget_signs(self) -> None:
         """What triggers of the agent before looked at is nothing to the next one."""
@@ -435,13 +456,25 @@ class RunState:
         if self._woken is not None:
             self._woken.set()
 
+    def keep_variables(self, pending: PendingHandoff, before: Mapping[str, Any]) -> None:
+        """If callbacks of a handoff changed variables, they are undone with it."""
+        if self._dirty_variables and self.variables_now() != before:
+            self._store_variables(pending, before)
+
+    def variables_now(self) -> dict[str, Any]:
+        """The session's variables, stored or not, as a copy."""
+        return self._variables.copy()
+
+    def _store_variables(self, pending: PendingHandoff, values: Mapping[str, Any]) -> None:
+        number = pending.id.rpartition(".")[2]
+        pending.variables = f"{self.cursor.run}.{number}.variables"
+        self._steps[pending.variables] = dict(values)
+
     def _keep_variables(self) -> None:
         """Before variables change under a handoff that may be undone, store how they were."""
         for pending in self.cursor.open:
             if pending.variables is None and pending not in self._new_handoffs:
-                number = pending.id.rpartition(".")[2]
-                pending.variables = f"{self.cursor.run}.{number}.variables"
-                self._steps[pending.variables] = dict(self._stored_variables)
+                self._store_variables(pending, self._stored_variables)
 
     async def commit_cursor(self) -> None:
         """Store the open handoffs now, and nothing else of a step that is under way."""
@@ -569,9 +602,9 @@ class _Tracked(MutableMapping[str, Any]):
 
     __slots__ = ("_run", "_values")
 
-    def __init__(self, run: RunState, values: Mapping[str, Any]) -> None:
+    def __init__(self, run: RunState, values: dict[str, Any]) -> None:
         self._run = run
-        self._values = dict(values)
+        self._values = values
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]

@@ -21,6 +21,8 @@ async def find_target(run: RunState, attempt: Attempt) -> Agent[Any]:
     """
     edge = attempt.edge
     if edge.agent is None:
+        # Nobody is asked, and nobody's code is run, for a handoff that cannot be made anyway.
+        check_depth(run.cursor.depth, run.config.limits.depth)
         if edge.agent_name == BEST:
             return await _best(run, attempt)
         return await invoke_edge(run, attempt)

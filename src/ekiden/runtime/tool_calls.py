@@ -72,6 +72,7 @@ def record_call(
         details=details,
         duration_us=duration_us,
         error=result.error,
+        kinds=result.kinds,
     )
     if result.guardrails:
         from ekiden.runtime.guardrails import record_rejection
@@ -141,7 +142,7 @@ def _recalled(
     from ekiden.core.tool_guardrails import GuardrailDecision
 
     guardrails = tuple(map(GuardrailDecision.from_json, checks))
-    return ToolResult(output, output, error, guardrails), duration_us
+    return ToolResult(output, output, error, guardrails=guardrails), duration_us
 
 
 def perform(

@@ -6,14 +6,14 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.core.errors import EkidenError
+from ekiden.core.errors import error_names
 from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_record import Actor
 from ekiden.core.handoff_terms import HandoffTrigger
 from ekiden.core.jsonio import dumps
 from ekiden.runtime.attempt import Attempt
 from ekiden.runtime.controller import carry_out, store_refusal
-from ekiden.runtime.facts import facts_of
+from ekiden.runtime.facts import facts_of, shown_evaluation
 from ekiden.runtime.state import RunState
 
 _log = logging.getLogger("ekiden.triggers")
@@ -101,12 +101,6 @@ def seconds_to_trigger(run: RunState) -> float | None:
     return min(due) - (run.spent_s() - run.cursor.since_s) if due else None
 
 
-def error_names(exc: BaseException) -> list[str]:
-    """What an error can be called in a trigger: its class and those above it, and its code."""
-    kinds = [kind.__name__ for kind in type(exc).__mro__ if issubclass(kind, Exception)]
-    return [*kinds, exc.code] if isinstance(exc, EkidenError) else kinds
-
-
 def _matches(trigger: HandoffTrigger, names: list[str]) -> bool:
     return not trigger.errors or any(name in trigger.errors for name in names)
 
@@ -125,8 +119,7 @@ def _reason(
         case "event":
             return {"event": trigger.event} if trigger.event in published else None
         case "error":
-            found = [text for text in errors if _matches(trigger, [text.partition(":")[0]])]
-            return {"error": found[0]} if found else None
+            return _slip(trigger, errors)
         case "capability":
             return _capability(run, trigger)
         case "timeout":
@@ -137,19 +130,29 @@ def _reason(
             return None
 
 
+def _slip(trigger: HandoffTrigger, slips: list[str]) -> dict[str, Any] | None:
+    """The first error of a tool that the trigger is about; each begins with all its names."""
+    for slip in slips:
+        names, _, said = slip.partition(": ")
+        if _matches(trigger, names.split("|")):
+            return {"error": said or names}
+    return None
+
+
 def _condition(run: RunState, place: int, trigger: HandoffTrigger) -> dict[str, Any] | None:
     from ekiden.conditions import compile_condition
 
     condition = compile_condition(trigger.expression or "")
     evaluation = condition.evaluate(facts_of(run), now=run.config.clock.now_us() / 1e6)
     if evaluation.value:
-        return {"evaluation": evaluation.to_json()}
+        return {"evaluation": shown_evaluation(run, evaluation)}
     decided = str([each.value for each in evaluation.trace if isinstance(each.value, bool)])
     if run.trigger_notes.get(place) != decided:
         # The first time, and whenever a part of it is decided in another way: that is what people
         # look for who wonder why nothing happened.
         run.trigger_notes[place] = decided
-        details = {"trigger": str(trigger), "fired": False, "evaluation": evaluation.to_json()}
+        details: dict[str, Any] = {"trigger": str(trigger), "fired": False}
+        details["evaluation"] = shown_evaluation(run, evaluation)
         run.record("message", details=details)
     return None
 
@@ -165,7 +168,6 @@ async def _fire(run: RunState, fired: list[_Fired]) -> bool:
     """Try those that fired, the most important first, until one is made."""
     fired.sort(key=lambda each: (-each.trigger.priority, each.place))
     for each in fired:
-        run.cursor.fired.append(each.place)
         also = [other.edge.agent_name for other in fired if other is not each]
         why = {"type": each.trigger.type, **each.why, **({"also": also} if also else {})}
         attempt = Attempt(
@@ -173,6 +175,7 @@ async def _fire(run: RunState, fired: list[_Fired]) -> bool:
             arguments=dumps({"reason": f"trigger {each.trigger}"}),
             by=Actor(kind="trigger", name=str(each.trigger)),
             why=why,
+            place=each.place,
         )
         _log.debug("%s: trigger %s fires", run.session_id, each.trigger)
         if await carry_out(run, attempt):

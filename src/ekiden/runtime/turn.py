@@ -57,7 +57,7 @@ async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) ->
         confirm_handoffs(run)
     if outcome is not None:
         cursor.turn += 1
-        if run.agent.handoffs and isinstance(outcome, Done) and await _handed_on(run):
+        if isinstance(outcome, Done) and await _handed_on(run):
             return
         await finish(run, outcome)
         return
@@ -75,8 +75,19 @@ async def _handed_on(run: RunState) -> bool:
         return False
     from ekiden.runtime.triggers import look_at_triggers
 
-    run.cursor.phase = "think"
+    run.cursor.phase = "answered"
     return await look_at_triggers(run)
+
+
+async def settle_answer(run: RunState) -> None:
+    """Go on after an answer that is stored: hand over if a trigger has reason to, or end the run.
+
+    The outcome is read from the answer; of an agent that is code that is its text.
+    """
+    if await _handed_on(run):
+        return
+    said = [item for event in run.events if event.seq == run.cursor.calls for item in event.items]
+    await finish(run, final_outcome(said, run.agent.output_type))
 
 
 async def resume_acting(run: RunState, calls: list[Item]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ekiden.core.context import ToolContext
-from ekiden.core.errors import ToolError, ToolTimeout
+from ekiden.core.errors import ToolError, ToolTimeout, error_names
 from ekiden.core.tool import FunctionTool
 from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.output import output_of
@@ -86,7 +86,8 @@ async def _call(tool: FunctionTool, ctx: ToolContext[Any], timeout_s: float | No
     told = tool.failure_error_function(ctx, failure)
     if inspect.isawaitable(told):
         told = await told
-    return ToolResult(output_of(told), None, f"{type(failure).__name__}: {failure}")
+    said = f"{type(failure).__name__}: {failure}"
+    return ToolResult(output_of(told), None, said, kinds=tuple(error_names(failure)))
 
 
 async def _in_time(tool: FunctionTool, ctx: ToolContext[Any], limit: float) -> Any:

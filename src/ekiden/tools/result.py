@@ -21,3 +21,5 @@ class ToolResult:
     """Why it failed, for people; the model reads `output`."""
     guardrails: tuple[GuardrailDecision, ...] = ()
     """What the tool's guardrails decided, in the order in which they were asked."""
+    kinds: tuple[str, ...] = ()
+    """What the error can be called: its class and those above it, and its code."""

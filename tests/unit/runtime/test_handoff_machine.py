@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -13,7 +14,7 @@ STEPS = 25
 
 
 def run_machine(machine: type[HandoffMachine], steps: int, **options: Any) -> None:
-    machine.steps = machine.attempts = 0
+    machine.steps, machine.seen = 0, Counter()
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         machine,
         settings=settings(
@@ -24,7 +25,7 @@ def run_machine(machine: type[HandoffMachine], steps: int, **options: Any) -> No
             **options,
         ),
     )
-    print(machine.steps, machine.attempts)
+    print(machine.steps, machine.seen)
 
 
 class Anything(HandoffMachine):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar
 
@@ -21,8 +22,9 @@ from ekiden.runtime.handoffs import HandoffController
 from ekiden.sessions import Session, conversation
 from ekiden.storage.base import Claim, Commit, Store
 from ekiden.storage.memory import MemoryStore
+from tests.unit.runtime.handoff_machine.dice import Dice
 from tests.unit.runtime.handoff_machine.referee import Referee
-from tests.unit.runtime.handoff_machine.teams import BEST, Accent, TeamSpec, teams
+from tests.unit.runtime.handoff_machine.teams import BEST, NOBODY, Accent, draw_team
 from tests.unit.runtime.handoff_machine.world import ModelAway, Move, Request, World
 
 SESSION = "s"
@@ -69,9 +71,9 @@ class CuttingMemory(Cutting, MemoryStore):
     """In memory."""
 
 
-cuts = st.integers(0, 14).map(lambda number: max(number - 6, 0))
-"""Mostly none; else before or after one of the first commits."""
-moods = st.integers(0, 35)
+throws = st.binary(min_size=24, max_size=24)
+SMALLEST = 8 * 6 * 5 + 32
+"""Bytes that every team can be made of."""
 
 
 class HandoffMachine(RuleBasedStateMachine):
@@ -82,7 +84,8 @@ class HandoffMachine(RuleBasedStateMachine):
 
     accent: ClassVar[Accent] = Accent()
     steps: ClassVar[int] = 0
-    attempts: ClassVar[int] = 0
+    seen: ClassVar[Counter[str]] = Counter()
+    """How often handoffs ended how."""
     check_all_every: ClassVar[int] = 8
 
     def __init__(self) -> None:
@@ -95,10 +98,11 @@ class HandoffMachine(RuleBasedStateMachine):
         """An empty one."""
         return CuttingMemory()
 
-    @initialize(data=st.data())
-    def begin(self, data: st.DataObject) -> None:
-        team = data.draw(teams(self.accent), label="team")
-        self.spec: TeamSpec = team
+    @initialize(throws=st.binary(min_size=SMALLEST, max_size=SMALLEST))
+    def begin(self, throws: bytes) -> None:
+        """A team is made, and a person is about to write."""
+        self.spec = team = draw_team(Dice(throws), self.accent)
+        note(f"{team}")
         self.world = World(spec=team)
         self.store = self.make_store()
         self.session = Session(SESSION, store=self.store)
@@ -108,15 +112,6 @@ class HandoffMachine(RuleBasedStateMachine):
             self.world.team, self.store, run_config=self.world.config, context=self.world
         )
         self.cursor = Cursor()
-        self.moves = st.lists(
-            st.builds(
-                Move,
-                st.sampled_from(self.accent.moves),
-                st.integers(0, len(team.agents)),
-                st.integers(0, 19),
-            ),
-            max_size=6,
-        )
 
     @property
     def has_begun(self) -> bool:
@@ -126,34 +121,55 @@ class HandoffMachine(RuleBasedStateMachine):
     def is_left(self) -> bool:
         return self.has_begun and self.cursor.phase != "end"
 
-    def do(self, work: Callable[[], Awaitable[Any]], cut: int = 0) -> Any:
-        """Do it, whatever becomes of it; then everything must be in order."""
+    def do(self, work: Callable[[], Awaitable[Any]], dice: Dice) -> Any:
+        """Do it, whatever becomes of it, perhaps cut off; then everything must be in order."""
         type(self).steps += 1
         self.count += 1
+        cut = max(dice.throw(15) - 6, 0)
         self.store.cut(cut)
         result: Any = None
         try:
             result = self.loop.run(_within_a_minute(work))
         except Cut:
-            note("   … cut off")
+            note(f"   … cut off: {cut}")
         except (ModelAway, ModelBehaviorError, HandoffRefused) as exc:
             note(f"   … {exc!r}")
         except UserError as exc:
-            assert "may not hand to" in str(exc), str(exc)
+            if "may not hand to" not in str(exc):
+                raise
         self.store.cut(0)
         self.loop.run(self.check())
         self.world.asking = None
         return result
 
+    def change_moods(self, dice: Dice) -> None:
+        """Somebody goes or comes back, or changes their mind; mostly not."""
+        what, name = dice.throw(9), dice.pick(self.spec.names)
+        if what == 6:
+            self.world.away ^= {name}
+        elif what == 7:
+            self.world.declining ^= {name}
+        elif what == 8:
+            self.world.approving = not self.world.approving
+
+    def write_script(self, dice: Dice) -> None:
+        """What the agents of the next run will do."""
+        self.world.script = [
+            Move(dice.pick(self.accent.moves), dice.throw(60), dice.throw(20))
+            for _ in range(dice.throw(6))
+        ]
+        note(f"   {self.world.script}")
+
     # What may happen
 
-    @rule(data=st.data(), mood=moods, cut=cuts)
-    def message(self, data: st.DataObject, mood: int, cut: int) -> None:
+    @rule(throws=throws)
+    def message(self, throws: bytes) -> None:
         """A person writes, now and then to somebody by name."""
-        self.change(mood)
-        self.world.script = data.draw(self.moves, label="moves")
-        to = data.draw(st.sampled_from((None,) * 6 + self.spec.names), label="to")
+        dice = Dice(throws)
+        self.change_moods(dice)
+        to = dice.pick((None,) * 12 + self.spec.names)
         self.world.named = set() if to is None else {to}
+        self.write_script(dice)
         self.do(
             lambda: Runner.run(
                 self.world.team,
@@ -163,15 +179,16 @@ class HandoffMachine(RuleBasedStateMachine):
                 run_config=self.world.config,
                 to=to,
             ),
-            cut,
+            dice,
         )
         self.world.named.clear()
 
     @precondition(lambda self: self.is_left)
-    @rule(mood=moods, cut=cuts)
-    def resume(self, mood: int, cut: int) -> None:
+    @rule(throws=throws)
+    def resume(self, throws: bytes) -> None:
         """Somebody goes on with what was left."""
-        self.change(mood)
+        dice = Dice(throws)
+        self.change_moods(dice)
         self.do(
             lambda: Runner.resume(
                 self.world.team,
@@ -179,23 +196,26 @@ class HandoffMachine(RuleBasedStateMachine):
                 context=self.world,
                 run_config=self.world.config,
             ),
-            cut,
+            dice,
         )
 
     @precondition(lambda self: self.has_begun)
-    @rule(data=st.data(), to=st.integers(0, 7), how=st.integers(0, 11), cut=cuts)
-    def start(self, data: st.DataObject, to: int, how: int, cut: int) -> None:
+    @rule(throws=throws)
+    def start(self, throws: bytes) -> None:
         """A program or a person asks for a handoff, along a way that exists or not."""
-        if not self.is_left:
-            self.world.script = data.draw(self.moves, label="moves")
-        name = BEST if to == 7 else self.world.name(to)
+        dice = Dice(throws)
+        name = dice.pick((*self.spec.names, *self.spec.names, BEST, NOBODY))
         request = Request(
             to=name,
-            context=f"words {how}" if how % 3 == 0 else "",
-            policy="immediate" if how == 5 else None,
-            capabilities=("weld",) if how == 7 else (),
+            context=dice.pick(("", "", "words 1", "words 2")),
+            policy=dice.pick((None, None, None, "immediate", "conditional")),
+            capabilities=dice.pick(((), (), (), ("weld",))),
         )
+        by, run = dice.pick((A_PROGRAM, A_PROGRAM, A_PERSON)), dice.pick((True, False))
+        note(f"   {request} {by} {run}")
         self.world.asking = request
+        if not self.is_left:
+            self.write_script(dice)
         result = self.do(
             lambda: self.controller.start(
                 SESSION,
@@ -203,10 +223,10 @@ class HandoffMachine(RuleBasedStateMachine):
                 context=request.context or None,
                 policy=request.policy,
                 capabilities=request.capabilities,
-                by=A_PERSON if how == 4 else A_PROGRAM,
-                run=how % 2 == 0,
+                by=by,
+                run=run,
             ),
-            cut,
+            dice,
         )
         if result is not None:
             assert self.referee.ends[result.request_id] == (
@@ -217,41 +237,33 @@ class HandoffMachine(RuleBasedStateMachine):
             )
 
     @precondition(lambda self: bool(self.referee.moves))
-    @rule(which=st.integers(0, 3), cut=cuts)
-    def cancel(self, which: int, cut: int) -> None:
+    @rule(throws=throws)
+    def cancel(self, throws: bytes) -> None:
         """A person cancels a handoff: the one that is open, or another."""
-        ids = list(self.referee.moves)
-        handoff_id = self.referee.open[-1].id if which and self.referee.open else ids[-1 - which % len(ids)]
+        dice = Dice(throws)
+        handoff_id = dice.pick(list(self.referee.moves)[::-1])
+        if self.referee.open and dice.throw(4):
+            handoff_id = self.referee.open[-1].id
         was_last = bool(self.referee.open) and handoff_id == self.referee.open[-1].id
         before = self.referee.ends[handoff_id][2]
-        result = self.do(lambda: self.controller.cancel(handoff_id), cut)
+        result = self.do(lambda: self.controller.cancel(handoff_id), dice)
         if result is not None:
             assert result.status == ("rolled_back" if was_last else before)
 
     @precondition(lambda self: self.is_left and self.referee.owner.startswith("person:"))
-    @rule(gives_back=st.booleans(), cut=cuts)
-    def answer(self, gives_back: bool, cut: int) -> None:
+    @rule(throws=throws)
+    def answer(self, throws: bytes) -> None:
         """A person to whom the conversation was handed answers, or gives it back."""
-        if gives_back and (self.cursor.received or {}).get("from") is None:
-            return
+        dice = Dice(throws)
+        gives_back = dice.pick((False, True))
+        if (self.cursor.received or {}).get("from") is None:
+            gives_back = False
         self.do(
             lambda: self.controller.answer(
                 SESSION, "a person's words", by="anna", give_back=gives_back
             ),
-            cut,
+            dice,
         )
-
-    def change(self, mood: int) -> None:
-        """Somebody goes or comes back, or changes their mind; mostly not."""
-        name = self.spec.names[mood // 3 % len(self.spec.names)]
-        if mood > 18:
-            return
-        if mood % 3 == 0:
-            self.world.away ^= {name}
-        elif mood % 3 == 1:
-            self.world.declining ^= {name}
-        else:
-            self.world.approving = not self.world.approving
 
     # What must be true
 
@@ -336,7 +348,8 @@ class HandoffMachine(RuleBasedStateMachine):
         """At the end once more, and everything is closed."""
         try:
             if hasattr(self, "session"):
-                type(self).attempts += self.referee.attempts
+                for _, _, status, code in self.referee.ends.values():
+                    type(self).seen[code or status] += 1
                 if self.has_begun and self.is_sound:
                     self.loop.run(self.check_all())
                 self.loop.run(self.store.close())

@@ -95,7 +95,6 @@ class Referee:
         """Handoffs that the next events must confirm."""
         self.expected_route: str | None = None
         self.approvals: dict[str, bool] = {}
-        self.attempts = 0
         self.is_over = False
         """Whether a handoff was undone with which the run had begun: there is nothing to answer."""
 
@@ -256,10 +255,9 @@ class Referee:
             self._compensation(event, details)
 
     def _attempt(self, event: Event, details: dict[str, Any]) -> None:
-        self.attempts += 1
         assert details["from"] == event.agent == self.owner
+        before = self.now, self.tokens, self.answers, self.is_over
         if details.get("begins_run"):
-            saved = self.now
             self._begin_run()
         edge, case, words = self._case(event, details)
         code, target = verdict(case)
@@ -274,7 +272,7 @@ class Referee:
             assert details["to"] == case.target
             self._learn(event)
             if details.get("begins_run"):
-                self.now = saved
+                self.now, self.tokens, self.answers, self.is_over = before
 
     def _case(self, event: Event, details: dict[str, Any]) -> tuple[EdgeSpec | None, Case, str]:
         by = details.get("by", {}).get("kind", "model")
@@ -324,10 +322,7 @@ class Referee:
         return edge, case, words
 
     def _is_approved(self, event: Event, details: dict[str, Any], by: str) -> bool:
-        if by == "model":
-            call_id = event.items[0]["call_id"]
-        else:
-            call_id = f"call_{details['id']}"
+        call_id = event.items[0]["call_id"] if by == "model" else f"call_{details['id']}"
         return self.approvals.get(call_id, self.world.approving)
 
     def _fired(self, details: dict[str, Any]) -> EdgeSpec:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from hypothesis import strategies as st
+from tests.unit.runtime.handoff_machine.dice import Dice
 
 AgentKind: TypeAlias = Literal["model", "code", "runner", "person"]
 TriggerKind: TypeAlias = Literal["condition", "event", "error"]
@@ -107,83 +108,66 @@ class Accent:
     )  # fmt: skip
 
 
-def _edges(
-    accent: Accent, name: str, others: tuple[str, ...]
-) -> st.SearchStrategy[tuple[EdgeSpec, ...]]:
-    one = st.builds(
-        _edge,
-        target=st.sampled_from((*others, *others, *others, name, BEST)),
-        allow_return=st.sampled_from(accent.returns),
-        policy=st.sampled_from(("graceful",) * 4 + ("immediate", "conditional")),
-        level=st.integers(0, 2),
-        skill=st.sampled_from((None,) * 5 + SKILLS),
-        completes=st.sampled_from(accent.completes),
-        trigger=st.sampled_from(accent.triggers),
-        extra=st.sampled_from(
-            ("", "", "", "", "restrict", "budget", "confirm", "last", "no tools", "budget restrict")
+def draw_team(dice: Dice, accent: Accent) -> TeamSpec:
+    """A team of 2 to 6 agents; the first one thinks with a model and is there."""
+    kinds = ["model", *(dice.pick(accent.kinds) for _ in range(1 + dice.throw(5)))]
+    names = [
+        f"person:{name}" if kind == "person" else name
+        for name, kind in zip(NAMES, kinds, strict=False)
+    ]
+    agents = [_draw_agent(dice, accent, place, kinds[place], names) for place in range(len(names))]
+    return TeamSpec(agents=tuple(agents), depth=dice.pick(accent.depths))
+
+
+def _draw_agent(
+    dice: Dice, accent: Accent, place: int, kind: Any, names: Sequence[str]
+) -> AgentSpec:
+    name = names[place]
+    if kind == "person":
+        return AgentSpec(name=name, kind=kind, accepts=dice.pick(("all", "asked")))
+    available: Any = dice.pick(("yes",) * 4 + ("asked", "no"))
+    skills, held = dice.throw(4), dice.throw(32)
+    edges: dict[tuple[str, bool], EdgeSpec] = {}
+    for _ in range(1 + dice.throw(4)):
+        edge = _draw_edge(dice, accent, (*names[place + 1 :], *names[:place]), name)
+        edges.setdefault((edge.target, edge.trigger is None), edge)
+    return AgentSpec(
+        name=name,
+        kind=kind,
+        available=available if place else "yes",
+        accepts=dice.pick(("all", "all", "asked")),
+        tools=tuple(tool for bit, tool in enumerate(TOOLS) if held & 1 << bit),
+        skills=tuple(
+            (skill, (0.4, 0.7, 1.0)[(place + bit) % 3])
+            for bit, skill in enumerate(SKILLS)
+            if skills & 1 << bit
         ),
+        edges=tuple(edges.values()),
     )
-    return st.lists(
-        one, min_size=1, max_size=4, unique_by=lambda edge: (edge.target, edge.trigger is None)
-    ).map(tuple)
 
 
-def _edge(
-    *,
-    target: str,
-    allow_return: Any,
-    policy: Any,
-    level: int,
-    skill: str | None,
-    completes: Any,
-    trigger: TriggerKind | None,
-    extra: str,
-) -> EdgeSpec:
+def _draw_edge(dice: Dice, accent: Accent, others: Sequence[str], name: str) -> EdgeSpec:
+    target = dice.pick((*others, *others, *others, name, BEST))
+    policy: Any = dice.pick(("graceful",) * 4 + ("immediate", "conditional"))
+    level = dice.throw(3)
+    skill = dice.pick((None,) * 5 + SKILLS)
+    extra = dice.pick(
+        ("", "", "", "", "restrict", "budget", "confirm", "last", "no tools", "budget restrict")
+    )
     if target == BEST:
-        skill = skill or SKILLS[0]
-        extra = ""
+        skill, extra = skill or SKILLS[0], ""
+    view: Any = extra if extra in ("last", "no tools") else "all"
     return EdgeSpec(
         target=target,
-        allow_return=allow_return,
+        allow_return=dice.pick(accent.returns),
         policy=policy,
         above=level if policy == "conditional" else None,
         capabilities=() if skill is None else (skill,),
-        completes=completes,
-        trigger=trigger,
+        completes=dice.pick(accent.completes),
+        trigger=dice.pick(accent.triggers),
         trigger_above=level,
         restrict_tools="restrict" in extra,
         tokens=15 + 10 * level if "budget" in extra else None,
         confirm=extra == "confirm",
-        view=extra if extra in ("last", "no tools") else "all",  # type: ignore[arg-type]
+        view=view,
     )
-
-
-@st.composite
-def teams(draw: st.DrawFn, accent: Accent) -> TeamSpec:
-    """A team of 2 to 6 agents; the first one thinks with a model and is there."""
-    kinds = ["model", *draw(st.lists(st.sampled_from(accent.kinds), min_size=1, max_size=5))]
-    names = tuple(
-        f"person:{name}" if kind == "person" else name
-        for name, kind in zip(NAMES, kinds, strict=False)
-    )
-    agents = []
-    for place, (name, kind) in enumerate(zip(names, kinds, strict=True)):
-        others = tuple(other for other in names if other != name)
-        skills = draw(st.integers(0, 3)) if kind != "person" else 0
-        held = draw(st.integers(0, 31)) if kind != "person" else 0
-        agents.append(
-            AgentSpec(
-                name=name,
-                kind=kind,  # type: ignore[arg-type]
-                available=draw(st.sampled_from(("yes",) * 4 + ("asked", "no"))) if place else "yes",
-                accepts=draw(st.sampled_from(("all", "all", "asked"))),
-                tools=tuple(tool for bit, tool in enumerate(TOOLS) if held & 1 << bit),
-                skills=tuple(
-                    (skill, (0.4, 0.7, 1.0)[(place + bit) % 3])
-                    for bit, skill in enumerate(SKILLS)
-                    if skills & 1 << bit
-                ),
-                edges=() if kind == "person" else draw(_edges(accent, name, others)),
-            )
-        )
-    return TeamSpec(agents=tuple(agents), depth=draw(st.sampled_from(accent.depths)))

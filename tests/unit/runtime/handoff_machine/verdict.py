@@ -62,9 +62,8 @@ def verdict(case: Case) -> tuple[str | None, str]:
 
 
 def _objection(case: Case, edge: EdgeSpec, target: AgentSpec) -> str | None:
-    if case.policy == "conditional" and not (
-        edge.above is not None and case.level is not None and case.level > edge.above
-    ):
+    is_met = edge.above is not None and case.level is not None and case.level > edge.above
+    if "conditional" in (edge.policy, case.policy) and not is_met:
         return "CONDITIONS_NOT_MET"
     if edge.confirm and not case.is_approved:
         return "NOT_APPROVED"

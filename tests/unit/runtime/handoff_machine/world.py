@@ -164,9 +164,10 @@ class World:
         """What the script says for a turn; after its end agents answer."""
         return self.script[turn] if turn < len(self.script) else Move("say", 0, 0)
 
-    def name(self, number: int) -> str:
-        """One of the team, or of nobody."""
-        names = (*self.spec.names, NOBODY)
+    def target(self, source: str, number: int) -> str:
+        """Whom an agent wants to hand to: mostly one of those it may, else anybody or nobody."""
+        ways = [edge.target for edge in self.spec[source].edges if edge.trigger is None]
+        names = (*ways, *ways, *ways, *self.spec.names, NOBODY)
         return names[number % len(names)]
 
     def fails_now(self, move: Move, key: str) -> bool:
@@ -184,7 +185,7 @@ class World:
         move = self.move(int(request.step.split(".")[1]) - 1)
         if self.fails_now(move, request.step):
             return fail(ModelAway("the model is away"))
-        to, tool = self.name(move.x), _call(move.y)
+        to, tool = _tool(self.target(request.agent, move.x)), _call(move.y)
         match move.kind:
             case "hand":
                 return transfer(to)
@@ -199,14 +200,13 @@ class World:
             case "tool hand":
                 return [tool, transfer(to)]
             case "two hands":
-                return [transfer(to), transfer(self.name(move.y))]
+                return [transfer(to), transfer(_tool(self.target(request.agent, move.y)))]
             case "best":
                 return call("transfer_to_best", reason="somebody better")
             case "stray":
                 return [call("no_such_tool"), tool]
             case "bad words":
-                name = f"transfer_to_{to.replace(':', '_')}"
-                return [{"type": "function_call", "name": name, "arguments": '{"reason": '}]
+                return [{"type": "function_call", "name": to, "arguments": '{"reason": '}]
             case _:
                 return say(f"{request.agent} answers")
 
@@ -235,7 +235,7 @@ class World:
             if name in {tool.name for tool in ctx.agent.tools}:
                 await _tolerant(ctx.call(name, **_arguments(name, move.y)))
         if "hand" in move.kind:
-            return ctx.hand_off(self.name(move.x), reason="code says so")
+            return ctx.hand_off(self.target(ctx.agent.name, move.x), reason="code says so")
         return "the code answers"
 
 
@@ -277,15 +277,20 @@ class _Elsewhere:
         move = world.move(int(task.idempotency_key.rpartition(":")[2].split(".")[1]) - 1)
         if world.fails_now(move, task.idempotency_key):
             raise ModelAway("the other side is away")
+        to = world.target(task.agent, move.x)
         match move.kind:
             case "stray":
                 return AgentReply(declined="not today")
             case "say hand":
-                return AgentReply(text="I looked.", hand_to=world.name(move.x), reason="go on")
+                return AgentReply(text="I looked.", hand_to=to, reason="go on")
             case "hand" | "hand words" | "tool hand":
-                return AgentReply(hand_to=world.name(move.x))
+                return AgentReply(hand_to=to)
             case _:
                 return AgentReply(text="the other side answers")
+
+
+def _tool(target: str) -> str:
+    return EdgeSpec(target=target).tool_name
 
 
 def _call(number: int) -> Any:
