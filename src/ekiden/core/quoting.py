@@ -16,8 +16,16 @@ def quote(value: Any, *, max_chars: int = 20_000) -> str:
     every kind are written as escapes; decoding gives the value back. What is not JSON, or is too
     long, becomes its text.
     """
-    if isinstance(value, str) and value.isascii() and value.isalnum() and len(value) <= max_chars:
-        return f'"{value}"'
+    if isinstance(value, str):
+        if value.isascii() and value.isalnum() and len(value) <= max_chars:
+            return f'"{value}"'
+    elif (
+        type(value) is list
+        and 0 < len(value) <= _FEW
+        and max_chars >= _FEW * (_SHORT + 4)
+        and all(map(_is_plain_word, value))
+    ):
+        return '["' + '","'.join(value) + '"]'
     try:
         encoded = dumps(value)
     except (TypeError, ValueError, RecursionError):
@@ -28,6 +36,14 @@ def quote(value: Any, *, max_chars: int = 20_000) -> str:
         cut = f"{text[:max_chars]} … ({len(text) - max_chars} more characters left out)"
         encoded = dumps(cut)
     return _suspect().sub(_escape, encoded)
+
+
+_FEW = 12
+_SHORT = 64
+
+
+def _is_plain_word(value: object) -> bool:
+    return type(value) is str and value.isascii() and value.isalnum() and len(value) <= _SHORT
 
 
 _SUSPECT = (

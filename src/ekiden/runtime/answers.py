@@ -24,10 +24,19 @@ def read_answer(output: Any, *, step: str, used_ids: set[str]) -> list[Item]:
         raise ModelBehaviorError(f"the model's output is {type(output).__name__}, not a list")
     items = [_answer_item(each, index, step, used_ids) for index, each in enumerate(output)]
     try:
-        _encode(items)
+        if not all(map(_is_all_text, items)):
+            _encode(items)
     except (TypeError, ValueError, RecursionError) as exc:
         raise ModelBehaviorError(f"the model's output is not JSON: {exc}") from exc
     return items
+
+
+def _is_all_text(item: Item) -> bool:
+    """Whether the item is JSON without a look inside, as the call of a tool is."""
+    for name, value in item.items():
+        if type(value) is not str or type(name) is not str:
+            return False
+    return True
 
 
 def _answer_item(value: Any, index: int, step: str, used_ids: set[str]) -> Item:

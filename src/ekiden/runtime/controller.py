@@ -80,22 +80,28 @@ class _Agreed:
 
 async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
     """Ask everybody who has a say; `HandoffRefused`, or what somebody's code raises."""
-    source, edge = run.agent, attempt.edge
+    source, edge, given = run.agent, attempt.edge, attempt.arguments
     words = _words(run, attempt)
-    target = await find_target(run, attempt)
+    known: Any = edge.agent
+    target = known if isinstance(known, Agent) else await find_target(run, attempt)
     await _validate(run, attempt, target, words)
     if edge.has_callback and edge.agent is not None:
         chosen = await invoke_edge(run, attempt)
         if chosen is not target:
             target = chosen
             await _validate(run, attempt, target, words)
-    words = filtered_words(run, edge, _words(run, attempt))
+    if attempt.arguments is not given:
+        words = _words(run, attempt)
     output = None
     if attempt.call is not None:
         told = edge.get_transfer_message(target)
         output = function_output(attempt.call["call_id"], told)
-    view = await filtered(run, edge, attempt.call, output, target)
-    await _tell_hooks(run, source, target)
+    view = None
+    if edge.input_filter is not None or run.config.handoff_input_filter or not edge.include_context:
+        view = await filtered(run, edge, attempt.call, output, target)
+        words = filtered_words(run, edge, words)
+    if run.hooks is not None or source.hooks is not None:
+        await _tell_hooks(run, source, target)
     open_calls = [] if attempt.call is not None else await broken_off(run)
     if open_calls and view is not None:
         view = with_outputs(view, open_calls)
@@ -228,13 +234,12 @@ def _passed(source: str, target: str, words: dict[str, Any]) -> str | None:
 
 async def _tell_hooks(run: RunState, source: Agent[Any], target: Agent[Any]) -> None:
     hooks, own = run.hooks, source.hooks
-    if hooks is not None or own is not None:
-        fault_point("handoff.hooks.before_call")
-        await both(
-            None if hooks is None else hooks.on_handoff(run.context, source, target),
-            None if own is None else own.on_handoff(run.context, target, source),
-        )
-        fault_point("handoff.hooks.after_call")
+    fault_point("handoff.hooks.before_call")
+    await both(
+        None if hooks is None else hooks.on_handoff(run.context, source, target),
+        None if own is None else own.on_handoff(run.context, target, source),
+    )
+    fault_point("handoff.hooks.after_call")
 
 
 def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:

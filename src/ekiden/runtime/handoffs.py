@@ -235,12 +235,28 @@ class HandoffController:
             async with owned(self._store, claim) as hold:
                 here = await opened_for_handoff(around, self._store, claim, row, hold=hold)
                 if left and not await self._take_back(session_id, asked, here):
-                    await self._store.release(claim)
-                    found = await self._settled(session_id, asked)
-                    if found is not None:
-                        return found
-                    continue
+                    return await self._go_on(here, asked, run=run)
                 return await self._do(here, asked, run=run)
+
+    async def _go_on(self, here: RunState, asked: Asked, *, run: bool) -> HandoffResult:
+        """Somebody took the request up, and has the session no longer: see to the rest of it."""
+        made = asked.cancel
+        for record in await read_handoffs(self._store, here.session_id):
+            if record.request == asked.id:
+                made = record.id
+        if made is None:
+            return await self._do(here, asked, run=run)
+        if run and any(each.id == made for each in here.cursor.open):
+            await self._run(here)
+        else:
+            await self._store.release(here.claim)
+        return (await read_handoff(self._store, made)).result()
+
+    async def _run(self, here: RunState) -> None:
+        with on_display(here):
+            async with parked_if_left(here, "idle"):
+                async for _ in advance(here):
+                    pass
 
     async def _do(self, here: RunState, asked: Asked, *, run: bool) -> HandoffResult:
         if asked.cancel is not None:
@@ -269,10 +285,7 @@ class HandoffController:
         if not moved:
             await store_refusal(here, release=True)
         elif run:
-            with on_display(here):
-                async with parked_if_left(here, "idle"):
-                    async for _ in advance(here):
-                        pass
+            await self._run(here)
         else:
             fault_point("handoff.start.before_release")
             await here.commit(status="ready", outcome="", release=True)

@@ -409,6 +409,7 @@ class RunState:
             if self.before.seq:
                 self.remember(snapshot_key(self.cursor.run), snapshot_of(self.before))
             self.before = None
+            self.cursor.first = self.next_seq
 
     def _where_it_stands(self) -> Cursor:
         """The cursor to be stored: of a run that is not begun, only what was counted for it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ClassVar
 
 from hypothesis import note
@@ -13,12 +13,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from ekiden.audit import AuditQuery, audit_records, verify_audit
 from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
-from ekiden.core.handoff_record import A_PERSON, A_PROGRAM
+from ekiden.core.handoff_record import A_PERSON, A_PROGRAM, HandoffResult
 from ekiden.handoff.history_query import HandoffQuery, find_handoffs
 from ekiden.handoff.records import records_of
-from ekiden.runtime import Runner
+from ekiden.runtime import Runner, RunResult
 from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.handoffs import HandoffController
+from ekiden.runtime.leases import REQUESTS
 from ekiden.sessions import Session, conversation
 from ekiden.storage.base import Claim, Commit, Store
 from ekiden.storage.memory import MemoryStore
@@ -170,18 +171,18 @@ class HandoffMachine(RuleBasedStateMachine):
         to = dice.pick((None,) * 12 + self.spec.names)
         self.world.named = set() if to is None else {to}
         self.write_script(dice)
-        self.do(
-            lambda: Runner.run(
-                self.world.team,
-                "go",
-                session=self.session,
-                context=self.world,
-                run_config=self.world.config,
-                to=to,
-            ),
-            dice,
-        )
+        self.do(lambda: self._write(to), dice)
         self.world.named.clear()
+
+    def _write(self, to: str | None) -> Coroutine[Any, Any, RunResult]:
+        return Runner.run(
+            self.world.team,
+            "go",
+            session=self.session,
+            context=self.world,
+            run_config=self.world.config,
+            to=to,
+        )
 
     @precondition(lambda self: self.is_left)
     @rule(throws=throws)
@@ -204,30 +205,13 @@ class HandoffMachine(RuleBasedStateMachine):
     def start(self, throws: bytes) -> None:
         """A program or a person asks for a handoff, along a way that exists or not."""
         dice = Dice(throws)
-        name = dice.pick((*self.spec.names, *self.spec.names, BEST, NOBODY))
-        request = Request(
-            to=name,
-            context=dice.pick(("", "", "words 1", "words 2")),
-            policy=dice.pick((None, None, None, "immediate", "conditional")),
-            capabilities=dice.pick(((), (), (), ("weld",))),
-        )
+        request = self._draw_request(dice)
         by, run = dice.pick((A_PROGRAM, A_PROGRAM, A_PERSON)), dice.pick((True, False))
         note(f"   {request} {by} {run}")
         self.world.asking = request
         if not self.is_left:
             self.write_script(dice)
-        result = self.do(
-            lambda: self.controller.start(
-                SESSION,
-                to=name,
-                context=request.context or None,
-                policy=request.policy,
-                capabilities=request.capabilities,
-                by=by,
-                run=run,
-            ),
-            dice,
-        )
+        result = self.do(lambda: self._start(request, by=by, run=run), dice)
         if result is not None:
             assert self.referee.ends[result.request_id] == (
                 result.source,
@@ -235,6 +219,61 @@ class HandoffMachine(RuleBasedStateMachine):
                 result.status,
                 None if result.error is None else result.error.code,
             )
+
+    @rule(throws=throws)
+    def interrupted(self, throws: bytes) -> None:
+        """A person writes, and while an agent works somebody wants a handoff, or none."""
+        dice = Dice(throws)
+        request = self._draw_request(dice)
+        is_cancelled = dice.pick((False, False, True))
+        self.world.interrupt_in = dice.throw(4)
+        note(f"   {request} {'cancel' if is_cancelled else ''} in {self.world.interrupt_in}")
+        tasks: list[asyncio.Task[Any]] = []
+
+        async def interrupt() -> None:
+            wish = self._cancel_what_is_open() if is_cancelled else self._start(request)
+            tasks.append(asyncio.create_task(wish))
+            while not tasks[0].done() and not await self.store.list_documents(REQUESTS):
+                await asyncio.sleep(0)
+            for _ in range(3):
+                await asyncio.sleep(0)
+
+        async def both() -> None:
+            try:
+                await self._write(None)
+            finally:
+                self.world.interrupt = None
+                if tasks:
+                    await tasks[0]
+
+        self.world.asking = request
+        self.world.interrupt = interrupt
+        self.write_script(dice)
+        self.do(both, dice)
+
+    async def _cancel_what_is_open(self) -> None:
+        pending = Cursor.from_json((await self.session.row()).cursor).pending
+        if pending is not None:
+            await self.controller.cancel(pending.id)
+
+    def _draw_request(self, dice: Dice) -> Request:
+        ways = [edge.target for edge in self.spec[self.referee.owner].edges]
+        return Request(
+            to=dice.pick((*ways, *ways, *ways, *self.spec.names, BEST, NOBODY)),
+            context=dice.pick(("", "", "words 1", "words 2")),
+            policy=dice.pick((None, None, None, "immediate", "conditional")),
+            capabilities=dice.pick(((), (), (), ("weld",))),
+        )
+
+    def _start(self, request: Request, **options: Any) -> Coroutine[Any, Any, HandoffResult]:
+        return self.controller.start(
+            SESSION,
+            to=request.to,
+            context=request.context or None,
+            policy=request.policy,
+            capabilities=request.capabilities,
+            **options,
+        )
 
     @precondition(lambda self: bool(self.referee.moves))
     @rule(throws=throws)

@@ -98,10 +98,16 @@ class Accent:
     """What a machine draws more often than others; each choice is as likely as it is frequent."""
 
     kinds: tuple[AgentKind, ...] = ("model",) * 5 + ("code", "runner", "person")
+    available: tuple[Any, ...] = ("yes",) * 6 + ("asked", "no")
     returns: tuple[Any, ...] = (False, True, "always")
+    policies: tuple[Any, ...] = ("graceful",) * 6 + ("immediate", "conditional")
+    needs: tuple[str | None, ...] = (None,) * 7 + SKILLS
     completes: tuple[Any, ...] = ("answer", "result")
     triggers: tuple[TriggerKind | None, ...] = (None,) * 6 + ("condition", "event", "error")
-    depths: tuple[int, ...] = (1, 2, 3, 5)
+    extras: tuple[str, ...] = (
+        "", "", "", "", "restrict", "budget", "confirm", "last", "no tools", "budget restrict"
+    )  # fmt: skip
+    depths: tuple[int, ...] = (3, 2, 1, 5)
     moves: tuple[str, ...] = (
         "hand", "hand", "hand words", "say hand", "tool", "tool", "tool hand", "two tools",
         "two hands", "best", "stray", "fail", "fail once", "bad words", "say",
@@ -125,7 +131,7 @@ def _draw_agent(
     name = names[place]
     if kind == "person":
         return AgentSpec(name=name, kind=kind, accepts=dice.pick(("all", "asked")))
-    available: Any = dice.pick(("yes",) * 4 + ("asked", "no"))
+    available = dice.pick(accent.available)
     skills, held = dice.throw(4), dice.throw(32)
     edges: dict[tuple[str, bool], EdgeSpec] = {}
     for _ in range(1 + dice.throw(4)):
@@ -148,12 +154,9 @@ def _draw_agent(
 
 def _draw_edge(dice: Dice, accent: Accent, others: Sequence[str], name: str) -> EdgeSpec:
     target = dice.pick((*others, *others, *others, name, BEST))
-    policy: Any = dice.pick(("graceful",) * 4 + ("immediate", "conditional"))
+    policy = dice.pick(accent.policies)
     level = dice.throw(3)
-    skill = dice.pick((None,) * 5 + SKILLS)
-    extra = dice.pick(
-        ("", "", "", "", "restrict", "budget", "confirm", "last", "no tools", "budget restrict")
-    )
+    skill, extra = dice.pick(accent.needs), dice.pick(accent.extras)
     if target == BEST:
         skill, extra = skill or SKILLS[0], ""
     view: Any = extra if extra in ("last", "no tools") else "all"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +81,10 @@ class World:
     approving: bool = True
     named: set[str] = field(default_factory=set)
     """Whom the person names just now."""
+    interrupt: Callable[[], Awaitable[None]] | None = None
+    """Done while a model is asked, once."""
+    interrupt_in: int = 0
+    """After so many answers."""
     asking: Request | None = None
     """What a program asks for just now."""
     asked: dict[str, Question] = field(default_factory=dict)
@@ -182,6 +187,14 @@ class World:
         self._check_input(request, shown)
         tools = frozenset(tool.name for tool in request.tools)
         self.asked[request.step] = Question(agent=request.agent, tools=tools, input=shown)
+        answer = self._planned(request)
+        self.interrupt_in -= 1
+        if self.interrupt is not None and self.interrupt_in < 0:
+            interrupt, self.interrupt = self.interrupt, None
+            return _after(interrupt, answer)
+        return answer
+
+    def _planned(self, request: ModelRequest) -> Any:
         move = self.move(int(request.step.split(".")[1]) - 1)
         if self.fails_now(move, request.step):
             return fail(ModelAway("the model is away"))
@@ -237,6 +250,11 @@ class World:
         if "hand" in move.kind:
             return ctx.hand_off(self.target(ctx.agent.name, move.x), reason="code says so")
         return "the code answers"
+
+
+async def _after(interrupt: Callable[[], Awaitable[None]], answer: Any) -> Any:
+    await interrupt()
+    return answer
 
 
 def _trigger(edge: EdgeSpec) -> HandoffTrigger | None:
