@@ -26,16 +26,21 @@ def check_settled(record: Record, ledger: Ledger, scenario: Scenario) -> None:
     """Each handoff is wholly made or wholly undone, in the store and in the world."""
     handoffs = records_of(record.events)
     assert [each.id for each in handoffs if each.status not in FINAL] == []
-    for event in record.events:
-        if event.details and "undoes" in event.details:
-            _check_conversation_restored(record.events, event)
-    _check_shown(record.events, ledger)
+    check_conversations(record.events, ledger)
     compensated = [key for each in handoffs for key in each.compensated]
     assert sorted(compensated) == sorted(scenario.undone)
     _check_undone(record.events, ledger, scenario)
     assert ledger.effects() == sorted(scenario.effects)
     if scenario.variables is not None:
         assert record.row.variables == scenario.variables
+
+
+def check_conversations(events: Sequence[Event], ledger: Ledger) -> None:
+    """A rollback leaves nothing of the target's, and models were shown what stands, no more."""
+    for event in events:
+        if event.details and "undoes" in event.details:
+            _check_conversation_restored(events, event)
+    _check_shown(events, ledger)
 
 
 def check_people_asked(before: Record | None, after: Record, ledger: Ledger, rescuer: int) -> None:

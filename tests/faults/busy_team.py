@@ -21,17 +21,24 @@ from tests.faults.world import World, is_booked, told, wish
 
 GO = "go"
 """The file that ends all waiting."""
+GO_WHEN_ASKED = "go_when_asked"
+"""The file that ends the waiting of those who have heard that somebody wants something of them."""
 
 
 def work_of(ledger: Ledger) -> FunctionTool:
     """A tool that has its effect and then goes on until somebody says go."""
+    go, go_when_asked = Path(ledger.folder, GO), Path(ledger.folder, GO_WHEN_ASKED)
 
     @function_tool
     async def work(ctx: ToolContext[Any], what: str) -> str:
         """Work at something."""
         done = ledger.take_effect(ctx.idempotency_key, what)
         ledger.note("at_work", session=ctx.session_id, what=what)
-        await until(Path(ledger.folder, GO).exists, "somebody says go")
+        run: Any = ctx.link
+        await until(
+            lambda: go.exists() or (go_when_asked.exists() and run.wanted is not None),
+            "somebody says go",
+        )
         return done
 
     return work

@@ -12,13 +12,14 @@ from typing import Any, Literal
 
 from ekiden.app.stores import open_store
 from ekiden.core.errors import EkidenError, SessionNotFound
+from ekiden.core.handoff_terms import HandoffPolicy
 from ekiden.core.team import Team
 from ekiden.engine import Worker
 from ekiden.runtime import HandoffController, Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionFilter, Store
 from tests.faults.acts import Act, HandTo, stored_acts
-from tests.faults.scenarios import ALL, Scenario
+from tests.faults.scenarios import KNOWN, Scenario
 from tests.faults.visits import counted_visits
 from tests.faults.waiting import until
 from tests.faults.world import World
@@ -31,7 +32,7 @@ REFUSED = 3
 class Job:
     """What a process is to do."""
 
-    task: Literal["carry_on", "count", "work"] = "carry_on"
+    task: Literal["carry_on", "count", "work", "hand_over", "cancel"] = "carry_on"
     scenario: str = "relay"
     store: str
     """Its URL."""
@@ -42,6 +43,12 @@ class Job:
     hang_at: str = ""
     """The steps at which the model never answers, as a pattern of ``session/step``."""
     concurrency: int = 8
+    to: str = ""
+    """Whom the session is to be handed to."""
+    policy: HandoffPolicy = "graceful"
+    timeout_s: float = 30.0
+    handoff: str = ""
+    """The id of the handoff, or of the request for one, that is to be cancelled."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -57,8 +64,7 @@ async def carry_on(scenario: Scenario, world: World, session: Session, **config:
         stored, _ = await _standing(session)
         if stored < number:
             answer = await _perform(act, scenario.streamed, team, session, options)
-        stored, is_open = await _standing(session)
-        if stored == number and is_open:
+        if (await _standing(session))[1]:
             answer = (await Runner.resume(team, session, **options)).final_output
     return answer
 
@@ -100,7 +106,7 @@ async def _standing(session: Session) -> tuple[int, bool]:
 
 async def _carry_on(job: Job, store: Store, world: World) -> Any:
     session = Session(job.session, store=store)
-    return await carry_on(ALL[job.scenario], world, session, lease_s=job.lease_s)
+    return await carry_on(KNOWN[job.scenario], world, session, lease_s=job.lease_s)
 
 
 async def _count(job: Job, store: Store, world: World) -> dict[str, int]:
@@ -114,7 +120,7 @@ async def _count(job: Job, store: Store, world: World) -> dict[str, int]:
 
 async def _work(job: Job, store: Store, world: World) -> int:
     """Be a worker from the moment that there is a file ``go`` until no session is ready."""
-    scenario = ALL[job.scenario]
+    scenario = KNOWN[job.scenario]
     config = replace(scenario.config(world), lease_s=job.lease_s)
     worker = Worker(store, scenario.team(world), concurrency=job.concurrency, run_config=config)
     world.ledger.note("worker")
@@ -125,10 +131,31 @@ async def _work(job: Job, store: Store, world: World) -> int:
     return worker.finished
 
 
+def _controller(job: Job, store: Store, world: World) -> HandoffController:
+    scenario = KNOWN[job.scenario]
+    config = replace(scenario.config(world), lease_s=job.lease_s)
+    return HandoffController(scenario.team(world), store, run_config=config, context=world)
+
+
+async def _hand_over(job: Job, store: Store, world: World) -> str:
+    """Be a program that wants a session handed over, whoever runs it."""
+    result = await _controller(job, store, world).start(
+        job.session, to=job.to, reason="asked", policy=job.policy, timeout_s=job.timeout_s
+    )
+    return result.status
+
+
+async def _cancel(job: Job, store: Store, world: World) -> str:
+    """Be somebody who wants a handoff cancelled, or a request for one withdrawn."""
+    return (await _controller(job, store, world).cancel(job.handoff)).status
+
+
 _TASKS: dict[str, Callable[[Job, Store, World], Awaitable[Any]]] = {
     "carry_on": _carry_on,
     "count": _count,
     "work": _work,
+    "hand_over": _hand_over,
+    "cancel": _cancel,
 }
 
 

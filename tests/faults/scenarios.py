@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.faults import teams
+from tests.faults.busy_team import busy
 from tests.faults.handoff_scenarios import HANDOFFS
 from tests.faults.scenario import (
     BEGIN_AND_END,
@@ -14,8 +15,10 @@ from tests.faults.scenario import (
 
 __all__ = [
     "ALL",
+    "BUSY",
     "DATABASES",
     "HANDOFFS",
+    "KNOWN",
     "SCENARIOS",
     "DatabaseName",
     "Scenario",
@@ -227,3 +230,15 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 ALL = {**SCENARIOS, **HANDOFFS}
+
+BUSY = {
+    "busy": Scenario(
+        team=busy, commits=0, visits={}, unreachable={}, entry="desk", acts=("please book A-42",)
+    ),
+    "mason": Scenario(
+        team=busy, commits=0, visits={}, unreachable={}, entry="desk", acts=("carve a stone",)
+    ),
+}
+"""What does not end by itself: somebody has to say go. Who passes what depends on who is asked."""
+
+KNOWN = {**ALL, **BUSY}

@@ -9,7 +9,7 @@ from tests.faults.child import Job
 from tests.faults.databases import Database
 from tests.faults.evidence import Record, check_log, read
 from tests.faults.ledger import Ledger
-from tests.faults.scenarios import ALL
+from tests.faults.scenarios import KNOWN
 
 
 class Scene:
@@ -19,7 +19,7 @@ class Scene:
         self.database = database
         self.session_id = session_id
         self.ledger = ledger
-        self.entry = ALL[scenario].entry
+        self.entry = KNOWN[scenario].entry
         self.job = Job(
             scenario=scenario, store=database.url, session=session_id, folder=str(ledger.folder)
         )

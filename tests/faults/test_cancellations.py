@@ -18,8 +18,10 @@ from tests.faults.conftest import Reference
 from tests.faults.databases import Database
 from tests.faults.evidence import Record, check_ending, check_log, read
 from tests.faults.ledger import Ledger
-from tests.faults.scenarios import SCENARIOS, Scenario
+from tests.faults.scenarios import ALL, HANDOFFS, SCENARIOS, Scenario
 from tests.faults.world import World
+
+EACH = [*SCENARIOS, *(pytest.param(name, marks=pytest.mark.slow) for name in HANDOFFS)]
 
 
 class CancelledAt:
@@ -52,7 +54,7 @@ async def _cancelled(scenario: str, world: World, session: Session, *, wait: int
     """Whether the run was cancelled; false if it does not wait so often."""
 
     async def run() -> None:
-        await CancelledAt(carry_on(SCENARIOS[scenario], world, session), wait=wait)
+        await CancelledAt(carry_on(ALL[scenario], world, session), wait=wait)
 
     task = asyncio.create_task(run())
     await asyncio.wait([task])
@@ -65,11 +67,11 @@ async def _cancelled(scenario: str, world: World, session: Session, *, wait: int
 async def _stored(store: Store, session_id: str, scenario: str) -> Record | None:
     record = await read(store, session_id)
     if record is not None:
-        check_log(record, entry=SCENARIOS[scenario].entry)
+        check_log(record, entry=ALL[scenario].entry)
     return record
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", EACH)
 async def test_a_cancelled_run_goes_on_from_what_is_stored(
     scenario: str, database: Database, session_id: str, ledger: Ledger, unharmed: Reference
 ) -> None:
@@ -82,7 +84,7 @@ async def test_a_cancelled_run_goes_on_from_what_is_stored(
             left = await _stored(store, session.session_id, scenario)
             if left is not None and left.row.outcome is None:
                 assert left.row.owner is None, f"not free after wait {wait}"
-            await carry_on(SCENARIOS[scenario], world, session)
+            await carry_on(ALL[scenario], world, session)
             ending = await _stored(store, session.session_id, scenario)
             assert ending is not None
             check_ending(ending.without_cancellations(), world.ledger, await unharmed(scenario))
@@ -90,7 +92,7 @@ async def test_a_cancelled_run_goes_on_from_what_is_stored(
     assert wait > 10
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", EACH)
 async def test_a_run_that_is_cancelled_again_and_again_ends_at_last(
     scenario: str, database: Database, session_id: str, ledger: Ledger, unharmed: Reference
 ) -> None:

@@ -11,16 +11,21 @@ import pytest
 
 from tests.faults.aftermath import check_audit, check_people_asked, check_settled
 from tests.faults.conftest import Reference
-from tests.faults.evidence import check_ending, check_work
+from tests.faults.databases import Database
+from tests.faults.evidence import Record, check_ending, check_work
 from tests.faults.handoff_scenarios import HANDOFFS, POLICIES
+from tests.faults.ledger import Ledger
 from tests.faults.processes import Nursery
 from tests.faults.scenario import DATABASES, DatabaseName
 from tests.faults.scene import Scene
 
 LEAST_POINTS = 20
 """That each policy is killed at."""
-SAMPLE = 4
+SAMPLE = 3
 """So many points of a scenario are for the normal run on PostgreSQL, too."""
+
+QUICK_SEEDS = {"sqlite": 4, "postgres": 1}
+"""So many chains of kills are for the normal run."""
 
 Kill: TypeAlias = tuple[DatabaseName, str, str]
 
@@ -55,6 +60,18 @@ KILLS = [
 ]
 
 
+async def check_end(scene: Scene, left: Record | None, rescuer: int, unharmed: Reference) -> None:
+    """Whoever took the session to its end did what was left and nothing else; all is as it was
+    meant to be."""
+    ending = await scene.read()
+    check_work(left, scene.ledger, session=scene.session_id, rescuer=rescuer)
+    check_people_asked(left, ending, scene.ledger, rescuer)
+    check_settled(ending, scene.ledger, HANDOFFS[scene.job.scenario])
+    check_ending(ending, scene.ledger, await unharmed(scene.job.scenario))
+    async with scene.database.open() as store:
+        await check_audit(store, scene.session_id)
+
+
 @pytest.mark.parametrize(("database", "scene", "fault"), KILLS, indirect=["database", "scene"])
 async def test_a_handoff_is_wholly_made_or_wholly_undone_whenever_the_process_is_killed(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery, unharmed: Reference
@@ -64,13 +81,60 @@ async def test_a_handoff_is_wholly_made_or_wholly_undone_whenever_the_process_is
     left = await scene.left_by_the_dead()
     rescuer, code = rescuers.run(scene.job)
     assert code == 0
-    ending = await scene.read()
-    check_work(left, scene.ledger, session=scene.session_id, rescuer=rescuer)
-    check_people_asked(left, ending, scene.ledger, rescuer)
-    check_settled(ending, scene.ledger, HANDOFFS[scene.job.scenario])
-    check_ending(ending, scene.ledger, await unharmed(scene.job.scenario))
-    async with scene.database.open() as store:
-        await check_audit(store, scene.session_id)
+    await check_end(scene, left, rescuer, unharmed)
+
+
+SEEDS = [
+    pytest.param(database, seed, marks=[] if seed < QUICK_SEEDS[database] else [pytest.mark.slow])
+    for database in DATABASES
+    for seed in range(50)
+]
+
+
+@pytest.mark.parametrize(("database", "seed"), SEEDS, indirect=["database"])
+async def test_those_who_go_on_with_a_handoff_may_be_killed_too(
+    seed: int,
+    database: Database,
+    session_id: str,
+    ledger: Ledger,
+    victims: Nursery,
+    unharmed: Reference,
+) -> None:
+    chance = random.Random(seed)
+    scene = Scene(chance.choice(list(HANDOFFS)), database, session_id, ledger)
+    visits = HANDOFFS[scene.job.scenario].visits_on(database.name)
+    for _ in range(chance.randint(2, 6)):
+        point, times = chance.choice(list(visits.items()))
+        left = await scene.left_by_the_dead()
+        pid, code = victims.run(scene.job, fault=f"{point}:{chance.randint(1, times)}")
+        assert code in (0, -signal.SIGKILL)
+        check_work(left, ledger, session=session_id, rescuer=pid)
+    left = await scene.left_by_the_dead()
+    pid, code = victims.run(scene.job)
+    assert code == 0
+    await check_end(scene, left, pid, unharmed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(50))
+async def test_a_handoff_may_be_killed_from_outside_at_any_instant(
+    seed: int,
+    database: Database,
+    session_id: str,
+    ledger: Ledger,
+    victims: Nursery,
+    unharmed: Reference,
+) -> None:
+    chance = random.Random(seed)
+    scene = Scene(chance.choice(list(HANDOFFS)), database, session_id, ledger)
+    patience_s, ended = 0.05, False
+    while not ended:
+        left = await scene.left_by_the_dead()
+        child = victims.start(scene.job)
+        ended = child.kill_after(chance.uniform(0.0, patience_s)) == 0
+        check_work(left, ledger, session=session_id, rescuer=child.pid)
+        patience_s *= 1.2
+    await check_end(scene, left, child.pid, unharmed)
 
 
 @pytest.mark.parametrize("scene", POLICIES, indirect=True)

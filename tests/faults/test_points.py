@@ -8,6 +8,7 @@ from ekiden.testing.faults import fault_points
 from tests.faults.processes import Nursery
 from tests.faults.scenarios import ALL, DATABASES, DatabaseName, is_unreachable
 from tests.faults.scene import Scene
+from tests.faults.test_request_kills import OF_REQUESTS
 
 POINTS = sorted({point.name for point in fault_points()})
 
@@ -19,6 +20,7 @@ def test_every_point_is_in_some_scenario() -> None:
         for database in DATABASES
         for point in scenario.visits_on(database)
     }
+    visited |= OF_REQUESTS
     assert set(POINTS) - visited == set(), "a scenario must pass these points"
     assert visited - set(POINTS) == set(), "these points do not exist"
 

@@ -27,6 +27,9 @@ _STOPS = [
     ("rollback", "handoff.rollback.before_commit:1:stop"),
     ("code", "code.tool.after_call:1:stop"),
     ("code", "code.answer.after_run:1:stop"),
+    ("conditional", "handoff.confirmation.after_commit:1:stop"),
+    ("conditional", "handoff.compensation.after_call:1:stop"),
+    ("program", "handoff.start.after_claim:1:stop"),
 ]
 STOPS = [
     *((database, *stop) for database in DATABASES for stop in _STOPS),

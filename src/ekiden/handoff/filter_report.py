@@ -101,6 +101,10 @@ def filter_report(before: Sequence[Item], after: Sequence[Item]) -> FilterReport
     stand in the same place and one can be made of the other by covering or cutting. What is gone
     was summarised if a nested history in `after` tells it, or a summary there stands for it;
     otherwise it was dropped. The time taken grows with the number of items, not with its square.
+    For example::
+
+        report = filter_report(what_the_source_saw, what_the_target_sees)
+        print(report.counts)
     """
     matched = match_items(before, after)
     told = _told_by(before, after, matched)

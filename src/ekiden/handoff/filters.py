@@ -94,7 +94,12 @@ class Chain(HandoffFilter):
 
 
 def compose(*filters: HandoffInputFilter) -> HandoffFilter:
-    """One filter that applies all, the first one first; without any it changes nothing."""
+    """One filter that applies all, the first one first; without any it changes nothing.
+
+    For example::
+
+        handoff(billing, input_filter=compose(remove_all_tools, keep_last(20)))
+    """
     flat: list[HandoffInputFilter] = []
     for each in filters:
         if not callable(each):
@@ -104,7 +109,12 @@ def compose(*filters: HandoffInputFilter) -> HandoffFilter:
 
 
 def keep_last(count: int) -> SyncFilter:
-    """Keep the last `count` things said or done; a call with its output counts as one."""
+    """Keep the last `count` things said or done; a call with its output counts as one.
+
+    For example::
+
+        handoff(billing, input_filter=keep_last(20))
+    """
     check_count(count)
     return SyncFilter(
         lambda data: keep_units(data, lambda units: units[max(len(units) - count, 0) :]),
@@ -113,7 +123,12 @@ def keep_last(count: int) -> SyncFilter:
 
 
 def keep_first_and_last(first: int, last: int) -> SyncFilter:
-    """Keep the first and the last things said or done, and leave out the middle."""
+    """Keep the first and the last things said or done, and leave out the middle.
+
+    For example::
+
+        handoff(billing, input_filter=keep_first_and_last(1, 10))
+    """
     check_count(first)
     check_count(last)
 
@@ -147,10 +162,21 @@ def _stays(entry: Entry) -> bool:
 
 remove_all_tools = SyncFilter(_remove_all_tools, "remove_all_tools")
 """Leave out tool calls and outputs, transfers included, and the reasoning around them."""
+remove_all_tools.__doc__ = """Leave out tool calls and outputs, transfers included, and the reasoning.
+
+For example::
+
+    handoff(billing, input_filter=remove_all_tools)
+"""
 
 
 def shorten_tool_outputs(max_chars: int = 2_000) -> SyncFilter:
-    """Cut the middle out of tool outputs longer than `max_chars`, and say there how much."""
+    """Cut the middle out of tool outputs longer than `max_chars`, and say there how much.
+
+    For example::
+
+        handoff(billing, input_filter=shorten_tool_outputs(500))
+    """
     if max_chars < _MIN_CHARS:
         raise UserError(f"max_chars must be at least {_MIN_CHARS}, not {max_chars}")
 

@@ -50,7 +50,9 @@ nest_handoff_history = _NestHistory()
 def nest_history(history_mapper: HistoryMapper | None = None) -> SyncFilter:
     """The past as one message, what was said in the last turn as it is; ready to be chained.
 
-    `history_mapper` makes other items of the past than that one message.
+    `history_mapper` makes other items of the past than that one message. For example::
+
+        handoff(billing, input_filter=redact("card") | nest_history())
     """
     if history_mapper is None:
         return SyncFilter(nest_handoff_history, "nest_history()")

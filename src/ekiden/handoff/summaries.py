@@ -79,7 +79,9 @@ def summarise_with(
     runs in a thread) or async; it gives the summary. What is shown to it is what this filter is
     given: put `redact` before it if it must not see everything. If it fails, says nothing or takes
     longer than `timeout_s`, the summary is made by rules, and says that; a handoff does not fail
-    for want of a summary. `UserError` for something that can be none of these.
+    for want of a summary. `UserError` for something that can be none of these. For example::
+
+        handoff(billing, input_filter=redact() | summarise_with("openai:gpt-5-mini"))
     """
     _check(keep_last, max_chars)
     if timeout_s <= 0:

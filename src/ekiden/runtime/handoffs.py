@@ -31,6 +31,7 @@ from ekiden.runtime.advance import advance
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.controller import carry_out, store_refusal
+from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.leases import REQUESTS
 from ekiden.runtime.live import live_run, on_display
 from ekiden.runtime.loading import opened_for_handoff, seed
@@ -240,7 +241,7 @@ class HandoffController:
 
     async def _go_on(self, here: RunState, asked: Asked, *, run: bool) -> HandoffResult:
         """Somebody took the request up, and has the session no longer: see to the rest of it."""
-        made = asked.cancel
+        made: str | None = None
         for record in await read_handoffs(self._store, here.session_id):
             if record.request == asked.id:
                 made = record.id
@@ -264,7 +265,7 @@ class HandoffController:
             is_undone = pending is not None and pending.id == asked.cancel
             if is_undone:
                 why = asked.reason or f"{asked.by.name or asked.by.kind} cancelled it"
-                await give_back(here, HandoffRefused("CANCELLED", why))
+                await give_back(here, HandoffRefused("CANCELLED", why), writes=here.writes())
             if here.outcome is None:
                 fault_point("handoff.cancel.before_commit")
                 if is_undone:
@@ -299,6 +300,9 @@ class HandoffController:
             is_withdrawn = asked_in(document).state == "cancelled"
             return await self._withdrawn(session_id, asked) if is_withdrawn else None
         if asked.cancel is not None:
+            open_now = Cursor.from_json((await self._store.get(session_id)).cursor).open
+            if any(each.id == asked.cancel and each.failure for each in open_now):
+                return None
             return (await read_handoff(self._store, asked.cancel)).result()
         for record in await read_handoffs(self._store, session_id):
             if record.request == asked.id:

@@ -2,35 +2,159 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.unit.runtime.handoff_machine.machine import HandoffMachine
+from ekiden.storage.sqlite import SqliteStore
+from tests.unit.runtime.handoff_machine.machine import Cutting, HandoffMachine
+from tests.unit.runtime.handoff_machine.teams import Accent
 
-STEPS = 25
+STEPS_OF_A_SESSION = 25
+NORMAL = 3_000
+"""Steps of each of the four machines: together more than 10,000."""
+LONG = 30_000
 
 
-def run_machine(machine: type[HandoffMachine], steps: int, **options: Any) -> None:
+class Returns(HandoffMachine):
+    """Teams that pass a task to and fro: loops, depth, and returns that are declared."""
+
+    accent = Accent(
+        kinds=("model",) * 7 + ("code",),
+        available=("yes",),
+        returns=(True, True, False, "always"),
+        policies=("graceful",),
+        needs=(None,) * 9 + ("cut",),
+        triggers=(None,) * 9 + ("event",),
+        extras=("",) * 6 + ("last", "no tools"),
+        depths=(3, 1, 2, 4, 8),
+        moves=(
+            "hand", "hand", "hand", "hand words", "hand words", "say hand", "tool hand", "tool",
+            "two hands", "best", "say",
+        ),
+    )  # fmt: skip
+
+
+class Failures(HandoffMachine):
+    """Targets that fail before they took over: rollbacks, compensations, budgets."""
+
+    accent = Accent(
+        kinds=("model",) * 6 + ("code", "runner"),
+        available=("yes",) * 9 + ("asked",),
+        completes=("result", "result", "result", "answer"),
+        policies=("graceful",) * 6 + ("immediate",),
+        needs=(None,),
+        triggers=(None,) * 9 + ("error",),
+        extras=("", "", "", "budget", "last", "restrict"),
+        depths=(3, 2, 5),
+        moves=(
+            "hand", "hand", "hand", "tool", "tool", "two tools", "tool hand", "tool hand", "fail",
+            "fail", "fail once", "stray",
+        ),
+    )  # fmt: skip
+
+
+class Triggers(HandoffMachine):
+    """Teams in which conditions, events and errors hand over, and conditions forbid it."""
+
+    accent = Accent(
+        kinds=("model",) * 6 + ("code", "person"),
+        policies=("graceful", "graceful", "conditional", "immediate"),
+        triggers=(None, "condition", "event", "error"),
+        extras=("",) * 4 + ("confirm", "last"),
+        moves=(
+            "tool", "tool", "tool", "two tools", "tool hand", "hand", "say hand", "fail",
+            "fail once", "stray", "say",
+        ),
+    )  # fmt: skip
+
+
+class Everybody(HandoffMachine):
+    """People, code, agents elsewhere, the best at something; and all terms there are."""
+
+    accent = Accent(kinds=("model", "person", "code", "runner", "model", "model"))
+
+
+class Stored(HandoffMachine):
+    """Anything, in a database."""
+
+    accent = Accent(kinds=("model",) * 4 + ("person", "code", "runner"))
+
+    def make_store(self) -> Any:
+        self.folder = tempfile.TemporaryDirectory()
+        return CuttingSqlite(Path(self.folder.name, "machine.db"))
+
+    def teardown(self) -> None:
+        super().teardown()
+        if hasattr(self, "folder"):
+            self.folder.cleanup()
+
+
+class CuttingSqlite(Cutting, SqliteStore):
+    """In a file."""
+
+
+def run_machine(machine: type[HandoffMachine], steps: int, **options: Any) -> Counter[str]:
+    """Play sessions until there were so many steps; how handoffs ended."""
     machine.steps, machine.seen = 0, Counter()
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         machine,
         settings=settings(
-            max_examples=steps // STEPS,
-            stateful_step_count=STEPS + 1,
+            max_examples=steps // STEPS_OF_A_SESSION,
+            stateful_step_count=STEPS_OF_A_SESSION + 2,
             deadline=None,
             suppress_health_check=list(HealthCheck),
             **options,
         ),
     )
-    print(machine.steps, machine.seen)
+    assert machine.steps >= steps
+    return machine.seen
 
 
-class Anything(HandoffMachine):
-    """All kinds of agents and terms."""
+ALWAYS_THE_SAME = {"derandomize": True, "database": None}
+"""A test that fails fails again, on every machine."""
 
 
-def test_any() -> None:
-    run_machine(Anything, 3000, derandomize=True, database=None)
+def test_loops_and_depth_are_always_caught() -> None:
+    seen = run_machine(Returns, NORMAL, **ALWAYS_THE_SAME)
+    assert {"completed", "CIRCULAR_HANDOFF", "MAX_DEPTH_EXCEEDED", "PERMISSION_DENIED"} <= set(seen)
+
+
+def test_a_target_that_fails_leaves_everything_as_it_was() -> None:
+    seen = run_machine(Failures, NORMAL, **ALWAYS_THE_SAME)
+    assert {"completed", "TARGET_FAILED", "CANCELLED", "BUDGET_EXCEEDED"} <= set(seen)
+
+
+def test_triggers_fire_when_they_have_reason_to() -> None:
+    seen = run_machine(Triggers, NORMAL, **ALWAYS_THE_SAME)
+    assert {"completed", "CONDITIONS_NOT_MET", "NOT_APPROVED", "TARGET_FAILED"} <= set(seen)
+
+
+def test_anybody_may_have_a_part_in_it() -> None:
+    seen = run_machine(Everybody, NORMAL, **ALWAYS_THE_SAME)
+    assert {
+        "completed", "AGENT_NOT_FOUND", "AGENT_UNAVAILABLE", "PERMISSION_DENIED",
+        "CAPABILITY_MISSING", "CONDITIONS_NOT_MET", "NOT_APPROVED", "DECLINED",
+    } <= set(seen)  # fmt: skip
+
+
+def test_a_database_tells_the_same_as_memory() -> None:
+    assert run_machine(Stored, 200, **ALWAYS_THE_SAME)["completed"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("machine", [Returns, Failures, Triggers, Everybody])
+def test_many_more_steps(machine: type[HandoffMachine]) -> None:
+    run_machine(machine, LONG, print_blob=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_many_more_steps_in_a_database() -> None:
+    run_machine(Stored, NORMAL, print_blob=True)

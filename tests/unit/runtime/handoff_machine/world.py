@@ -87,6 +87,8 @@ class World:
     """After so many answers."""
     asking: Request | None = None
     """What a program asks for just now."""
+    left: dict[str, Request] = field(default_factory=dict)
+    """By id, what programs asked for that somebody else was to do."""
     asked: dict[str, Question] = field(default_factory=dict)
     """By step, the question that was last asked for it."""
     failed: set[tuple[str, str]] = field(default_factory=set)
@@ -382,9 +384,7 @@ async def unbook(rollback: Rollback) -> None:
     world.undone.append(key)
 
 
-_TOOLS: dict[str, FunctionTool] = {
-    tool.name: tool for tool in (look, level, ring, book, slip)
-}
+_TOOLS: dict[str, FunctionTool] = {tool.name: tool for tool in (look, level, ring, book, slip)}
 
 
 def words_of(call: Item) -> str | None:
