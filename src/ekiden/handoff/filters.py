@@ -162,7 +162,7 @@ def _stays(entry: Entry) -> bool:
 
 remove_all_tools = SyncFilter(_remove_all_tools, "remove_all_tools")
 """Leave out tool calls and outputs, transfers included, and the reasoning around them."""
-remove_all_tools.__doc__ = """Leave out tool calls and outputs, transfers included, and the reasoning.
+remove_all_tools.__doc__ = """Leave out calls of tools, transfers included, and their outputs.
 
 For example::
 

@@ -13,6 +13,7 @@ from typing import Any
 from ekiden.audit import GENESIS, chained, head_of
 from ekiden.core.errors import LeaseLost, StoreError, UserError
 from ekiden.core.events import Event, EventType
+from ekiden.core.handoff_record import RefusalCode
 from ekiden.core.items import Item, is_message
 from ekiden.core.jsonio import dumps
 from ekiden.core.roles import Clock
@@ -96,6 +97,7 @@ class SessionRecord:
         items: tuple[Item, ...] = (),
         reason: str | None = None,
         error: str | None = None,
+        code: RefusalCode | None = None,
     ) -> None:
         """A handoff came to its end, which is the last of `moves`: completed, or failed.
 
@@ -111,6 +113,8 @@ class SessionRecord:
         }
         if reason:
             details["reason"] = reason
+        if code is not None:
+            details["code"] = code
         changes: dict[str, Any] = {"h": number}
         if moves[-1] == "completed":
             changes["rc"] = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.context import AgentHookContext
-from ekiden.core.errors import EkidenError, HandoffRefused, UserError
+from ekiden.core.errors import EkidenError, HandoffRefused, ModelBehaviorError, UserError
 from ekiden.core.handoff import Handoff
+from ekiden.core.handoff_record import RefusalCode
 from ekiden.core.items import Item, function_call, function_output
 from ekiden.core.jsonio import loads
 from ekiden.realtime.agent import RealtimeAgent
@@ -45,13 +46,13 @@ async def transfer(
     except Exception as exc:
         if not isinstance(exc, HandoffRefused):
             live.report(exc)
-        output = await refuse(live, turn, handoff, call, describe(exc))
+        output = await refuse(live, turn, handoff, call, describe(exc), code=_code(exc))
     else:
         async with live.switching:
             try:
                 _check(live, source)  # the agent's own functions took their time
             except HandoffRefused as exc:
-                output = await refuse(live, turn, handoff, call, describe(exc))
+                output = await refuse(live, turn, handoff, call, describe(exc), code=_code(exc))
             else:
                 await move(live, offer, received, items=items, reason=told.get("reason"))
     await live.connection.send(RealtimeModelSendToolOutput(tool_call=call, output=output))
@@ -101,6 +102,8 @@ async def refuse(
     handoff: Handoff[Any, Any],
     call: RealtimeModelToolCallEvent,
     problem: str,
+    *,
+    code: RefusalCode = "INVALID_INPUT",
 ) -> str:
     """Record that the handoff was not made; gives what the model is told."""
     told = f"Error: the handoff to {handoff.agent_name} was not made: {problem}"
@@ -111,8 +114,16 @@ async def refuse(
             moves=_NOT_MADE,
             items=_items(call, told),
             error=problem,
+            code=code,
         )
     return told
+
+
+def _code(exc: Exception) -> RefusalCode:
+    if isinstance(exc, HandoffRefused):
+        code: RefusalCode = exc.refusal
+        return code
+    return "INVALID_INPUT" if isinstance(exc, ModelBehaviorError) else "SOURCE_FAILED"
 
 
 def describe(exc: BaseException) -> str:

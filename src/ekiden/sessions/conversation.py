@@ -84,9 +84,7 @@ def chain_of(events: Sequence[Event]) -> list[Mapping[str, Any]]:
         if event.type != "handoff":
             continue
         details = event.details or {}
-        row = rows.setdefault(
-            details.get("id", event.event_id), {"timestamp": event.at_us / 1e6}
-        )
+        row = rows.setdefault(details.get("id", event.event_id), {"timestamp": event.at_us / 1e6})
         row.update({name: value for name, value in details.items() if name not in _INTERNAL})
         if event.error and "compensation" not in details:
             row["error"] = event.error

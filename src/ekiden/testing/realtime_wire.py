@@ -37,8 +37,8 @@ def answer_frames(spoken: Spoken) -> Iterator[Frame]:
     finished = []
     for index, item in enumerate(spoken.items):
         done = _finished(item, spoken)
-        started = {**done, "status": "in_progress"}
-        started.update({"arguments": ""} if "arguments" in done else {"content": []})
+        empty: Frame = {"arguments": ""} if "arguments" in done else {"content": []}
+        started = {**done, "status": "in_progress", **empty}
         where = {"response_id": spoken.response_id, "output_index": index}
         yield {"type": "response.output_item.added", **where, "item": started}
         yield {"type": "conversation.item.added", "previous_item_id": None, "item": started}
