@@ -90,7 +90,7 @@ def _policy(
     )  # fmt: skip
 
 
-POLICIES: dict[HandoffPolicy, Scenario] = {
+POLICIES: dict[str, Scenario] = {
     "immediate": _policy(
         "immediate",
         tools=3,

@@ -16,7 +16,7 @@ from ekiden.runtime import Limits, RunConfig
 from ekiden.testing import call, fail, hang, say, transfer
 from ekiden.testing.steps import StepLike
 from ekiden.tools import function_tool
-from tests.faults.handoff_teams import accepting, attended, reserve_of
+from tests.faults.handoff_teams import accepting, reserve_of
 from tests.faults.ledger import digest
 from tests.faults.world import World, is_booked, told, wish
 
@@ -128,9 +128,6 @@ def program(world: World) -> Team:
     to_orders = handoff(orders, confirm=True)
     desk = Agent("desk", instructions="Do.", model=model, handoffs=[to_shipping, away, to_orders])
     return Team(desk)
-
-
-program_config = attended
 
 
 class Courier:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tests.faults.aftermath import check_audit
 from tests.faults.child import Job
 from tests.faults.databases import Database
 from tests.faults.evidence import Record, check_log, read
@@ -32,8 +33,9 @@ class Scene:
         """What is stored now; whatever it is, it is consistent."""
         async with self.database.open() as store:
             record = await read(store, self.session_id)
-        if record is not None:
-            check_log(record, entry=self.entry)
+            if record is not None:
+                await check_audit(store, self.session_id)
+                check_log(record, entry=self.entry)
         return record
 
     async def read(self) -> Record:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from tests.faults.aftermath import check_audit, check_people_asked, check_settled
+from tests.faults.aftermath import check_people_asked, check_settled
 from tests.faults.conftest import Reference
 from tests.faults.databases import Database
 from tests.faults.evidence import Record, check_ending, check_work
@@ -39,19 +39,24 @@ def _all_kills() -> Iterator[Kill]:
 
 
 def _quick_kills() -> Iterator[Kill]:
-    """Each point once, at a visit that chance picks; PostgreSQL only now and then.
-
-    The points of a store are where the runtime's are, too, so there one scenario will do.
-    """
+    """Each point once, at a visit that chance picks; PostgreSQL only now and then."""
     for name, scenario in HANDOFFS.items():
         chance = random.Random(name)
         for database in DATABASES:
             visits = scenario.visits_on(database)
-            points = [p for p in visits if not p.startswith("store.") or name == "conditional"]
+            points = [point for point in visits if _is_worth_it(name, point)]
             if database == "postgres":
                 points = chance.sample(points, SAMPLE)
             for point in points:
                 yield database, name, f"{point}:{chance.randint(1, visits[point])}"
+
+
+def _is_worth_it(scenario: str, point: str) -> bool:
+    """The points of a store are where the runtime's are, too, so there one scenario will do; and
+    what comes before and between handoffs is the same in most."""
+    if point.startswith("store."):
+        return scenario == "conditional"
+    return scenario in POLICIES or not point.startswith(("run.begin.", "turn.model.", "turn.tool."))
 
 
 _QUICK = set(_quick_kills())
@@ -68,8 +73,6 @@ async def check_end(scene: Scene, left: Record | None, rescuer: int, unharmed: R
     check_people_asked(left, ending, scene.ledger, rescuer)
     check_settled(ending, scene.ledger, HANDOFFS[scene.job.scenario])
     check_ending(ending, scene.ledger, await unharmed(scene.job.scenario))
-    async with scene.database.open() as store:
-        await check_audit(store, scene.session_id)
 
 
 @pytest.mark.parametrize(("database", "scene", "fault"), KILLS, indirect=["database", "scene"])
@@ -127,11 +130,13 @@ async def test_a_handoff_may_be_killed_from_outside_at_any_instant(
 ) -> None:
     chance = random.Random(seed)
     scene = Scene(chance.choice(list(HANDOFFS)), database, session_id, ledger)
-    patience_s, ended = 0.05, False
-    while not ended:
+    patience_s = 0.05
+    while True:
         left = await scene.left_by_the_dead()
         child = victims.start(scene.job)
         ended = child.kill_after(chance.uniform(0.0, patience_s)) == 0
+        if ended:
+            break
         check_work(left, ledger, session=session_id, rescuer=child.pid)
         patience_s *= 1.2
     await check_end(scene, left, child.pid, unharmed)

@@ -13,7 +13,7 @@ from tests.faults.scenarios import SCENARIOS
 from tests.faults.world import World
 
 
-@pytest.mark.parametrize("limits", [Limits(depth=0), Limits(turns=1), Limits(turns=2)], ids=repr)
+@pytest.mark.parametrize("limits", [Limits(turns=1), Limits(turns=2)], ids=repr)
 async def test_tools_beside_a_handoff_are_run_once_whatever_the_limit(
     limits: Limits, ledger: Ledger
 ) -> None:

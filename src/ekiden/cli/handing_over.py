@@ -11,6 +11,7 @@ from ekiden.cli.exits import Exit, exit_for_outcome, exit_for_refusal
 from ekiden.cli.output import complain, emit, note, say
 from ekiden.core.errors import HandoffNotFound
 from ekiden.core.handoff_record import HandoffResult
+from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S
 from ekiden.core.items import is_message, text_of
 from ekiden.core.jsonio import dumps
 from ekiden.handoff.history_query import HandoffQuery
@@ -44,16 +45,17 @@ def plain_text(text: str, what: str) -> str:
     return text
 
 
-def tell_busy(row: SessionRow, timeout_s: float, *, as_json: bool) -> None:
+def tell_busy(row: SessionRow, timeout_s: float | None, *, as_json: bool) -> None:
     """Say, if so, that whoever runs the session is asked to hand it over."""
     if row.owner is None:
         return
-    facts = {"session_id": row.id, "owner": row.owner, "at_most_s": timeout_s}
+    longest_s = timeout_s or DEFAULT_TIMEOUT_S
+    facts = {"session_id": row.id, "owner": row.owner, "at_most_s": longest_s}
     note(
         dumps({"waiting": facts})
         if as_json
         else f"session {row.id} is being run by {row.owner}, which is asked to hand it over, "
-        f"at most {timeout_s:g} s …"
+        f"at most {longest_s:g} s …"
     )
 
 

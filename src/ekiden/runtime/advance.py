@@ -142,18 +142,29 @@ async def _recover(run: RunState, failure: Exception) -> None:
 
 async def _end_over_limit(run: RunState, over: OutOfBudget) -> None:
     """A limit is reached: a budget that came with an open handoff undoes it, else the run ends."""
-    pending = run.cursor.pending
-    if pending is not None and over.limit in run.cursor.budget:
-        before = dict(pending.saved.get("budget", {})).get(over.limit)
-        if before is None or before > over.used:
-            refusal = HandoffRefused(
-                "BUDGET_EXCEEDED",
-                f"{pending.target!r} used up its budget of {over.limit} "
-                f"(the run stands at {over.used:g})",
-            )
-            await _recover(run, refusal)
-            return
-    await finish(run, over)
+    cause = _cause(run, over)
+    if cause is None:
+        await finish(run, over)
+        return
+    target = run.cursor.open[cause].target
+    refusal = HandoffRefused(
+        "BUDGET_EXCEEDED",
+        f"{target!r} used up its budget of {over.limit} (the run stands at {over.used:g})",
+    )
+    while len(run.cursor.open) > cause:
+        await give_back(run, refusal)
+    if run.outcome is None and run.cursor.rollbacks > run.config.model_retries:
+        await _recover(run, refusal)
+
+
+def _cause(run: RunState, over: OutOfBudget) -> int | None:
+    """The place of the last open handoff whose source had more left; `None` if none had."""
+    own: float | None = getattr(run.config.limits, over.limit)
+    for place, pending in reversed(list(enumerate(run.cursor.open))):
+        had: float | None = pending.saved.get("budget", {}).get(over.limit)
+        if all(limit is None or limit > over.used for limit in (own, had)):
+            return place
+    return None
 
 
 async def _next_step(run: RunState) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from ekiden.core.errors import SessionNotFound
+from ekiden.core.errors import SessionNotFound, StaleDocument
+from ekiden.core.faults import fault_point
 from ekiden.handoff.history_query import EVERYTHING, HandoffQuery
 from ekiden.handoff.records import HandoffRecord, Move
 from ekiden.runtime.leases import REQUESTS
-from ekiden.runtime.requests import Asked, asked_in
-from ekiden.storage.base import Store
+from ekiden.runtime.requests import Asked, asked_in, removal_of, session_of
+from ekiden.storage.base import Document, Store
+
+_A_DAY_US = 86_400_000_000
+_MOST_PAGES = 10
+"""How many pages of requests are looked through for dead ones."""
 
 
 async def open_requests(store: Store, query: HandoffQuery = EVERYTHING) -> list[HandoffRecord]:
@@ -34,11 +39,57 @@ async def open_requests(store: Store, query: HandoffQuery = EVERYTHING) -> list[
     return sorted(found, key=lambda record: record.started_at)
 
 
+async def find_request(store: Store, request_id: str) -> Document | None:
+    """The request of this id, if nobody answered it yet."""
+    after = ""
+    while documents := await store.list_documents(REQUESTS, after=after):
+        for document in documents:
+            if asked_in(document).id == request_id:
+                return document
+        after = documents[-1].key
+    return None
+
+
+async def sweep_requests(store: Store, *, now_us: int) -> None:
+    """Remove requests that nobody will answer: those of a day ago, and of sessions that are gone.
+
+    Whoever leaves a request does this, so there are never many.
+    """
+    after = ""
+    for _ in range(_MOST_PAGES):
+        documents = await store.list_documents(REQUESTS, after=after)
+        if not documents:
+            return
+        for document in documents:
+            if await _is_dead(store, document, now_us):
+                try:
+                    fault_point("handoff.withdrawn.before_write")
+                    await store.write_documents([removal_of(document)])
+                    fault_point("handoff.withdrawn.after_write")
+                except StaleDocument:  # somebody has just seen to it
+                    continue
+        after = documents[-1].key
+
+
+async def _is_dead(store: Store, document: Document, now_us: int) -> bool:
+    asked = asked_in(document)
+    late_us = now_us - asked.asked_us - asked.wait_s * 1e6
+    if late_us <= 0:
+        return False
+    if late_us > _A_DAY_US:
+        return True
+    try:
+        await store.get(session_of(document))
+    except SessionNotFound:
+        return True
+    return False
+
+
 async def _requests(store: Store, session_id: str | None) -> AsyncIterator[tuple[str, Asked]]:
     after, prefix = "", "" if session_id is None else f"{session_id}/"
     while documents := await store.list_documents(REQUESTS, prefix=prefix, after=after):
         for document in documents:
-            of_session, asked = document.key.rpartition("/")[0], asked_in(document)
+            of_session, asked = session_of(document), asked_in(document)
             if asked.state == "open" and asked.cancel is None and session_id in (None, of_session):
                 yield of_session, asked
         after = documents[-1].key

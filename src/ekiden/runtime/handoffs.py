@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.errors import (
-    HandoffRefused,
-    SessionBusy,
-    SessionNotFound,
-    StaleDocument,
-    UserError,
-)
-from ekiden.core.faults import fault_point
+from ekiden.core.errors import SessionBusy, SessionNotFound, UserError
 from ekiden.core.handoff_record import (
     A_PERSON,
     A_PROGRAM,
@@ -23,33 +17,32 @@ from ekiden.core.handoff_record import (
     HandoffResult,
 )
 from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, HandoffPolicy
-from ekiden.core.ids import new_id
-from ekiden.core.items import to_items
+from ekiden.core.ids import check_id, new_id
+from ekiden.core.items import Item, to_items
 from ekiden.core.team import Team
-from ekiden.handoff.records import HandoffRecord, read_handoff, read_handoffs
+from ekiden.handoff.lifecycle import FINAL
+from ekiden.handoff.records import HandoffRecord, read_handoff
+from ekiden.handoff.validation import not_found
 from ekiden.runtime.advance import advance
+from ekiden.runtime.asked import find_request
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.config import RunConfig
-from ekiden.runtime.controller import carry_out, store_refusal
-from ekiden.runtime.cursor import Cursor
-from ekiden.runtime.leases import REQUESTS
-from ekiden.runtime.live import live_run, on_display
-from ekiden.runtime.loading import opened_for_handoff, seed
-from ekiden.runtime.opening import claimed, owned, parked_if_left, taken_up
+from ekiden.runtime.errand import Errand
+from ekiden.runtime.loading import seed
+from ekiden.runtime.opening import claimed, owned, taken_up
 from ekiden.runtime.people import answer_as_person
-from ekiden.runtime.requests import (
-    Asked,
-    asked_in,
-    attempt_for,
-    document_of,
-    refused_attempt,
+from ekiden.runtime.request_checks import (
+    actor,
+    agent_name,
+    capability_names,
+    one_policy,
+    plain_json,
+    plain_text,
+    seconds,
 )
+from ekiden.runtime.requests import Asked, asked_in, session_of
 from ekiden.runtime.results import RunResult
-from ekiden.runtime.rollback import give_back
-from ekiden.runtime.state import RunState
-from ekiden.storage.base import DocumentWrite, NewSession, Store
-
-_OPEN = ("initiated", "validating", "transferring")
+from ekiden.storage.base import NewSession, Store
 
 
 class HandoffController:
@@ -79,13 +72,13 @@ class HandoffController:
         self,
         session_id: str,
         *,
-        to: str,
+        to: str | Agent[Any],
         reason: str = "",
         summary: str = "",
         context: Any = None,
         payload: Any = None,
         policy: HandoffPolicy | None = None,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        timeout_s: float | None = None,
         capabilities: tuple[str, ...] = (),
         by: Actor = A_PROGRAM,
         run: bool = True,
@@ -94,14 +87,19 @@ class HandoffController:
 
         A session that nobody runs is taken, and the target works on it until it answers; with
         ``run=False`` it is left to the workers. One that is being run is handed over by whoever
-        runs it: when its step is finished (`graceful`), or at once (`immediate`); that is waited
-        for, and given up after `timeout_s`. Refusals are results, not exceptions. Raises
+        runs it: when its step is finished (`graceful`), or at once (`immediate`, unless it is clear
+        beforehand that it will be refused). That is waited for, and given up after `timeout_s`,
+        which is also the target's time to confirm. Without it, the target has the time that the way
+        between the two says, and it is waited for 300 s.
+
+        A handoff that somebody took up and that stays open, because the run ended for want of a
+        budget for example, is told as it stands: `transferring`. `request_id` of the result is the
+        id of the handoff; if nobody took it up, that of the request, which `cancel` takes, too.
+
+        Refusals are results, not exceptions. Raises `UserError` for what cannot be meant,
         `SessionNotFound`, and `StoreUnavailable`.
         """
-        if timeout_s <= 0:
-            raise UserError(f"`timeout_s` must be above 0, not {timeout_s!r}")
-        asked = Asked(
-            id=new_id("hrq"),
+        asked = self._wish(
             to=to,
             reason=reason,
             summary=summary,
@@ -111,39 +109,47 @@ class HandoffController:
             timeout_s=timeout_s,
             capabilities=capabilities,
             by=by,
-            asked_us=self._config.clock.now_us(),
         )
+        plain_text("session_id", session_id)
         await self._store.open()
         await self._store.get(session_id)
-        return await self._do_or_leave(session_id, asked, timeout_s, run=run)
+        return await self._errand(session_id, asked).finish(run=run)
 
     async def initiate(self, request: HandoffRequest, *, run: bool = True) -> HandoffResult:
         """Hand over the task of `request`, whose session is named like the task.
 
-        A task that has no session yet gets one, held by the source, with the history and the state
-        of `request.context`. An open session must be the source's.
+        A task that has no session yet, or one in which nothing happened, gets the history and the
+        state of `request.context`, and is the source's. Who does not have the task cannot hand it
+        over: that is a refusal, as is a source that does not exist. A `timeout` that is left at its
+        default is that of the way between the two agents. Otherwise as `start`.
+
+        The controller gives ids by itself: `request.id` is not looked at, and the `request_id` of
+        the result is what `get` and `cancel` take.
         """
         given = request.context
-        await self._store.open()
-        self._team[request.source]
-        await self._create(request)
-        row = await self._store.get(given.task_id)
-        if row.agent != request.source:
-            raise UserError(
-                f"task {given.task_id!r} is not with {request.source!r} but with {row.agent!r}"
-            )
-        return await self.start(
-            given.task_id,
+        source = agent_name("source", request.source)
+        asked = self._wish(
+            source=source,
             to=request.target,
             reason=request.reason or given.reason,
             summary=given.summary,
             context=given.context,
             payload=given.payload,
             policy=request.policy,
-            timeout_s=given.timeout,
+            timeout_s=None if given.timeout == DEFAULT_TIMEOUT_S else given.timeout,
+            capabilities=(),
             by=request.by,
-            run=run,
         )
+        task = _Task.of(request, source)
+        if source not in self._team:
+            unknown = not_found(source, [agent.name for agent in self._team])
+            return self._refused(asked, HandoffFailure(code=unknown.refusal, message=str(unknown)))
+        await self._store.open()
+        errand = self._errand(task.session.id, asked)
+        if not await self._begun(task, asked.wait_s):
+            late = f"task {task.session.id!r} was busy for {asked.wait_s:g} s before it began"
+            return self._refused(asked, HandoffFailure(code="TIMEOUT", message=late))
+        return await errand.finish(run=run)
 
     async def get(self, handoff_id: str) -> HandoffRecord:
         """The handoff with everything that is known of it; `HandoffNotFound`."""
@@ -155,14 +161,22 @@ class HandoffController:
     ) -> HandoffResult:
         """Undo a handoff that is not confirmed, or withdraw one that was only asked for.
 
-        One that is settled stays as it is: the result says how. `HandoffNotFound`.
+        Handoffs that followed it and are not confirmed either are undone first. One that is settled
+        stays as it is: the result says how. `HandoffNotFound`.
         """
+        plain_text("reason", reason)
+        actor(by)
         await self._store.open()
-        withdrawn = await self._withdraw(handoff_id)
-        if withdrawn is not None:
-            return withdrawn
+        request = await find_request(self._store, handoff_id)
+        if request is not None:
+            asked = asked_in(request)
+            errand = self._errand(session_of(request), asked, is_left=True)
+            result = await errand.withdraw("cancelled", why=reason)
+            if result.status in FINAL:
+                return result
+            handoff_id = result.request_id
         record = await read_handoff(self._store, handoff_id)
-        if record.status not in _OPEN:
+        if record.status in FINAL:
             return record.result()
         asked = Asked(
             id=new_id("hrq"),
@@ -171,7 +185,7 @@ class HandoffController:
             by=by,
             asked_us=self._config.clock.now_us(),
         )
-        await self._do_or_leave(record.session_id, asked, DEFAULT_TIMEOUT_S, run=False)
+        await self._errand(record.session_id, asked).finish(run=False)
         return (await read_handoff(self._store, handoff_id)).result()
 
     async def answer(
@@ -189,7 +203,7 @@ class HandoffController:
         if not text.strip():
             raise UserError("an answer needs words: the text is empty")
         await self._store.open()
-        around = Circumstances(root=self._team, config=self._config, context=self._context)
+        around = self._around()
         agent = around.find((await self._store.get(session_id)).agent)
         if agent.person is None:
             raise UserError(
@@ -203,202 +217,103 @@ class HandoffController:
                 pass
         return RunResult(run)
 
-    async def _do_or_leave(
-        self, session_id: str, asked: Asked, timeout_s: float, *, run: bool
-    ) -> HandoffResult:
-        """Do it here if nobody has the session, else leave it to whoever has."""
-        around = Circumstances(root=self._team, config=self._config, context=self._context)
-        deadline = self._config.clock.monotonic() + timeout_s
-        left = False
-        while True:
-            try:
-                claim, row = await claimed(
-                    self._store, session_id, replace(self._config, on_busy="refuse")
-                )
-            except SessionBusy as busy:
-                if not left:
-                    fault_point("handoff.request.before_write")
-                    await self._store.write_documents([document_of(session_id, asked)])
-                    fault_point("handoff.request.after_write")
-                    left = True
-                    live = live_run(self._store, session_id)
-                    if live is not None:
-                        live.want(at_once=asked.is_urgent)
-                settled = await self._settled(session_id, asked)
-                if settled is not None:
-                    return settled
-                remaining = deadline - self._config.clock.monotonic()
-                if remaining <= 0:
-                    return await self._give_up(session_id, asked)
-                await self._store.wait_for_change(min(remaining, max(busy.free_in_s, 0.05), 1.0))
-                continue
-            fault_point("handoff.start.after_claim")
-            async with owned(self._store, claim) as hold:
-                here = await opened_for_handoff(around, self._store, claim, row, hold=hold)
-                if left and not await self._take_back(session_id, asked, here):
-                    return await self._go_on(here, asked, run=run)
-                return await self._do(here, asked, run=run)
+    def _around(self) -> Circumstances:
+        return Circumstances(root=self._team, config=self._config, context=self._context)
 
-    async def _go_on(self, here: RunState, asked: Asked, *, run: bool) -> HandoffResult:
-        """Somebody took the request up, and has the session no longer: see to the rest of it."""
-        made: str | None = None
-        for record in await read_handoffs(self._store, here.session_id):
-            if record.request == asked.id:
-                made = record.id
-        if made is None:
-            return await self._do(here, asked, run=run)
-        if run and any(each.id == made for each in here.cursor.open):
-            await self._run(here)
-        else:
-            await self._store.release(here.claim)
-        return (await read_handoff(self._store, made)).result()
+    def _errand(self, session_id: str, asked: Asked, *, is_left: bool = False) -> Errand:
+        return Errand(self._around(), self._store, session_id, asked, is_left=is_left)
 
-    async def _run(self, here: RunState) -> None:
-        with on_display(here):
-            async with parked_if_left(here, "idle"):
-                async for _ in advance(here):
-                    pass
+    def _wish(
+        self,
+        *,
+        to: Any,
+        reason: Any,
+        summary: Any,
+        context: Any,
+        payload: Any,
+        policy: Any,
+        timeout_s: Any,
+        capabilities: Any,
+        by: Any,
+        source: str = "",
+    ) -> Asked:
+        """What is asked for; `UserError` for what cannot be meant."""
+        return Asked(
+            id=new_id("hrq"),
+            to=agent_name("to", to),
+            source=source,
+            reason=plain_text("reason", reason),
+            summary=plain_text("summary", summary),
+            context=plain_json("context", context),
+            payload=plain_json("payload", payload),
+            policy=one_policy(policy),
+            timeout_s=seconds("timeout_s", timeout_s),
+            capabilities=capability_names(capabilities),
+            by=actor(by),
+            asked_us=self._config.clock.now_us(),
+        )
 
-    async def _do(self, here: RunState, asked: Asked, *, run: bool) -> HandoffResult:
-        if asked.cancel is not None:
-            pending = here.cursor.pending
-            is_undone = pending is not None and pending.id == asked.cancel
-            if is_undone:
-                why = asked.reason or f"{asked.by.name or asked.by.kind} cancelled it"
-                await give_back(here, HandoffRefused("CANCELLED", why), writes=here.writes())
-            if here.outcome is None:
-                fault_point("handoff.cancel.before_commit")
-                if is_undone:
-                    await here.commit(status="ready", outcome="", release=True)
-                else:
-                    await here.commit(release=True)
-                fault_point("handoff.cancel.after_commit")
-            return (await read_handoff(self._store, asked.cancel)).result()
-        moved = False
-        number = here.cursor.handoffs + 1
-        try:
-            attempt = await attempt_for(here, asked)
-            attempt.begins_run = here.before is not None
-            moved = await carry_out(here, attempt)
-        except HandoffRefused as exc:
-            refused_attempt(here, asked, exc)
-        handoff_id = f"{here.session_id}.h{number}"
-        if not moved:
-            await store_refusal(here, release=True)
-        elif run:
-            await self._run(here)
-        else:
-            fault_point("handoff.start.before_release")
-            await here.commit(status="ready", outcome="", release=True)
-            fault_point("handoff.start.after_release")
-        return (await read_handoff(self._store, handoff_id)).result()
-
-    async def _settled(self, session_id: str, asked: Asked) -> HandoffResult | None:
-        """What came of a request that was left to others; `None` while nothing did."""
-        document = await self._store.get_document(REQUESTS, f"{session_id}/{asked.id}")
-        if document is not None:
-            is_withdrawn = asked_in(document).state == "cancelled"
-            return await self._withdrawn(session_id, asked) if is_withdrawn else None
-        if asked.cancel is not None:
-            open_now = Cursor.from_json((await self._store.get(session_id)).cursor).open
-            if any(each.id == asked.cancel and each.failure for each in open_now):
-                return None
-            return (await read_handoff(self._store, asked.cancel)).result()
-        for record in await read_handoffs(self._store, session_id):
-            if record.request == asked.id:
-                return None if record.status in _OPEN else record.result()
-        return None
-
-    async def _give_up(self, session_id: str, asked: Asked) -> HandoffResult:
-        """The source did not finish in time: nobody is to take the request up any more."""
-        key = f"{session_id}/{asked.id}"
-        document = await self._store.get_document(REQUESTS, key)
-        row = await self._store.get(session_id)
-        if document is not None:
-            late = replace(asked_in(document), state="timed_out")
-            try:
-                fault_point("handoff.withdrawn.before_write")
-                await self._store.write_documents(
-                    [document_of(session_id, late, version=document.version)]
-                )
-                fault_point("handoff.withdrawn.after_write")
-            except StaleDocument:
-                document = None
-        if document is None:
-            for record in await read_handoffs(self._store, session_id):
-                if record.request == asked.id:
-                    return record.result()
+    def _refused(self, asked: Asked, failure: HandoffFailure) -> HandoffResult:
+        """There is no session on whose record it could be put."""
         return HandoffResult(
             request_id=asked.id,
-            status="rolled_back",
-            source=row.agent,
+            status="failed",
+            source=asked.source,
             target=asked.to,
             completed_at=self._config.clock.now_us() / 1e6,
-            error=HandoffFailure(
-                code="TIMEOUT",
-                message=f"{row.agent!r} did not finish what it was doing within "
-                f"{asked.timeout_s or DEFAULT_TIMEOUT_S:g} s",
-            ),
+            error=failure,
         )
 
-    async def _take_back(self, session_id: str, asked: Asked, here: RunState) -> bool:
-        """The session became free before anybody took the request up: it is done here."""
-        key = f"{session_id}/{asked.id}"
-        document = await self._store.get_document(REQUESTS, key)
-        if document is None:
-            return False
-        here.write(
-            DocumentWrite(
-                collection=REQUESTS, key=key, body=None, expected_version=document.version
-            )
-        )
-        return True
-
-    async def _withdraw(self, request_id: str) -> HandoffResult | None:
-        """Withdraw a request that nobody took up yet; `None` if there is none of that id."""
-        after = ""
-        while documents := await self._store.list_documents(REQUESTS, after=after):
-            for document in documents:
-                asked = asked_in(document)
-                if asked.id == request_id:
-                    session_id = document.key.rpartition("/")[0]
-                    cancelled = replace(asked, state="cancelled")
-                    fault_point("handoff.withdrawn.before_write")
-                    await self._store.write_documents(
-                        [document_of(session_id, cancelled, version=document.version)]
-                    )
-                    fault_point("handoff.withdrawn.after_write")
-                    return await self._withdrawn(session_id, asked)
-            after = documents[-1].key
-        return None
-
-    async def _withdrawn(self, session_id: str, asked: Asked) -> HandoffResult:
-        return HandoffResult(
-            request_id=asked.id,
-            status="rolled_back",
-            source=(await self._store.get(session_id)).agent,
-            target=asked.to,
-            error=HandoffFailure(code="CANCELLED", message="it was withdrawn"),
-        )
-
-    async def _create(self, request: HandoffRequest) -> None:
-        """A session for the task, if there is none."""
-        given = request.context
-        correlation = given.metadata.get("correlation_id")
-        new = NewSession(
-            id=given.task_id,
-            agent=request.source,
-            meta={"task_id": given.task_id, "correlation_id": correlation or given.task_id},
-        )
-        try:
-            await self._store.get(given.task_id)
-            return
-        except SessionNotFound:
-            pass
+    async def _begun(self, task: _Task, wait_s: float) -> bool:
+        """See to it that the task's session has a past; False if it was busy all the time."""
+        session, clock = task.session, self._config.clock
+        deadline = clock.monotonic() + wait_s
         config = replace(self._config, on_busy="refuse")
-        claim, row = await claimed(self._store, given.task_id, config, create=new)
-        around = Circumstances(root=self._team, config=self._config, context=self._context)
-        async with owned(self._store, claim) as hold:
-            if row.seq == 0:
-                items = tuple(to_items(tuple(given.conversation_history)))
-                await seed(around, self._store, claim, row, items, given.task_state, hold=hold)
+        while True:
+            with suppress(SessionNotFound):
+                row = await self._store.get(session.id)
+                if row.seq or row.agent != session.agent or not (task.items or task.variables):
+                    return True
+            try:
+                claim, row = await claimed(self._store, session.id, config, create=session)
+            except SessionBusy as busy:
+                left = deadline - clock.monotonic()
+                if left <= 0:
+                    return False
+                await self._store.wait_for_change(min(left, max(busy.free_in_s, 0.05), 1.0))
+                continue
+            async with owned(self._store, claim) as hold:
+                if row.seq:
+                    await self._store.release(claim)
+                else:
+                    await seed(
+                        self._around(), self._store, claim, row, task.items, task.variables,
+                        hold=hold,
+                    )  # fmt: skip
+            return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Task:
+    """A task that may have no session yet, checked."""
+
+    session: NewSession
+    items: tuple[Item, ...]
+    variables: dict[str, Any]
+
+    @classmethod
+    def of(cls, request: HandoffRequest, source: str) -> _Task:
+        given = request.context
+        task_id = check_id(plain_text("task_id", given.task_id), what="task id")
+        history = given.conversation_history
+        items = to_items(history if isinstance(history, str) else tuple(history))
+        correlation = plain_json("correlation_id", given.metadata.get("correlation_id"))
+        return cls(
+            session=NewSession(
+                id=task_id,
+                agent=source,
+                meta={"task_id": task_id, "correlation_id": correlation or task_id},
+            ),
+            items=tuple(plain_json("conversation_history", items)),
+            variables=plain_json("task_state", dict(given.task_state)),
+        )

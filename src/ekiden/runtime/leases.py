@@ -11,11 +11,12 @@ import logging
 import math
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from ekiden.core.errors import LeaseLost, StoreError
-from ekiden.storage.base import Claim, Store
+from ekiden.storage.base import Claim, Document, Store
 
 _log = logging.getLogger("ekiden.leases")
 
@@ -24,7 +25,9 @@ REQUESTS = "handoff.requests"
 
 _LOOK_EVERY_S = 0.25
 """How often the store is asked for requests of other processes, for all sessions together."""
-_MOST_REQUESTS = 100
+_PAGE = 100
+_MOST_PAGES = 10
+"""How many requests are read at once, and how often; the next look begins where this one ended."""
 
 
 class Hold:
@@ -34,12 +37,14 @@ class Hold:
     at the next one.
     """
 
-    __slots__ = ("_step", "claim", "lost", "on_request")
+    __slots__ = ("_step", "claim", "lost", "may_interrupt", "on_request")
 
     def __init__(self, claim: Claim) -> None:
         self.claim = claim
         self.on_request: Callable[[bool], None] | None = None
         """Called when another process wants something of the session; whether at once."""
+        self.may_interrupt: Callable[[Mapping[str, Any]], bool] | None = None
+        """Asked whether a request, as it is stored, is worth breaking the step under way off."""
         self.lost = False
         self._step: asyncio.Task[object] | None = None
 
@@ -64,6 +69,17 @@ class Hold:
         if self.lost:
             raise LeaseLost(self.claim.session_id)
 
+    def tell(self, request: Mapping[str, Any]) -> None:
+        """Another process wants something of the session, or does not want it any more."""
+        if self.on_request is None:
+            return
+        is_urgent = request.get("policy") == "immediate" or bool(request.get("cancel"))
+        if request.get("state", "open") != "open":
+            is_urgent = False
+        if is_urgent and self.may_interrupt is not None:
+            is_urgent = self.may_interrupt(request)
+        self.on_request(is_urgent)
+
     def lose(self) -> None:
         """The lease is somebody else's now."""
         self.lost = True
@@ -80,6 +96,8 @@ class LeaseKeeper:
         self._task: asyncio.Task[None] | None = None
         self._every_s = math.inf
         """The shortest lease says how often all are renewed."""
+        self._looked_at = ""
+        """The last request of the page that was read last; empty: begin at the first."""
 
     @contextmanager
     def hold(self, claim: Claim) -> Iterator[Hold]:
@@ -133,18 +151,26 @@ class LeaseKeeper:
 
     async def _look_for_requests(self) -> None:
         """Tell those who run a session that another process wants something of it."""
-        try:
-            documents = await self._store.list_documents(REQUESTS, limit=_MOST_REQUESTS)
-        except StoreError:
-            return
-        if not documents:
+        for _ in range(_MOST_PAGES):
+            try:
+                page = await self._store.list_documents(
+                    REQUESTS, after=self._looked_at, limit=_PAGE
+                )
+            except StoreError:
+                return
+            self._tell(page)
+            self._looked_at = page[-1].key if len(page) == _PAGE else ""
+            if not self._looked_at:
+                return
+
+    def _tell(self, requests: Sequence[Document]) -> None:
+        if not requests:
             return
         by_session = {held.claim.session_id: held for held in self._held.values()}
-        for document in documents:
+        for document in requests:
             held = by_session.get(document.key.rpartition("/")[0])
-            if held is not None and held.on_request is not None:
-                urgent = document.body.get("policy") == "immediate" or document.body.get("cancel")
-                held.on_request(bool(urgent))
+            if held is not None:
+                held.tell(document.body)
 
 
 _keepers: dict[tuple[int, int], LeaseKeeper] = {}

@@ -7,25 +7,42 @@ once, whoever dies in between.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, cast
 
-from ekiden.core.errors import HandoffRefused, StaleDocument, UnknownAgent
+from ekiden.core.agent import Agent
+from ekiden.core.errors import (
+    HandoffRefused,
+    SessionError,
+    StaleDocument,
+    StoreUnavailable,
+    UnknownAgent,
+    UserError,
+)
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff
-from ekiden.core.handoff_record import A_PROGRAM, Actor
-from ekiden.core.handoff_terms import HandoffPolicy
+from ekiden.core.handoff_record import A_PROGRAM, Actor, HandoffFailure
+from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, HandoffPolicy
+from ekiden.core.items import Item
 from ekiden.core.jsonio import dumps
 from ekiden.handoff import BEST
-from ekiden.handoff.validation import edge_between, not_found
+from ekiden.handoff.validation import (
+    check_capabilities,
+    check_cycle,
+    check_depth,
+    edge_between,
+    not_found,
+    unavailable,
+)
 from ekiden.runtime.attempt import Attempt
 from ekiden.runtime.controller import carry_out, refuse, store_refusal
+from ekiden.runtime.handed import received
 from ekiden.runtime.leases import REQUESTS
 from ekiden.runtime.occupancy import check_available
-from ekiden.runtime.rollback import give_back
+from ekiden.runtime.rollback import finish_rollback, give_back
 from ekiden.runtime.state import RunState
-from ekiden.storage.base import Document, DocumentWrite
+from ekiden.storage.base import Document, DocumentWrite, SessionRow, Store
 
 RequestState: TypeAlias = Literal["open", "timed_out", "cancelled"]
 
@@ -36,6 +53,8 @@ class Asked:
 
     id: str
     to: str = ""
+    source: str = ""
+    """Who is to have the session when it is handed over; empty: anybody."""
     cancel: str | None = None
     """The id of the handoff that is to be undone."""
     reason: str = ""
@@ -44,21 +63,44 @@ class Asked:
     payload: Any = None
     policy: HandoffPolicy | None = None
     timeout_s: float | None = None
+    """`None`: as the way between the two agents says."""
     capabilities: tuple[str, ...] = ()
     by: Actor = A_PROGRAM
     asked_us: int = 0
     state: RequestState = "open"
+    withdrawn: str = ""
+    """Why it was withdrawn."""
 
     @property
     def is_urgent(self) -> bool:
         """Whether the step under way is to be broken off for it."""
         return self.policy == "immediate" or self.cancel is not None
 
+    @property
+    def wait_s(self) -> float:
+        """How long it is waited that the source finishes what it is doing."""
+        return DEFAULT_TIMEOUT_S if self.timeout_s is None else self.timeout_s
+
+    @property
+    def why_cancelled(self) -> str:
+        """What is put on record of a handoff that is cancelled."""
+        return self.reason or f"{self.by.name or self.by.kind} cancelled it"
+
+    def why_withdrawn(self, source: str) -> HandoffFailure:
+        """What is told of a request that is not open any more, or late."""
+        if self.state == "cancelled":
+            why = f": {self.withdrawn}" if self.withdrawn else ""
+            told = f"it was cancelled before it was made{why}"
+            return HandoffFailure(code="CANCELLED", message=told)
+        late = f"{source!r} did not finish what it was doing within {self.wait_s:g} s"
+        return HandoffFailure(code="TIMEOUT", message=late)
+
     def to_json(self) -> dict[str, Any]:
         """As it is stored."""
         return {
             "id": self.id,
             "to": self.to,
+            "source": self.source,
             "cancel": self.cancel,
             "reason": self.reason,
             "summary": self.summary,
@@ -70,15 +112,16 @@ class Asked:
             "by": self.by.to_json(),
             "asked_us": self.asked_us,
             "state": self.state,
+            "withdrawn": self.withdrawn,
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Asked:
-        """The inverse of `to_json`."""
-        fields = dict(data)
-        fields["by"] = Actor(**fields["by"])
-        fields["capabilities"] = tuple(fields["capabilities"])
-        return cls(**fields)
+        """The inverse of `to_json`; what another version stored besides is left out."""
+        known = {each.name: data[each.name] for each in fields(cls) if each.name in data}
+        known["by"] = Actor(**known["by"])
+        known["capabilities"] = tuple(known["capabilities"])
+        return cls(**known)
 
     def words(self) -> str:
         """What goes along, as the JSON text of a transfer."""
@@ -87,56 +130,164 @@ class Asked:
 
 
 async def serve_requests(run: RunState) -> bool:
-    """Do what was asked of this session meanwhile, oldest first; True if the agent changed."""
-    run.wanted = None
-    documents = await run.store.list_documents(REQUESTS, prefix=f"{run.session_id}/")
-    before, view = run.agent, (list(run.visible), run.history_length)
-    for document in sorted(documents, key=lambda each: int(each.body["asked_us"])):
-        asked = Asked.from_json(document.body)
-        run.write(DocumentWrite(
-            collection=REQUESTS, key=document.key, body=None, expected_version=document.version
-        ))  # fmt: skip
-        try:
-            await _serve(run, asked)
-        except StaleDocument:
-            # It was withdrawn or timed out just now: look again at what it says.
-            run.discard()
-            run.replace_view(view[0])
-            run.history_length = view[1]
-            run.want(at_once=False)
+    """Do what was asked of this session meanwhile, oldest first.
+
+    True if the run does not go on as it was: another agent has the session, or the run is over.
+    """
+    before = run.agent
+    await settle_rollback(run)
+    while run.outcome is None:
+        run.wanted = None
+        documents = await requests_of(run.store, run.session_id)
+        if not documents:
             break
-    return run.agent is not before
+        for document in documents:
+            standing = _Standing.of(run)
+            try:
+                await _serve(run, document)
+            except StaleDocument:
+                # It was withdrawn or timed out just now: look again at what it says.
+                standing.restore(run)
+                break
+            if run.outcome is not None:
+                break
+    return run.agent is not before or run.outcome is not None
 
 
-async def _serve(run: RunState, asked: Asked) -> None:
+async def _serve(run: RunState, document: Document) -> None:
     fault_point("handoff.request.before_serve")
-    if asked.cancel is not None:
-        await _cancel(run, asked)
-        return
-    if asked.state != "open" or _is_late(run, asked):
-        _withdraw(run, asked)
-        fault_point("handoff.withdrawn.before_commit")
+    asked, taken = asked_in(document), [removal_of(document)]
+    if asked.state != "open" or (asked.cancel is None and _is_late(run, asked)):
+        await store_withdrawal(run, asked, taken)
+    elif asked.cancel is None:
+        await make(run, asked, taken)
+    elif not await undo(run, asked, taken):
+        for each in taken:
+            run.write(each)
         await run.commit()
-        fault_point("handoff.withdrawn.after_commit")
-        return
+
+
+async def settle_rollback(run: RunState) -> None:
+    """Finish the rollback that somebody began: only then it is clear who has the session."""
+    while run.outcome is None and run.is_undoing:
+        await finish_rollback(run)
+
+
+async def make(
+    run: RunState, asked: Asked, taken: Sequence[DocumentWrite], *, release: bool = False
+) -> bool:
+    """Hand over as it was asked for; False if that is refused, which is then stored.
+
+    The document of the request is gone with either: `taken` is part of its transaction. What goes
+    wrong in code of the team is a refusal, too: a request that nobody can serve would be tried
+    again for ever.
+    """
+    standing = _Standing.of(run)
+    problem: Exception | None = None
     try:
         attempt = await attempt_for(run, asked)
-    except HandoffRefused as exc:
-        refused_attempt(run, asked, exc)
-        await store_refusal(run)
+    except (SessionError, StoreUnavailable):
+        raise
+    except Exception as exc:
+        problem = exc
+    else:
+        attempt.writes = taken
+        attempt.begins_run = run.before is not None
+        try:
+            if await carry_out(run, attempt):
+                return True
+        except UserError as exc:
+            problem = exc
+    if problem is not None:
+        standing.restore(run)
+        attempt = _unconnected(asked)
+        attempt.writes = taken
+        attempt.begin(run)
+        refuse(run, attempt, problem)
+    await store_refusal(run, release=release)
+    return False
+
+
+async def undo(run: RunState, asked: Asked, taken: Sequence[DocumentWrite]) -> bool:
+    """Undo the open handoff that is to be cancelled, and before it those that followed it.
+
+    False if it is not open. `taken` is part of the transaction that begins to undo it.
+    """
+    if all(each.id != asked.cancel for each in run.cursor.open):
+        return False
+    while run.outcome is None and (pending := run.cursor.pending) is not None:
+        if pending.id == asked.cancel:
+            await give_back(run, HandoffRefused("CANCELLED", asked.why_cancelled), writes=taken)
+            break
+        why = f"the handoff to {pending.source!r} before it was cancelled: {asked.why_cancelled}"
+        await give_back(run, HandoffRefused("CANCELLED", why))
+    return True
+
+
+async def store_withdrawal(
+    run: RunState, asked: Asked, taken: Sequence[DocumentWrite], *, release: bool = False
+) -> None:
+    """The source did not finish in time, or nobody wants it any more: that is put on record."""
+    if asked.cancel is None:
+        _withdraw(run, asked)
+    for each in taken:
+        run.write(each)
+    fault_point("handoff.withdrawn.before_commit")
+    await run.commit(release=release)
+    fault_point("handoff.withdrawn.after_commit")
+
+
+def is_hopeless(run: RunState, asked: Asked) -> bool:
+    """Whether it would be refused whatever anybody who is asked says.
+
+    For such a request nobody is interrupted: it is refused at the end of the step.
+    """
+    if asked.cancel is not None:
+        return all(each.id != asked.cancel for each in run.cursor.open)
+    try:
+        _check_quickly(run, asked)
+    except HandoffRefused:
+        return True
+    return False
+
+
+def _check_quickly(run: RunState, asked: Asked) -> None:
+    """`HandoffRefused` for what is clear without asking anybody."""
+    cursor = run.cursor
+    _check_source(run, asked)
+    edge = edge_between(run.agent, asked.to)
+    check_depth(cursor.depth, run.config.limits.depth)
+    if asked.to == BEST:
         return
-    if not await carry_out(run, attempt):
-        await store_refusal(run)
+    target = _target(run, asked)
+    if target.available is False:
+        raise unavailable(target.name, "it is switched off")
+    may_return = bool(edge.terms.allow_return) or run.config.returns == "always"
+    check_cycle(target.name, cursor.chain, may_return=may_return, is_changed=True)
+    check_capabilities(target, (*edge.terms.capabilities, *asked.capabilities))
+
+
+def _check_source(run: RunState, asked: Asked) -> None:
+    if asked.source and run.agent.name != asked.source:
+        raise HandoffRefused(
+            "PERMISSION_DENIED",
+            f"the task is not with {asked.source!r} but with {run.agent.name!r}: only who has it "
+            "can hand it over",
+        )
+
+
+def _target(run: RunState, asked: Asked) -> Agent[Any]:
+    try:
+        return run.find_agent(asked.to)
+    except UnknownAgent:
+        raise not_found(asked.to, [agent.name for agent in run.team]) from None
 
 
 async def attempt_for(run: RunState, asked: Asked) -> Attempt:
     """What the controller is to try; `HandoffRefused` if there is no such agent or no way."""
+    _check_source(run, asked)
     if asked.to != BEST:
-        try:
-            target = run.find_agent(asked.to)
-        except UnknownAgent:
-            raise not_found(asked.to, [agent.name for agent in run.team]) from None
-        await check_available(run, target)
+        await check_available(run, _target(run, asked))
     return Attempt(
         edge=edge_between(run.agent, asked.to),
         arguments=asked.words(),
@@ -150,11 +301,24 @@ async def attempt_for(run: RunState, asked: Asked) -> Attempt:
     )
 
 
-def refused_attempt(run: RunState, asked: Asked, exc: HandoffRefused) -> None:
-    """Put on record that what was asked for is not possible; the caller commits it."""
-    attempt = _unconnected(asked)
-    attempt.begin(run)
-    refuse(run, attempt, exc)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """How a run stands before somebody tries to hand it over."""
+
+    visible: list[Item]
+    history_length: int
+    before: SessionRow | None
+
+    @classmethod
+    def of(cls, run: RunState) -> _Standing:
+        return cls(visible=list(run.visible), history_length=run.history_length, before=run.before)
+
+    def restore(self, run: RunState) -> None:
+        """As if nobody had tried."""
+        run.discard()
+        run.replace_view(list(self.visible))
+        run.history_length = self.history_length
+        run.before = self.before
 
 
 def _unconnected(asked: Asked) -> Attempt:
@@ -175,42 +339,36 @@ def _unconnected(asked: Asked) -> Attempt:
         arguments=asked.words(),
         payload=asked.payload,
         by=asked.by,
+        policy=asked.policy,
         request=asked.id,
         began_us=asked.asked_us,
     )
 
 
 def _is_late(run: RunState, asked: Asked) -> bool:
-    if asked.timeout_s is None:
-        return False
-    return run.config.clock.now_us() - asked.asked_us > asked.timeout_s * 1e6
+    return run.config.clock.now_us() - asked.asked_us > asked.wait_s * 1e6
 
 
 def _withdraw(run: RunState, asked: Asked) -> None:
-    """The source did not finish in time, or nobody wants it any more: nothing is handed over."""
     attempt = _unconnected(asked)
     attempt.begin(run)
     attempt.life.move("transferring")
     attempt.life.move("rolled_back")
-    details = attempt.details(run.agent.name, asked.to)
-    is_cancelled = asked.state == "cancelled"
-    details["code"] = "CANCELLED" if is_cancelled else "TIMEOUT"
-    why = (
-        "it was cancelled before it was made"
-        if is_cancelled
-        else f"{run.agent.name!r} did not finish what it was doing within {asked.timeout_s:g} s"
-    )
-    run.record("handoff", details=details, error=why)
+    why = asked.why_withdrawn(run.agent.name)
+    words = received(run.agent.name, asked.words())
+    details = {**words, **attempt.details(run.agent.name, asked.to), "code": why.code}
+    run.record("handoff", details=details, error=why.message)
 
 
-async def _cancel(run: RunState, asked: Asked) -> None:
-    pending = run.cursor.pending
-    if pending is None or pending.id != asked.cancel:
-        await run.commit()
-        return
-    writes = run.writes()
-    why = asked.reason or f"{asked.by.name or asked.by.kind} cancelled it"
-    await give_back(run, HandoffRefused("CANCELLED", why), writes=writes)
+async def requests_of(store: Store, session_id: str) -> list[Document]:
+    """What is asked of the session, oldest first."""
+    found: list[Document] = []
+    after = ""
+    while page := await store.list_documents(REQUESTS, prefix=f"{session_id}/", after=after):
+        # Of the sessions whose ids begin with this one and a slash, none is meant.
+        found += (each for each in page if session_of(each) == session_id)
+        after = page[-1].key
+    return sorted(found, key=lambda each: int(each.body["asked_us"]))
 
 
 def document_of(session_id: str, asked: Asked, *, version: int | None = None) -> DocumentWrite:
@@ -221,6 +379,18 @@ def document_of(session_id: str, asked: Asked, *, version: int | None = None) ->
     )
 
 
+def removal_of(document: Document) -> DocumentWrite:
+    """The request is answered, unless it changed meanwhile."""
+    return DocumentWrite(
+        collection=REQUESTS, key=document.key, body=None, expected_version=document.version
+    )
+
+
 def asked_in(document: Document) -> Asked:
     """The request that a document holds."""
     return Asked.from_json(cast(Mapping[str, Any], document.body))
+
+
+def session_of(document: Document) -> str:
+    """The session of which it is asked."""
+    return document.key.rpartition("/")[0]

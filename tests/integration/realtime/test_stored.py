@@ -124,6 +124,7 @@ async def test_a_handoff_that_was_not_made_is_recorded_too(
         ("s1.h3", "other", "completed"),
     ]
     assert rows[0]["error"] == "RuntimeError: closed"
+    assert [row.get("code") for row in rows] == ["SOURCE_FAILED", "INVALID_INPUT", None]
     failed = (await session.events())[1]
     assert (failed.details or {})["moves"] == ["initiated", "validating", "failed"]
     assert (await session.row()).agent == "other"

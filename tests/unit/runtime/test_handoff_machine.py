@@ -106,7 +106,7 @@ def run_machine(machine: type[HandoffMachine], steps: int, **options: Any) -> Co
         machine,
         settings=settings(
             max_examples=steps // STEPS_OF_A_SESSION,
-            stateful_step_count=STEPS_OF_A_SESSION + 2,
+            stateful_step_count=STEPS_OF_A_SESSION + 5,
             deadline=None,
             suppress_health_check=list(HealthCheck),
             **options,

@@ -106,11 +106,13 @@ async def handoff_start(
         Parameter(help="When: at once, after the step under way, or if its condition holds."),
     ] = None,
     timeout_s: Annotated[
-        float,
+        float | None,
         Parameter(
-            name="--timeout", validator=Number(gt=0, lte=1e9), help="Give up after so many seconds."
+            name="--timeout",
+            validator=Number(gt=0, lte=1e9),
+            help="Give up after so many seconds; else as the handoff says, or after 300.",
         ),
-    ] = 300.0,
+    ] = None,
     by: ByOption = None,
     no_run: Annotated[
         bool,

@@ -104,10 +104,7 @@ def test_a_refusal_says_why_and_the_session_stays(
 
 def test_a_target_that_fails_gives_it_back(counter: Desk) -> None:
     done = start(counter, "broken")
-    assert (done.code, done.out) == (
-        1,
-        "s.h1: triage → broken rolled_back\ntriage: triage here\n",
-    )
+    assert (done.code, done.out) == (1, "s.h1: triage → broken rolled_back\n")
     assert done.err == "error[handoff.rolled_back]: TARGET_FAILED: ValueError: no paper\n"
 
 
@@ -170,7 +167,9 @@ def test_a_request_that_nobody_took_up_is_listed_shown_and_withdrawn(counter: De
     assert "audit" not in shown
     done = counter("handoff", "cancel", "hrq_1", "--team", TEAM)
     assert (done.code, done.out) == (0, "hrq_1: triage → billing rolled_back\n")
-    assert counter("handoff", "list").out == "no handoffs\n"
+    [listed] = counter("handoff", "list", "--json").json
+    assert (listed["id"], listed["request"], listed["status"]) == ("s.h1", "hrq_1", "rolled_back")
+    assert listed["reason"] == "急"
 
 
 def test_people_are_waited_for_and_answer(counter: Desk) -> None:

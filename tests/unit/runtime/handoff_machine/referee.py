@@ -134,6 +134,7 @@ class Referee:
             self.now.has_rung = True
         elif event.type == "tool_call":
             if event.error is None:
+                assert details["tool"] in self._tools(), "nobody gets tools by a handoff"
                 self.now.changes += 1
             else:
                 self.now.has_slipped = True
@@ -141,6 +142,9 @@ class Referee:
             self.due = [each.id for each in self.open]
         elif event.type == "agent_complete" and not details:
             self._check_triggers("the answer")
+        elif details.get("limit") == "tokens":
+            for each in self.open:
+                assert self._is_spent(each.before), "a budget undoes the handoff that it came with"
         elif event.type == "tool_confirmation":
             call_id = details["call_id"]
             # The number of a handoff that nobody went on with goes to the next one.
@@ -200,17 +204,22 @@ class Referee:
         assert question.agent == self.owner
         if self.answers or not self.open:
             self._check_triggers("the next answer")
-        tools = set(agent.tools)
-        if self.now.tools is not None:
-            tools &= self.now.tools
         offered = {edge.tool_name for edge in agent.edges if edge.trigger is None}
-        assert question.tools == tools | offered
-        for begun, allowed in self.now.budgets:
-            assert self.tokens - begun < allowed, "nobody spends more than a handoff left"
+        assert question.tools == self._tools() | offered
+        assert not self._is_spent(self.now), "nobody spends more than a handoff left"
         self.tokens += TOKENS
         if any(item.get("role") == "assistant" and item.get("content") for item in event.items):
             self.now.changes += 1
         self._conclude(event)
+
+    def _is_spent(self, standing: Standing) -> bool:
+        """Whether a budget is used up that somebody had then."""
+        return any(self.tokens - begun >= allowed for begun, allowed in standing.budgets)
+
+    def _tools(self) -> set[str]:
+        """The tools that the owner may use."""
+        tools = set(self.team[self.owner].tools)
+        return tools if self.now.tools is None else tools & self.now.tools
 
     def _conclude(self, event: Event) -> None:
         """An answer: what it confirms."""

@@ -242,8 +242,9 @@ class World:
                 self.troubles.append(f"{request.step}: {call_id} has {outputs} outputs")
 
     async def _run_code(self, ctx: CodeContext[Any]) -> Any:
-        move = self.move(len(ctx.items) % (len(self.script) + 1))
-        if self.fails_now(move, f"code {ctx.session_id} {len(ctx.items)}"):
+        said = sum("role" in item for item in ctx.items)
+        move = self.move(said % (len(self.script) + 1))
+        if self.fails_now(move, f"code {said}"):
             raise ModelAway("the code fails")
         if "tool" in move.kind:
             name = TOOLS[move.y % len(TOOLS)]

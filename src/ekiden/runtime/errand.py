@@ -1,0 +1,266 @@
+"""One thing that somebody outside asks of a session, brought to its end by whoever can do it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from ekiden.core.errors import SessionBusy, StaleDocument, UserError
+from ekiden.core.faults import fault_point
+from ekiden.core.handoff_record import HandoffFailure, HandoffResult
+from ekiden.handoff.lifecycle import FINAL
+from ekiden.handoff.records import HandoffRecord, read_handoff, read_handoffs
+from ekiden.runtime.advance import advance
+from ekiden.runtime.asked import sweep_requests
+from ekiden.runtime.circumstances import Circumstances
+from ekiden.runtime.cursor import Cursor
+from ekiden.runtime.leases import REQUESTS
+from ekiden.runtime.live import live_run, on_display
+from ekiden.runtime.loading import opened_for_handoff
+from ekiden.runtime.opening import claimed, owned, parked_if_left
+from ekiden.runtime.requests import (
+    Asked,
+    RequestState,
+    asked_in,
+    document_of,
+    is_hopeless,
+    make,
+    removal_of,
+    settle_rollback,
+    store_withdrawal,
+    undo,
+)
+from ekiden.runtime.state import RunState
+from ekiden.storage.base import Document, DocumentWrite, SessionRow, Store
+
+_LONGEST_WAIT_S = 1.0
+"""After so long the store is looked into, whether it told of a change or not."""
+
+
+class Errand:
+    """A request on its way: done here if nobody runs the session, else left to whoever does."""
+
+    def __init__(
+        self,
+        around: Circumstances,
+        store: Store,
+        session_id: str,
+        asked: Asked,
+        *,
+        is_left: bool = False,
+    ) -> None:
+        self._around = around
+        self._config = replace(around.config, on_busy="refuse")
+        self._store = store
+        self._session_id = session_id
+        self._asked = asked
+        self._is_left = is_left
+        """Whether the request is stored, so that others may have seen to it."""
+        self._deadline = self._config.clock.monotonic() + asked.wait_s
+
+    async def finish(self, *, run: bool) -> HandoffResult:
+        """See to it that it is done, and say what came of it.
+
+        With `run` the agent that gets the session works on it until it answers.
+        """
+        while True:
+            if self._is_left:
+                document = await self._document()
+                if document is None:
+                    return await self._outcome(run=run)
+                if (state := asked_in(document).state) != "open":
+                    return await self.withdraw(state)
+            try:
+                result = await self._done_here(run=run)
+            except SessionBusy as busy:
+                if not self._is_left:
+                    await self._leave()
+                elif self._remaining() <= 0:
+                    return await self.withdraw("timed_out")
+                else:
+                    await self._wait(busy.free_in_s)
+                continue
+            if result is not None:
+                return result
+
+    async def withdraw(self, state: RequestState, *, why: str = "") -> HandoffResult:
+        """Nobody is to take the request up any more; if somebody did, what came of that.
+
+        If nobody runs the session it is put on record here, else whoever does so does that.
+        """
+        document = await self._document()
+        asked = self._asked
+        if document is not None and asked_in(document).state == "open":
+            asked = replace(asked_in(document), state=state, withdrawn=why)
+            change = document_of(self._session_id, asked, version=document.version)
+            with suppress(StaleDocument):
+                fault_point("handoff.withdrawn.before_write")
+                await self._store.write_documents([change])
+                fault_point("handoff.withdrawn.after_write")
+            document = await self._document()
+        result = None
+        if document is not None:
+            asked = asked_in(document)
+            # Who is not free, or not of this team, is left to whoever runs the session.
+            with suppress(SessionBusy, UserError):
+                result = await self._done_here(run=False)
+        if result is not None:
+            return result
+        record = await self._record()
+        return await self._told(asked) if record is None else record.result()
+
+    async def _leave(self) -> None:
+        """Ask whoever runs the session."""
+        asked = self._asked
+        fault_point("handoff.request.before_write")
+        await self._store.write_documents([document_of(self._session_id, asked)])
+        fault_point("handoff.request.after_write")
+        self._is_left = True
+        live = live_run(self._store, self._session_id)
+        if live is not None:
+            live.want(at_once=asked.is_urgent and not is_hopeless(live, asked))
+        await sweep_requests(self._store, now_us=self._config.clock.now_us())
+
+    async def _done_here(self, *, run: bool) -> HandoffResult | None:
+        """Take the session and do it; `None` if one has to look again. `SessionBusy`."""
+        claim, row = await claimed(self._store, self._session_id, self._config)
+        fault_point("handoff.start.after_claim")
+        try:
+            async with owned(self._store, claim) as hold:
+                here = await opened_for_handoff(self._around, self._store, claim, row, hold=hold)
+                with on_display(here):
+                    return await self._do(here, run=run)
+        except StaleDocument:
+            # It was withdrawn while somebody was asked whether it may be done.
+            if not self._is_left:
+                raise
+            return None
+
+    async def _do(self, here: RunState, *, run: bool) -> HandoffResult | None:
+        asked, taken = self._asked, list[DocumentWrite]()
+        if self._is_left:
+            document = await self._document()
+            if document is None:
+                await self._store.release(here.claim)
+                return None
+            asked, taken = asked_in(document), [removal_of(document)]
+        if asked.state != "open":
+            await store_withdrawal(here, asked, taken, release=True)
+            record = await self._record()
+            return await self._told(asked) if record is None else record.result()
+        was_open = any(each.id == asked.cancel for each in here.cursor.open)
+        await settle_rollback(here)
+        if here.outcome is not None:
+            return None
+        if asked.cancel is not None:
+            await self._cancel(here, taken, was_open=was_open)
+            return (await read_handoff(self._store, asked.cancel)).result()
+        number = here.cursor.handoffs + 1
+        if await make(here, asked, taken, release=True):
+            await self._go_on(here, run=run)
+        made = await read_handoff(self._store, f"{self._session_id}.h{number}")
+        return made.result()
+
+    async def _cancel(self, here: RunState, taken: list[DocumentWrite], *, was_open: bool) -> None:
+        """Undo the handoff; whoever gets the session back goes on with it, if the run is not over.
+
+        With `was_open` it may be that only the end of a rollback was missing.
+        """
+        if not await undo(here, self._asked, taken):
+            for each in taken:
+                here.write(each)
+        if here.outcome is None:
+            fault_point("handoff.cancel.before_commit")
+            if was_open:
+                await here.commit(status="ready", outcome="", release=True)
+            else:
+                await here.commit(release=True)
+            fault_point("handoff.cancel.after_commit")
+
+    async def _go_on(self, here: RunState, *, run: bool) -> None:
+        """Let the agent that has the session work on it, or leave that to others."""
+        if not run:
+            fault_point("handoff.start.before_release")
+            await here.commit(status="ready", outcome="", release=True)
+            fault_point("handoff.start.after_release")
+            return
+        async with parked_if_left(here, "idle"):
+            async for _ in advance(here):
+                pass
+
+    async def _outcome(self, *, run: bool) -> HandoffResult:
+        """What came of a request that somebody took up; waited for while the session is run.
+
+        What was begun by somebody who died is finished here. What stays open though the run is
+        over, for want of a budget for example, is told as it stands.
+        """
+        while True:
+            row = await self._store.get(self._session_id)
+            record = await self._record()
+            if record is None:
+                return await self._told(replace(self._asked, state="cancelled"))
+            if record.status in FINAL or not self._is_under_way(row, record.id):
+                return record.result()
+            if row.owner is None:
+                with suppress(SessionBusy):
+                    await self._take_over(record.id, run=run)
+                    return (await read_handoff(self._store, record.id)).result()
+            elif self._remaining() <= 0:
+                return record.result()
+            await self._wait(_LONGEST_WAIT_S)
+
+    def _is_under_way(self, row: SessionRow, handoff_id: str) -> bool:
+        """Whether what is asked for is not finished yet: to hand over, or to undo that."""
+        for pending in Cursor.from_json(row.cursor).open:
+            if pending.id == handoff_id:
+                return self._asked.cancel is None or pending.failure is not None
+        return False
+
+    async def _take_over(self, handoff_id: str, *, run: bool) -> None:
+        """Go on where somebody left the session; `SessionBusy`."""
+        claim, row = await claimed(self._store, self._session_id, self._config)
+        fault_point("handoff.start.after_claim")
+        async with owned(self._store, claim) as hold:
+            here = await opened_for_handoff(self._around, self._store, claim, row, hold=hold)
+            with on_display(here):
+                if not self._is_under_way(row, handoff_id):
+                    await self._store.release(claim)
+                elif self._asked.cancel is not None:
+                    await settle_rollback(here)
+                    await self._cancel(here, [], was_open=True)
+                elif run and row.outcome is None:
+                    await self._go_on(here, run=True)
+                else:
+                    await self._store.release(claim)
+
+    async def _document(self) -> Document | None:
+        return await self._store.get_document(REQUESTS, f"{self._session_id}/{self._asked.id}")
+
+    async def _record(self) -> HandoffRecord | None:
+        """The handoff that was made, refused or withdrawn because of the request."""
+        if self._asked.cancel is not None:
+            return await read_handoff(self._store, self._asked.cancel)
+        for record in await read_handoffs(self._store, self._session_id):
+            if record.request == self._asked.id:
+                return record
+        return None
+
+    async def _told(self, asked: Asked) -> HandoffResult:
+        """The result of a request that nobody took up."""
+        source = (await self._store.get(self._session_id)).agent
+        failure: HandoffFailure = asked.why_withdrawn(source)
+        return HandoffResult(
+            request_id=asked.id,
+            status="rolled_back",
+            source=source,
+            target=asked.to,
+            completed_at=self._config.clock.now_us() / 1e6,
+            error=failure,
+        )
+
+    def _remaining(self) -> float:
+        return self._deadline - self._config.clock.monotonic()
+
+    async def _wait(self, free_in_s: float) -> None:
+        longest = min(self._remaining(), max(free_in_s, 0.05), _LONGEST_WAIT_S)
+        await self._store.wait_for_change(max(longest, 0))

@@ -1,0 +1,82 @@
+"""What programs and people give with a handoff: checked at the door, before anything happens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import UserError
+from ekiden.core.handoff_record import Actor
+from ekiden.core.jsonio import dumps, loads
+
+_LONGEST_S = 1e9
+_POLICIES = ("immediate", "graceful", "conditional")
+
+
+def agent_name(what: str, given: Any) -> str:
+    """The name of an agent, given by its name or as the agent itself."""
+    if isinstance(given, Agent):
+        return given.name
+    if isinstance(given, str):
+        return given
+    raise UserError(f"`{what}` is an agent's name or the agent, not {_shown(given)}")
+
+
+def plain_text(what: str, given: Any) -> str:
+    """Text as it was given."""
+    if not isinstance(given, str):
+        raise UserError(f"`{what}` is text, not {_shown(given)}")
+    return given
+
+
+def plain_json(what: str, given: Any) -> Any:
+    """A copy of what was given, as JSON brings it back."""
+    try:
+        return loads(dumps(given))
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise UserError(
+            f"`{what}` is passed on as JSON: give dicts, lists, text, finite numbers, booleans or "
+            f"None ({exc})"
+        ) from exc
+
+
+def seconds(what: str, given: Any) -> float | None:
+    """A time in seconds, or `None`."""
+    if given is None:
+        return None
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    if not is_number or not 0 < given <= _LONGEST_S:
+        raise UserError(
+            f"`{what}` must be a number of seconds above 0 and at most {_LONGEST_S:g}, "
+            f"not {given!r:.40}"
+        )
+    return float(given)
+
+
+def one_policy(given: Any) -> Any:
+    """A policy, or `None` for that of the way between the two agents."""
+    if given is not None and given not in _POLICIES:
+        raise UserError(f"`policy` is one of {', '.join(_POLICIES)}, or None; not {given!r:.40}")
+    return given
+
+
+def capability_names(given: Any) -> tuple[str, ...]:
+    """The capabilities that the target must have."""
+    is_list = isinstance(given, Sequence) and not isinstance(given, str | bytes)
+    if not is_list or not all(isinstance(each, str) for each in given):
+        raise UserError(f'`capabilities` are names, as in ("python", "sql"), not {given!r:.40}')
+    return tuple(given)
+
+
+def actor(given: Any) -> Actor:
+    """Who asks for it."""
+    if not isinstance(given, Actor):
+        raise UserError(
+            f'`by` says who asks, as in Actor(kind="person", name="ada"), not {_shown(given)}'
+        )
+    return given
+
+
+def _shown(given: Any) -> str:
+    return "None" if given is None else type(given).__name__

@@ -1,0 +1,371 @@
+"""Whoever asks for a handoff gets an answer: once, in time, and whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ekiden.core.context import RunContextWrapper
+from ekiden.core.handoff_record import HandoffRequest
+from ekiden.core.outcomes import OutOfBudget
+from ekiden.core.roles import Approval, ConfirmationRequest
+from ekiden.core.team import Team
+from ekiden.handoff import handoff
+from ekiden.handoff.records import records_of
+from ekiden.runtime import RunConfig, Runner
+from ekiden.runtime.leases import REQUESTS
+from ekiden.runtime.requests import Asked, document_of
+from ekiden.storage.base import Claim, DocumentWrite, NewSession, SessionRow, Store
+from ekiden.storage.memory import MemoryStore
+from ekiden.testing import ScriptedModel, call, hang, say
+from ekiden.tools import function_tool
+from tests.unit.runtime.offices import Digging, Office, ended
+
+
+class CountingStore(MemoryStore):
+    """Counts how often a session is asked for."""
+
+    claims = 0
+
+    async def claim(
+        self, session_id: str, *, owner: str, lease_s: float, create: NewSession | None = None
+    ) -> tuple[Claim, SessionRow]:
+        self.claims += 1
+        return await super().claim(session_id, owner=owner, lease_s=lease_s, create=create)
+
+
+async def test_a_handoff_that_stays_open_when_the_run_is_over_is_told_as_it_stands() -> None:
+    store = CountingStore()
+    office = Digging(store, completes="result")
+    running = asyncio.create_task(
+        Runner.run(office.team, "dig", session=office.session, max_turns=3)
+    )
+    await office.busy.wait()
+    starting = office.start()
+    await office.asked()
+    office.let_go.set()
+    assert isinstance((await running).outcome, OutOfBudget)
+    result = await starting
+    assert (result.status, result.error, result.completed_at) == ("transferring", None, None)
+    assert store.claims < 10
+    assert (await office.session.row()).outcome == "out_of_budget"
+
+
+async def test_a_request_that_somebody_removed_is_not_waited_for() -> None:
+    office = Office(MemoryStore())
+    running = await office.at_work()
+    starting = office.start()
+    request = await office.asked()
+    gone = DocumentWrite(collection=REQUESTS, key=f"s/{request}", body=None)
+    await office.store.write_documents([gone])
+    assert ended(await starting) == ("rolled_back", "CANCELLED")
+    office.let_go.set()
+    await running
+
+
+async def test_whoever_asked_goes_on_with_what_the_one_who_was_asked_left() -> None:
+    reached = asyncio.Event()
+
+    class Half(Office):
+        def respond(self, request: Any) -> Any:
+            if reached.is_set():
+                return say("b here")
+            reached.set()
+            return hang()
+
+    office = Half(MemoryStore())
+    running = await office.at_work()
+    starting = office.start(policy="immediate")
+    await reached.wait()
+    running.cancel()
+    await asyncio.wait([running])
+    assert ended(await starting) == ("completed", None)
+    row = await office.session.row()
+    assert (row.agent, row.outcome, row.owner) == ("b", "done", None)
+
+
+class Offered:
+    """An `accepts` that waits: whoever tries the handoff is in the middle of it."""
+
+    def __init__(self) -> None:
+        self.is_asked = asyncio.Event()
+        self.answer = asyncio.Event()
+
+    async def __call__(self, ctx: RunContextWrapper[Any], request: HandoffRequest) -> bool:
+        self.is_asked.set()
+        await self.answer.wait()
+        return True
+
+
+async def test_a_request_that_is_withdrawn_while_the_target_is_asked_is_not_carried_out() -> None:
+    offered = Offered()
+    office = Office(MemoryStore(), b={"accepts": offered})
+    running = await office.at_work()
+    starting = office.start(reason="soon")
+    request = await office.asked()
+    office.let_go.set()
+    await running
+    await offered.is_asked.wait()
+    cancelled = await office.controller.cancel(request, reason="not needed")
+    assert ended(cancelled) == ("rolled_back", "CANCELLED")
+    offered.answer.set()
+    result = await starting
+    assert ended(result) == ("rolled_back", "CANCELLED")
+    assert result.error is not None
+    assert result.error.message.endswith("before it was made: not needed")
+    [record] = records_of(await office.session.events())
+    assert (record.id, record.code, record.request) == (result.request_id, "CANCELLED", request)
+    row = await office.session.row()
+    assert (row.agent, row.outcome, row.owner) == ("a", "done", None)
+    assert not await office.documents()
+
+
+async def test_the_one_who_runs_the_session_does_not_carry_out_what_is_withdrawn_meanwhile() -> (
+    None
+):
+    offered = Offered()
+    office = Office(MemoryStore(), b={"accepts": offered})
+    running = await office.at_work()
+    starting = office.start(policy="immediate")
+    request = await office.asked()
+    await offered.is_asked.wait()
+    await office.controller.cancel(request)
+    assert ended(await starting) == ("rolled_back", "CANCELLED")
+    offered.answer.set()
+    office.let_go.set()
+    assert (await running).final_output == "a here"
+    assert await office.told() == [("rolled_back", "CANCELLED")]
+    assert not await office.documents()
+
+
+async def test_a_request_that_is_taken_up_just_now_is_cancelled_as_the_handoff_that_it_is() -> None:
+    class Quick(MemoryStore):
+        """Somebody takes the request up while it is being withdrawn."""
+
+        async def write_documents(self, writes: Sequence[DocumentWrite]) -> None:
+            if writes[0].body and writes[0].body["state"] == "cancelled":
+                office.let_go.set()
+                await working.wait()
+            await super().write_documents(writes)
+
+    class Slow(Office):
+        def respond(self, request: Any) -> Any:
+            working.set()
+            return hang()
+
+    working = asyncio.Event()
+    office = Slow(Quick())
+    office.a.run = None
+    office.a.model = ScriptedModel(respond=lambda request: call("wait"))
+
+    @function_tool
+    async def wait() -> str:
+        return await office.work(None)  # type: ignore[arg-type]
+
+    office.a.tools.append(wait)
+    running = await office.at_work()
+    starting = office.start()
+    cancelling = asyncio.create_task(office.controller.cancel(await office.asked()))
+    assert ended(await cancelling) == ("rolled_back", "CANCELLED")
+    assert ended(await starting) == ("rolled_back", "CANCELLED")
+    running.cancel()
+    await asyncio.wait([running])
+
+
+class Approver:
+    """Says yes, and counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def approve(self, request: ConfirmationRequest) -> Approval:
+        self.asked += 1
+        return Approval(approved=True, by="ann")
+
+
+async def test_a_request_that_a_person_agreed_to_is_not_lost_with_the_one_who_asked_them() -> None:
+    offered = Offered()
+    office = Office(MemoryStore(), b={"accepts": offered}, confirm=True)
+    approver = Approver()
+    office.config = RunConfig(approver=approver)
+    running = await office.at_work()
+    starting = office.start(policy="immediate")
+    await offered.is_asked.wait()
+    assert len(await office.documents()) == 1, "nothing is handed over yet"
+    running.cancel()
+    await asyncio.wait([running])
+    offered.answer.set()
+    assert ended(await starting) == ("completed", None)
+    assert approver.asked == 1
+    assert not await office.documents()
+    assert await office.told() == [("completed", None)]
+
+
+def no_answer(ctx: Any, request: Any) -> None:
+    """An `accepts` that forgot to say yes."""
+
+
+def broken(*anything: Any) -> Any:
+    raise RuntimeError("the calendar is away")
+
+
+WRONG = pytest.mark.parametrize(
+    ("b", "terms", "told"),
+    [
+        ({"accepts": no_answer}, {}, "`accepts` of agent 'b' must return"),
+        ({"available": broken}, {}, "the calendar is away"),
+        ({}, {"input_filter": lambda data: None}, "must return HandoffInputData"),
+    ],
+)
+
+
+@WRONG
+@pytest.mark.parametrize("policy", ["immediate", "graceful"])
+async def test_a_request_that_code_of_the_team_cannot_serve_is_refused_once(
+    b: Any, terms: Any, told: str, policy: Any
+) -> None:
+    office = Digging(MemoryStore(), b=b, **terms)
+    turns: list[str] = []
+
+    def respond(request: Any) -> Any:
+        turns.append(request.agent)
+        return call("dig") if len(turns) == 1 else say("a here")
+
+    office.model = ScriptedModel(respond=respond)
+    office.a.model = office.model
+    running = await office.at_work()
+    starting = office.start(policy=policy)
+    await office.asked()
+    office.let_go.set()
+    result = await starting
+    assert ended(result) == ("failed", "SOURCE_FAILED")
+    assert result.error is not None
+    assert told in result.error.message
+    assert (await running).final_output == "a here"
+    assert not await office.documents()
+
+
+@WRONG
+async def test_code_of_the_team_that_fails_leaves_a_session_that_nobody_runs_as_it_was(
+    b: Any, terms: Any, told: str
+) -> None:
+    office = Office(MemoryStore(), b=b, **terms)
+    office.let_go.set()
+    await (await office.at_work())
+    before = await office.session.row()
+    result = await office.start(reason="r")
+    assert ended(result) == ("failed", "SOURCE_FAILED")
+    after = await office.session.row()
+    assert (after.agent, after.outcome, after.owner) == ("a", "done", None)
+    assert after.cursor["r"] == before.cursor["r"], "no run was begun"
+    [record] = records_of(await office.session.events())
+    assert (record.id, record.reason) == (result.request_id, "r")
+
+
+async def test_a_rollback_that_was_begun_is_finished_before_anything_else() -> None:
+    undone: list[str] = []
+
+    async def undo(rollback: Any) -> None:
+        undone.append(rollback.key)
+        if undone == ["two", "one"]:
+            raise asyncio.CancelledError
+
+    async def work(ctx: RunContextWrapper[Any]) -> str:
+        await ctx.on_rollback(undo, key="one")
+        await ctx.on_rollback(undo, key="two")
+        raise RuntimeError("b broke")
+
+    office = Office(MemoryStore())
+    office.b.run, office.b.model = work, None
+    office.b.handoffs.append(office.c)
+    office.a.run, office.a.model = None, ScriptedModel([call("transfer_to_b"), say("a here")])
+    running = asyncio.create_task(Runner.run(office.team, "go", session=office.session))
+    while "one" not in undone:
+        await office.store.wait_for_change(5)
+    running.cancel()
+    await asyncio.wait([running])
+    result = await office.start(to="c")
+    assert undone == ["two", "one", "one"]
+    assert ended(result) == ("failed", "PERMISSION_DENIED"), "a has it again, and may not"
+    assert await office.told() == [
+        ("rolled_back", "TARGET_FAILED"),
+        ("failed", "PERMISSION_DENIED"),
+    ]
+    assert (await office.session.row()).agent == "a"
+
+
+class Chain(Office):
+    """`a` hands to `b`, `b` to `c`, and `c` works and never answers."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, completes="result")
+        self.working = asyncio.Event()
+        self.a.run, self.a.model = None, self.model
+        self.b.handoffs.append(handoff(self.c, completes="result"))
+
+        @function_tool
+        async def work() -> str:
+            self.working.set()
+            await self.let_go.wait()
+            return "done"
+
+        self.c.tools.append(work)
+        self.team = Team(self.a)
+
+    def respond(self, request: Any) -> Any:
+        if request.agent == "a" and request.input[-1].get("type") == "function_call_output":
+            return say("a here")
+        return {"a": call("transfer_to_b"), "b": call("transfer_to_c"), "c": call("work")}[
+            request.agent
+        ]
+
+
+NESTED = [("rolled_back", "CANCELLED"), ("rolled_back", "CANCELLED")]
+
+
+async def test_cancelling_a_handoff_undoes_those_after_it_first() -> None:
+    office = Chain(MemoryStore())
+    office.let_go.set()
+    await Runner.run(office.team, "go", session=office.session, max_turns=4)
+    assert await office.told() == [("transferring", None)] * 2
+    result = await office.controller.cancel("s.h1", reason="too long")
+    assert ended(result) == ("rolled_back", "CANCELLED")
+    assert await office.told() == NESTED
+    first, second = records_of(await office.session.events())
+    assert (first.error, second.error) == (
+        "too long",
+        "the handoff to 'b' before it was cancelled: too long",
+    )
+    assert (await Runner.resume(office.team, office.session)).final_output == "a here"
+
+
+async def test_whoever_runs_the_session_undoes_those_after_it_too() -> None:
+    office = Chain(MemoryStore())
+    running = asyncio.create_task(Runner.run(office.team, "go", session=office.session))
+    await office.working.wait()
+    result = await office.controller.cancel("s.h1")
+    assert ended(result) == ("rolled_back", "CANCELLED")
+    assert (await running).final_output == "a here"
+    assert await office.told() == NESTED
+    assert not await office.documents()
+
+
+async def test_a_cancellation_that_came_too_late_for_its_caller_is_not_made() -> None:
+    office = Chain(MemoryStore())
+    running = asyncio.create_task(Runner.run(office.team, "go", session=office.session))
+    await office.working.wait()
+    given_up = Asked(id="hrq1", cancel="s.h1", state="timed_out", asked_us=1)
+    await office.store.write_documents([document_of("s", given_up)])
+    await office.store.write_documents(
+        [document_of("s", replace(given_up, id="hrq2", cancel="s.h9", state="open"))]
+    )
+    result = await office.controller.cancel("s.h2")
+    assert ended(result) == ("rolled_back", "CANCELLED")
+    office.let_go.set()
+    await asyncio.wait([running])
+    assert not await office.documents()
+    assert (await office.told())[1] == ("rolled_back", "CANCELLED")
