@@ -9,7 +9,7 @@ from ekiden.core.faults import fault_point
 from ekiden.handoff.history_query import EVERYTHING, HandoffQuery
 from ekiden.handoff.records import HandoffRecord, Move
 from ekiden.runtime.leases import REQUESTS
-from ekiden.runtime.requests import Asked, asked_in, removal_of, session_of
+from ekiden.runtime.request_documents import Asked, asked_in, removal_of, session_of
 from ekiden.storage.base import Document, Store
 
 _A_DAY_US = 86_400_000_000

@@ -18,18 +18,14 @@ from ekiden.runtime.leases import REQUESTS
 from ekiden.runtime.live import live_run, on_display
 from ekiden.runtime.loading import opened_for_handoff
 from ekiden.runtime.opening import claimed, owned, parked_if_left
-from ekiden.runtime.requests import (
+from ekiden.runtime.request_documents import (
     Asked,
     RequestState,
     asked_in,
     document_of,
-    is_hopeless,
-    make,
     removal_of,
-    settle_rollback,
-    store_withdrawal,
-    undo,
 )
+from ekiden.runtime.requests import is_hopeless, make, settle_rollback, store_withdrawal, undo
 from ekiden.runtime.state import RunState
 from ekiden.storage.base import Document, DocumentWrite, SessionRow, Store
 

@@ -40,7 +40,7 @@ from ekiden.runtime.request_checks import (
     plain_text,
     seconds,
 )
-from ekiden.runtime.requests import Asked, asked_in, session_of
+from ekiden.runtime.request_documents import Asked, asked_in, session_of
 from ekiden.runtime.results import RunResult
 from ekiden.storage.base import NewSession, Store
 

@@ -7,9 +7,10 @@ once, whoever dies in between.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias, cast
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import (
@@ -22,10 +23,7 @@ from ekiden.core.errors import (
 )
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff
-from ekiden.core.handoff_record import A_PROGRAM, Actor, HandoffFailure
-from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, HandoffPolicy
 from ekiden.core.items import Item
-from ekiden.core.jsonio import dumps
 from ekiden.handoff import BEST
 from ekiden.handoff.validation import (
     check_capabilities,
@@ -38,95 +36,11 @@ from ekiden.handoff.validation import (
 from ekiden.runtime.attempt import Attempt
 from ekiden.runtime.controller import carry_out, refuse, store_refusal
 from ekiden.runtime.handed import received
-from ekiden.runtime.leases import REQUESTS
 from ekiden.runtime.occupancy import check_available
+from ekiden.runtime.request_documents import Asked, asked_in, removal_of, requests_of
 from ekiden.runtime.rollback import finish_rollback, give_back
 from ekiden.runtime.state import RunState
-from ekiden.storage.base import Document, DocumentWrite, SessionRow, Store
-
-RequestState: TypeAlias = Literal["open", "timed_out", "cancelled"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is asked for: a handoff, or that one be cancelled."""
-
-    id: str
-    to: str = ""
-    source: str = ""
-    """Who is to have the session when it is handed over; empty: anybody."""
-    cancel: str | None = None
-    """The id of the handoff that is to be undone."""
-    reason: str = ""
-    summary: str = ""
-    context: Any = None
-    payload: Any = None
-    policy: HandoffPolicy | None = None
-    timeout_s: float | None = None
-    """`None`: as the way between the two agents says."""
-    capabilities: tuple[str, ...] = ()
-    by: Actor = A_PROGRAM
-    asked_us: int = 0
-    state: RequestState = "open"
-    withdrawn: str = ""
-    """Why it was withdrawn."""
-
-    @property
-    def is_urgent(self) -> bool:
-        """Whether the step under way is to be broken off for it."""
-        return self.policy == "immediate" or self.cancel is not None
-
-    @property
-    def wait_s(self) -> float:
-        """How long it is waited that the source finishes what it is doing."""
-        return DEFAULT_TIMEOUT_S if self.timeout_s is None else self.timeout_s
-
-    @property
-    def why_cancelled(self) -> str:
-        """What is put on record of a handoff that is cancelled."""
-        return self.reason or f"{self.by.name or self.by.kind} cancelled it"
-
-    def why_withdrawn(self, source: str) -> HandoffFailure:
-        """What is told of a request that is not open any more, or late."""
-        if self.state == "cancelled":
-            why = f": {self.withdrawn}" if self.withdrawn else ""
-            told = f"it was cancelled before it was made{why}"
-            return HandoffFailure(code="CANCELLED", message=told)
-        late = f"{source!r} did not finish what it was doing within {self.wait_s:g} s"
-        return HandoffFailure(code="TIMEOUT", message=late)
-
-    def to_json(self) -> dict[str, Any]:
-        """As it is stored."""
-        return {
-            "id": self.id,
-            "to": self.to,
-            "source": self.source,
-            "cancel": self.cancel,
-            "reason": self.reason,
-            "summary": self.summary,
-            "context": self.context,
-            "payload": self.payload,
-            "policy": self.policy,
-            "timeout_s": self.timeout_s,
-            "capabilities": list(self.capabilities),
-            "by": self.by.to_json(),
-            "asked_us": self.asked_us,
-            "state": self.state,
-            "withdrawn": self.withdrawn,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Asked:
-        """The inverse of `to_json`; what another version stored besides is left out."""
-        known = {each.name: data[each.name] for each in fields(cls) if each.name in data}
-        known["by"] = Actor(**known["by"])
-        known["capabilities"] = tuple(known["capabilities"])
-        return cls(**known)
-
-    def words(self) -> str:
-        """What goes along, as the JSON text of a transfer."""
-        words = {"reason": self.reason, "summary": self.summary, "context": self.context}
-        return dumps({name: value for name, value in words.items() if value})
+from ekiden.storage.base import Document, DocumentWrite, SessionRow
 
 
 async def serve_requests(run: RunState) -> bool:
@@ -142,12 +56,10 @@ async def serve_requests(run: RunState) -> bool:
         if not documents:
             break
         for document in documents:
-            standing = _Standing.of(run)
             try:
                 await _serve(run, document)
             except StaleDocument:
                 # It was withdrawn or timed out just now: look again at what it says.
-                standing.restore(run)
                 break
             if run.outcome is not None:
                 break
@@ -160,11 +72,10 @@ async def _serve(run: RunState, document: Document) -> None:
     if asked.state != "open" or (asked.cancel is None and _is_late(run, asked)):
         await store_withdrawal(run, asked, taken)
     elif asked.cancel is None:
-        await make(run, asked, taken)
+        with _as_before_if_stale(run):
+            await make(run, asked, taken)
     elif not await undo(run, asked, taken):
-        for each in taken:
-            run.write(each)
-        await run.commit()
+        await store_withdrawal(run, asked, taken)
 
 
 async def settle_rollback(run: RunState) -> None:
@@ -217,7 +128,8 @@ async def undo(run: RunState, asked: Asked, taken: Sequence[DocumentWrite]) -> b
         return False
     while run.outcome is None and (pending := run.cursor.pending) is not None:
         if pending.id == asked.cancel:
-            await give_back(run, HandoffRefused("CANCELLED", asked.why_cancelled), writes=taken)
+            with _as_before_if_stale(run):
+                await give_back(run, HandoffRefused("CANCELLED", asked.why_cancelled), writes=taken)
             break
         why = f"the handoff to {pending.source!r} before it was cancelled: {asked.why_cancelled}"
         await give_back(run, HandoffRefused("CANCELLED", why))
@@ -227,14 +139,18 @@ async def undo(run: RunState, asked: Asked, taken: Sequence[DocumentWrite]) -> b
 async def store_withdrawal(
     run: RunState, asked: Asked, taken: Sequence[DocumentWrite], *, release: bool = False
 ) -> None:
-    """The source did not finish in time, or nobody wants it any more: that is put on record."""
-    if asked.cancel is None:
-        _withdraw(run, asked)
-    for each in taken:
-        run.write(each)
-    fault_point("handoff.withdrawn.before_commit")
-    await run.commit(release=release)
-    fault_point("handoff.withdrawn.after_commit")
+    """The source did not finish in time, or nobody wants it any more: that is put on record.
+
+    Of a cancellation that comes to nothing, nothing is.
+    """
+    with _as_before_if_stale(run):
+        if asked.cancel is None:
+            _withdraw(run, asked)
+        for each in taken:
+            run.write(each)
+        fault_point("handoff.withdrawn.before_commit")
+        await run.commit(release=release)
+        fault_point("handoff.withdrawn.after_commit")
 
 
 def is_hopeless(run: RunState, asked: Asked) -> bool:
@@ -321,6 +237,17 @@ class _Standing:
         run.before = self.before
 
 
+@contextmanager
+def _as_before_if_stale(run: RunState) -> Iterator[None]:
+    """If the request changed while the body served it, the run stands as it did before."""
+    standing = _Standing.of(run)
+    try:
+        yield
+    except StaleDocument:
+        standing.restore(run)
+        raise
+
+
 def _unconnected(asked: Asked) -> Attempt:
     """An attempt along a way that does not exist, only to be refused."""
 
@@ -358,39 +285,3 @@ def _withdraw(run: RunState, asked: Asked) -> None:
     words = received(run.agent.name, asked.words())
     details = {**words, **attempt.details(run.agent.name, asked.to), "code": why.code}
     run.record("handoff", details=details, error=why.message)
-
-
-async def requests_of(store: Store, session_id: str) -> list[Document]:
-    """What is asked of the session, oldest first."""
-    found: list[Document] = []
-    after = ""
-    while page := await store.list_documents(REQUESTS, prefix=f"{session_id}/", after=after):
-        # Of the sessions whose ids begin with this one and a slash, none is meant.
-        found += (each for each in page if session_of(each) == session_id)
-        after = page[-1].key
-    return sorted(found, key=lambda each: int(each.body["asked_us"]))
-
-
-def document_of(session_id: str, asked: Asked, *, version: int | None = None) -> DocumentWrite:
-    """The request as it is stored."""
-    key = f"{session_id}/{asked.id}"
-    return DocumentWrite(
-        collection=REQUESTS, key=key, body=asked.to_json(), expected_version=version
-    )
-
-
-def removal_of(document: Document) -> DocumentWrite:
-    """The request is answered, unless it changed meanwhile."""
-    return DocumentWrite(
-        collection=REQUESTS, key=document.key, body=None, expected_version=document.version
-    )
-
-
-def asked_in(document: Document) -> Asked:
-    """The request that a document holds."""
-    return Asked.from_json(cast(Mapping[str, Any], document.body))
-
-
-def session_of(document: Document) -> str:
-    """The session of which it is asked."""
-    return document.key.rpartition("/")[0]

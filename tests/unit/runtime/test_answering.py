@@ -18,7 +18,7 @@ from ekiden.handoff.records import records_of
 from ekiden.runtime import HandoffController, RunConfig, Runner
 from ekiden.runtime.asked import open_requests
 from ekiden.runtime.leases import REQUESTS
-from ekiden.runtime.requests import Asked, document_of
+from ekiden.runtime.request_documents import Asked, document_of
 from ekiden.sessions import Session
 from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,13 +12,11 @@ from ekiden.core.context import RunContextWrapper
 from ekiden.core.handoff_record import HandoffRequest
 from ekiden.core.outcomes import OutOfBudget
 from ekiden.core.roles import Approval, ConfirmationRequest
-from ekiden.core.team import Team
-from ekiden.handoff import handoff
 from ekiden.handoff.records import records_of
 from ekiden.runtime import RunConfig, Runner
 from ekiden.runtime.leases import REQUESTS
-from ekiden.runtime.requests import Asked, document_of
-from ekiden.storage.base import Claim, DocumentWrite, NewSession, SessionRow, Store
+from ekiden.runtime.request_documents import removal_of
+from ekiden.storage.base import Claim, DocumentWrite, NewSession, SessionRow
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, hang, say
 from ekiden.tools import function_tool
@@ -298,74 +295,23 @@ async def test_a_rollback_that_was_begun_is_finished_before_anything_else() -> N
     assert (await office.session.row()).agent == "a"
 
 
-class Chain(Office):
-    """`a` hands to `b`, `b` to `c`, and `c` works and never answers."""
+async def test_a_request_that_somebody_takes_up_just_before_is_not_done_twice() -> None:
+    class Late(MemoryStore):
+        """Somebody else is served between a look at the request and the claim."""
 
-    def __init__(self, store: Store) -> None:
-        super().__init__(store, completes="result")
-        self.working = asyncio.Event()
-        self.a.run, self.a.model = None, self.model
-        self.b.handoffs.append(handoff(self.c, completes="result"))
+        async def claim(
+            self, session_id: str, *, owner: str, lease_s: float, create: NewSession | None = None
+        ) -> tuple[Claim, SessionRow]:
+            for each in await self.list_documents(REQUESTS) if office.let_go.is_set() else ():
+                await self.write_documents([removal_of(each)])
+            return await super().claim(session_id, owner=owner, lease_s=lease_s, create=create)
 
-        @function_tool
-        async def work() -> str:
-            self.working.set()
-            await self.let_go.wait()
-            return "done"
-
-        self.c.tools.append(work)
-        self.team = Team(self.a)
-
-    def respond(self, request: Any) -> Any:
-        if request.agent == "a" and request.input[-1].get("type") == "function_call_output":
-            return say("a here")
-        return {"a": call("transfer_to_b"), "b": call("transfer_to_c"), "c": call("work")}[
-            request.agent
-        ]
-
-
-NESTED = [("rolled_back", "CANCELLED"), ("rolled_back", "CANCELLED")]
-
-
-async def test_cancelling_a_handoff_undoes_those_after_it_first() -> None:
-    office = Chain(MemoryStore())
+    office = Office(Late())
+    running = await office.at_work()
+    starting = office.start()
+    await office.asked()
     office.let_go.set()
-    await Runner.run(office.team, "go", session=office.session, max_turns=4)
-    assert await office.told() == [("transferring", None)] * 2
-    result = await office.controller.cancel("s.h1", reason="too long")
-    assert ended(result) == ("rolled_back", "CANCELLED")
-    assert await office.told() == NESTED
-    first, second = records_of(await office.session.events())
-    assert (first.error, second.error) == (
-        "too long",
-        "the handoff to 'b' before it was cancelled: too long",
-    )
-    assert (await Runner.resume(office.team, office.session)).final_output == "a here"
-
-
-async def test_whoever_runs_the_session_undoes_those_after_it_too() -> None:
-    office = Chain(MemoryStore())
-    running = asyncio.create_task(Runner.run(office.team, "go", session=office.session))
-    await office.working.wait()
-    result = await office.controller.cancel("s.h1")
-    assert ended(result) == ("rolled_back", "CANCELLED")
-    assert (await running).final_output == "a here"
-    assert await office.told() == NESTED
-    assert not await office.documents()
-
-
-async def test_a_cancellation_that_came_too_late_for_its_caller_is_not_made() -> None:
-    office = Chain(MemoryStore())
-    running = asyncio.create_task(Runner.run(office.team, "go", session=office.session))
-    await office.working.wait()
-    given_up = Asked(id="hrq1", cancel="s.h1", state="timed_out", asked_us=1)
-    await office.store.write_documents([document_of("s", given_up)])
-    await office.store.write_documents(
-        [document_of("s", replace(given_up, id="hrq2", cancel="s.h9", state="open"))]
-    )
-    result = await office.controller.cancel("s.h2")
-    assert ended(result) == ("rolled_back", "CANCELLED")
-    office.let_go.set()
-    await asyncio.wait([running])
-    assert not await office.documents()
-    assert (await office.told())[1] == ("rolled_back", "CANCELLED")
+    await running
+    assert ended(await starting) == ("rolled_back", "CANCELLED")
+    assert await office.told() == []
+    assert (await office.session.row()).owner is None

@@ -12,7 +12,7 @@ from ekiden.core.handoff_record import Actor
 from ekiden.runtime import HandoffController, RunConfig
 from ekiden.runtime.asked import sweep_requests
 from ekiden.runtime.leases import REQUESTS
-from ekiden.runtime.requests import Asked
+from ekiden.runtime.request_documents import Asked
 from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore

@@ -80,7 +80,7 @@ class CuttingMemory(Cutting, MemoryStore):
     """In memory."""
 
 
-throws = st.binary(min_size=32, max_size=32)
+throws = st.binary(min_size=40, max_size=40)
 SMALLEST = 8 * 6 * 5 + 32
 """Bytes that every team can be made of."""
 
@@ -164,9 +164,14 @@ class HandoffMachine(RuleBasedStateMachine):
 
     def write_script(self, dice: Dice) -> None:
         """What the agents of the next run will do."""
+        story: Sequence[str] = dice.pick(((), *self.accent.stories))
+        if dice.throw(2):
+            story = [dice.pick(self.accent.moves) for _ in range(dice.throw(9))]
+        is_stubborn = dice.throw(4) == 3
+        x, y = dice.throw(60), dice.throw(20)
         self.world.script = [
-            Move(dice.pick(self.accent.moves), dice.throw(60), dice.throw(20))
-            for _ in range(dice.throw(9))
+            Move(kind, x, y) if is_stubborn else Move(kind, dice.throw(60), dice.throw(20))
+            for kind in story
         ]
         note(f"   {self.world.script}")
 

@@ -107,11 +107,21 @@ class Accent:
     extras: tuple[str, ...] = (
         "", "", "", "", "restrict", "budget", "confirm", "last", "no tools", "budget restrict"
     )  # fmt: skip
+    tools: tuple[str, ...] = ()
+    """What everybody has."""
     depths: tuple[int, ...] = (3, 2, 1, 5)
     moves: tuple[str, ...] = (
         "hand", "hand", "hand words", "say hand", "tool", "tool", "tool hand", "two tools",
         "two hands", "best", "stray", "fail", "fail once", "bad words", "say",
     )  # fmt: skip
+    stories: tuple[tuple[str, ...], ...] = (
+        ("hand words",) * 7,
+        ("hand", "hand", "books", "fail", "hand", "hand"),
+        ("hand", "hand", "two tools", "tool", "tool", "tool", "say"),
+        ("tool", "hand", "tool", "fail once", "tool", "hand"),
+        ("hand", "books", "tool", "books", "fail", "hand", "say"),
+    )
+    """What would seldom come about by chance."""
 
 
 def draw_team(dice: Dice, accent: Accent) -> TeamSpec:
@@ -142,7 +152,9 @@ def _draw_agent(
         kind=kind,
         available=available if place else "yes",
         accepts=dice.pick(("all", "all", "asked")),
-        tools=tuple(tool for bit, tool in enumerate(TOOLS) if held & 1 << bit),
+        tools=tuple(
+            tool for bit, tool in enumerate(TOOLS) if held & 1 << bit or tool in accent.tools
+        ),
         skills=tuple(
             (skill, (0.4, 0.7, 1.0)[(place + bit) % 3])
             for bit, skill in enumerate(SKILLS)

@@ -205,13 +205,15 @@ class World:
             case "hand":
                 return transfer(to)
             case "hand words":
-                return transfer(to, reason="why not", context=f"words {move.y}")
+                return transfer(to, reason="why not", context=f"words {move.y % 2}")
             case "say hand":
                 return [say("I think so."), transfer(to)]
             case "tool":
                 return tool
             case "two tools":
                 return [tool, _call(move.x)]
+            case "books":
+                return [_call(3), _call(3 + 5 * (move.y % 4))]
             case "tool hand":
                 return [tool, transfer(to)]
             case "two hands":

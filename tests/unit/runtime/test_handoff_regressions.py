@@ -1,0 +1,215 @@
+"""What the machine of `test_handoff_machine` found, each as the smallest story that shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ekiden.core.agent import Agent
+from ekiden.core.context import RunContextWrapper
+from ekiden.core.handoff_record import Decline, HandoffRequest
+from ekiden.core.handoff_terms import Budget, HandoffTrigger
+from ekiden.core.team import Team
+from ekiden.core.usage import Usage
+from ekiden.handoff import handoff, person
+from ekiden.handoff.records import records_of
+from ekiden.runtime import HandoffController, Limits, RunConfig, Runner
+from ekiden.sessions import Session
+from ekiden.testing import ScriptedModel, call, fail, say, transfer
+from ekiden.tools import function_tool
+from tests.unit.runtime.handoff_machine.machine import Cut, CuttingMemory
+
+
+@function_tool
+def look() -> str:
+    return "seen"
+
+
+@function_tool
+def slip() -> str:
+    raise ValueError("slipped")
+
+
+AWAY = fail(ConnectionError("away"))
+BEFORE, AFTER = 1, 2
+
+
+def cut_at(store: CuttingMemory, commit: int, when: int) -> None:
+    """Break off at one of the next commits, before or after it is stored."""
+    store.cut(2 * (commit - 1) + when)
+
+
+@pytest.fixture
+def store() -> CuttingMemory:
+    return CuttingMemory()
+
+
+@pytest.fixture
+def session(store: CuttingMemory) -> Session:
+    return Session("s", store=store)
+
+
+async def codes(session: Session) -> list[str | None]:
+    """How the session's handoffs ended: their codes, or statuses where there is none."""
+    return [record.code or record.status for record in records_of(await session.events())]
+
+
+async def test_a_session_goes_on_after_a_handoff_that_a_person_did_not_want(
+    store: CuttingMemory, session: Session
+) -> None:
+    model = ScriptedModel([say("one"), say("two")])
+    a = Agent("a", model=model, handoffs=[handoff(Agent("b"), confirm=True)])
+    await Runner.run(a, "hi", session=session)
+    await HandoffController(a, store).start("s", to="b")
+    assert await codes(session) == ["NOT_APPROVED"]
+    assert (await session.row()).outcome == "done"
+    assert (await Runner.run(a, "again", session=session)).final_output == "two"
+
+
+async def test_words_of_a_refused_return_are_still_new() -> None:
+    answers: list[bool | Decline] = [Decline("busy"), True]
+
+    def accepts(ctx: RunContextWrapper[Any], request: HandoffRequest) -> bool | Decline:
+        return answers.pop(0)
+
+    back = transfer("a", context="it is the printer")
+    model = ScriptedModel([transfer("b"), back, back, say("a again")])
+    b = Agent("b", model=model)
+    a = Agent("a", model=model, handoffs=[b], accepts=accepts)
+    b.handoffs = [handoff(a, allow_return=True)]
+    result = await Runner.run(a, "hi")
+    assert [record.code for record in records_of(result.events)] == [None, "DECLINED", None]
+    assert result.final_output == "a again"
+
+
+async def test_what_was_undone_is_no_change_that_would_allow_a_return() -> None:
+    steps = [transfer("b"), transfer("c"), call("look"), AWAY, transfer("a"), say("b answers")]
+    model = ScriptedModel(steps)
+    c = Agent("c", model=model, tools=[look])
+    b = Agent("b", model=model)
+    a = Agent("a", model=model, handoffs=[b])
+    b.handoffs = [handoff(c, completes="result"), handoff(a, allow_return=True)]
+    result = await Runner.run(a, "hi")
+    assert result.last_agent is b
+    assert [record.code for record in records_of(result.events)] == [
+        None, "TARGET_FAILED", "CIRCULAR_HANDOFF",
+    ]  # fmt: skip
+
+
+async def test_a_message_to_somebody_else_undoes_the_handoff_that_was_not_confirmed(
+    store: CuttingMemory, session: Session
+) -> None:
+    model = ScriptedModel([transfer("b"), say("from c")])
+    b, c = Agent("b", model=model), Agent("c", model=model)
+    team = Team(Agent("a", model=model, handoffs=[b, c]))
+    cut_at(store, 2, AFTER)
+    with pytest.raises(Cut):
+        await Runner.run(team, "hi", session=session)
+    assert await codes(session) == ["transferring"]
+    result = await Runner.run(team, "you, please", session=session, to="c")
+    assert result.final_output == "from c"
+    assert await codes(session) == ["CANCELLED"]
+
+
+async def test_outputs_that_close_calls_go_when_their_calls_go(
+    store: CuttingMemory, session: Session
+) -> None:
+    model = ScriptedModel([transfer("b"), call("look"), AWAY, say("a again")])
+    b = Agent("b", model=model, tools=[look])
+    a = Agent("a", model=model, handoffs=[handoff(b, completes="result")])
+    cut_at(store, 4, BEFORE)
+    with pytest.raises(Cut):
+        await Runner.run(a, "hi", session=session)
+    result = await Runner.run(a, "are you there?", session=session)
+    assert result.final_output == "a again"
+    kinds = [item.get("type") or item["role"] for item in model.calls[-1].input]
+    assert kinds == ["user", "function_call", "user", "function_call_output"]
+
+
+async def test_depth_counts_before_the_search_for_the_best() -> None:
+    model = ScriptedModel([call("transfer_to_best_at_python"), say("alone")])
+    a = Agent("a", model=model, handoffs=[handoff("*", capabilities=["python"])])
+    result = await Runner.run(a, "hi", run_config=RunConfig(limits=Limits(depth=0)))
+    [record] = records_of(result.events)
+    assert record.code == "MAX_DEPTH_EXCEEDED"
+
+
+async def test_a_run_that_a_program_began_is_under_way_for_everybody(
+    store: CuttingMemory, session: Session
+) -> None:
+    model = ScriptedModel([say("one"), say("from b")])
+    b = Agent("b", model=model)
+    a = Agent("a", model=model, handoffs=[b])
+    await Runner.run(a, "hi", session=session)
+    cut_at(store, 1, AFTER)
+    with pytest.raises(Cut):
+        await HandoffController(a, store).start("s", to="b")
+    row = await session.row()
+    assert (row.agent, row.status, row.outcome) == ("b", "ready", None)
+    assert (await Runner.resume(a, session)).final_output == "from b"
+
+
+async def test_what_a_person_gave_back_waits_for_nobody(
+    store: CuttingMemory, session: Session
+) -> None:
+    model = ScriptedModel([transfer("person:desk"), say("thanks")])
+    a = Agent("a", model=model, handoffs=[person("desk")])
+    await Runner.run(a, "hi", session=session)
+    assert (await session.row()).status == "waiting"
+    cut_at(store, 1, AFTER)
+    with pytest.raises(Cut):
+        await HandoffController(a, store).answer("s", "It is paid.", by="anna", give_back=True)
+    row = await session.row()
+    assert (row.agent, row.status, row.outcome) == ("a", "ready", None)
+
+
+async def test_a_budget_undoes_the_handoff_that_it_came_with() -> None:
+    model = ScriptedModel(
+        [transfer("b"), transfer("c"), call("look"), say("a ends it")],
+        usage=Usage(requests=1, total_tokens=10),
+    )
+    c = Agent("c", model=model, tools=[look])
+    b = Agent("b", model=model, handoffs=[handoff(c, completes="result")])
+    a = Agent("a", model=model)
+    a.handoffs = [handoff(b, completes="result", budget=Budget(tokens=15))]
+    result = await Runner.run(a, "hi")
+    assert result.final_output == "a ends it"
+    assert [record.code for record in records_of(result.events)] == ["BUDGET_EXCEEDED"] * 2
+
+
+def with_trigger(model: ScriptedModel, *targets: Agent[Any]) -> Agent[Any]:
+    on_error = HandoffTrigger(type="error", errors=("ValueError",))
+    edges = [handoff(target, trigger=on_error) for target in targets]
+    return Agent("a", model=model, tools=[slip], handoffs=edges)
+
+
+async def test_a_trigger_for_errors_fires_although_the_process_died(
+    store: CuttingMemory, session: Session
+) -> None:
+    model = ScriptedModel([call("slip"), say("from b")])
+    a = with_trigger(model, Agent("b", model=model))
+    cut_at(store, 3, AFTER)
+    with pytest.raises(Cut):
+        await Runner.run(a, "hi", session=session)
+    assert await codes(session) == []
+    assert (await Runner.resume(a, session)).final_output == "from b"
+
+
+async def test_the_next_trigger_has_its_turn_when_what_the_first_did_is_undone() -> None:
+    model = ScriptedModel([call("slip"), AWAY, say("from c")])
+    a = with_trigger(model, Agent("b", model=model), Agent("c", model=model))
+    result = await Runner.run(a, "hi")
+    assert result.final_output == "from c"
+    assert [record.status for record in records_of(result.events)] == ["rolled_back", "completed"]
+
+
+async def test_a_trigger_does_not_tell_what_is_not_to_be_told() -> None:
+    model = ScriptedModel([call("slip"), say("from b")])
+    a = with_trigger(model, Agent("b", model=model))
+    config = RunConfig(trace_include_sensitive_data=False)
+    result = await Runner.run(a, "hi", run_config=config)
+    [record] = records_of(result.events)
+    assert record.trigger is not None
+    assert record.trigger["type"] == "error"
+    assert "slipped" not in str(record.trigger)
