@@ -89,7 +89,7 @@ class HandoffRecord:
             target=self.target,
             completed_at=self.settled_at,
             error=failure,
-            rollback_performed=self.status == "rolled_back",
+            rollback_performed=self.status == "rolled_back" and self.is_made,
         )
 
     def to_json(self) -> dict[str, Any]:

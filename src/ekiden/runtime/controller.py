@@ -41,7 +41,8 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
     run.staged = []
     try:
         terms = await _agreed(run, attempt)
-    except UserError:
+    except UserError as exc:
+        await _take_back(run, attempt, before, exc)
         raise
     except Exception as exc:
         await _take_back(run, attempt, before, exc)

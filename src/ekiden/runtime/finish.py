@@ -12,8 +12,9 @@ from ekiden.runtime.state import RunState
 from ekiden.storage.base import SessionStatus
 
 
-async def finish(run: RunState, outcome: Outcome) -> None:
-    """Store how the run ended and give the session free; hooks learn of an answer."""
+async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> None:
+    """Store how the run ended and give the session free, unless whoever has it goes on with it;
+    hooks learn of an answer."""
     agent, hooks = run.agent, run.hooks
     if isinstance(outcome, Done) and (hooks is not None or agent.hooks is not None):
         await both(
@@ -28,7 +29,7 @@ async def finish(run: RunState, outcome: Outcome) -> None:
     await run.commit(
         status="waiting" if isinstance(outcome, Waiting) else "idle",
         outcome=outcome.kind,
-        release=True,
+        release=release,
     )
     fault_point("run.finish.after_commit")
     run.outcome = outcome

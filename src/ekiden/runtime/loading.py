@@ -81,8 +81,6 @@ async def _taken_away(
 ) -> SessionRow:
     """Undo handoffs whose target did not take over yet and loses the conversation to another."""
     cursor = Cursor.from_json(row.cursor)
-    for each in cursor.open:
-        each.saved.pop("begins_run", None)  # the message begins another run, with this same claim
     events = await store.events(row.id, with_items=True)
     visible, _ = await _view(store, row.id, events, cursor)
     run = RunState(
@@ -91,8 +89,9 @@ async def _taken_away(
     )  # fmt: skip
     for each in cursor.open:
         run.know(_member(around, each.source))
+    why = HandoffRefused("CANCELLED", f"the message went to {to!r} instead")
     while run.cursor.open:
-        await give_back(run, HandoffRefused("CANCELLED", f"the message went to {to!r} instead"))
+        await give_back(run, why, release=False)
     return await store.get(row.id)
 
 

@@ -51,14 +51,19 @@ def failure_code(exc: BaseException) -> RefusalCode:
 
 
 async def give_back(
-    run: RunState, exc: BaseException, *, writes: Sequence[DocumentWrite] = ()
+    run: RunState,
+    exc: BaseException,
+    *,
+    writes: Sequence[DocumentWrite] = (),
+    release: bool = True,
 ) -> None:
     """Undo the transfer that is not confirmed, because of `exc`: the source goes on.
 
     The source sees its own call answered with the reason, and nothing of the target's; the
     session's variables are as they were. What the target registered is undone first, each success
     stored, so that whoever goes on after a crash goes on with the next. `writes` are made in the
-    transaction that begins it.
+    transaction that begins it. If the run had begun with the handoff it is over, and the session
+    is free unless `release` is False.
     """
     pending = run.cursor.pending
     assert pending is not None
@@ -73,10 +78,10 @@ async def give_back(
             fault_point("handoff.rollback.before_begin")
             await run.commit()
             fault_point("handoff.rollback.after_begin")
-    await finish_rollback(run)
+    await finish_rollback(run, release=release)
 
 
-async def finish_rollback(run: RunState) -> None:
+async def finish_rollback(run: RunState, *, release: bool = True) -> None:
     """Go on with the rollback that was begun."""
     pending = run.cursor.pending
     assert pending is not None
@@ -122,7 +127,7 @@ async def finish_rollback(run: RunState) -> None:
         run.cursor.phase = "end"
     fault_point("handoff.rollback.before_commit")
     if is_over:
-        await finish(run, Failed(HandoffError.code, reason))
+        await finish(run, Failed(HandoffError.code, reason), release=release)
     else:
         await run.commit()
     fault_point("handoff.rollback.after_commit")

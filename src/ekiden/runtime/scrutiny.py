@@ -92,9 +92,18 @@ async def _ask_person(run: RunState, attempt: Attempt) -> None:
 
 
 def _question(attempt: Attempt) -> str:
-    """The handoff's number, and what it is, in a few characters."""
+    """Which handoff of the turn it is, and what it is, in a few characters.
+
+    A model makes one in a turn, and a trigger fires once; others have a number.
+    """
     text = f"{attempt.edge.tool_name} {attempt.arguments}".encode("utf-8", "surrogatepass")
-    return f"{attempt.id.rpartition('.')[2]}_{blake2b(text, digest_size=6).hexdigest()}"
+    if attempt.call is not None:
+        which = "h"
+    elif attempt.place is not None:
+        which = f"p{attempt.place}"
+    else:
+        which = attempt.id.rpartition(".")[2]
+    return f"{which}_{blake2b(text, digest_size=6).hexdigest()}"
 
 
 async def _never(context: Any, arguments: str) -> Any:

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from ekiden.storage.sqlite import SqliteStore
-from tests.unit.runtime.handoff_machine.machine import Cutting, HandoffMachine
+from tests.unit.runtime.handoff_machine.machine import HandoffMachine
+from tests.unit.runtime.handoff_machine.stores import Cutting
 from tests.unit.runtime.handoff_machine.teams import Accent
 
 STEPS_OF_A_SESSION = 30

@@ -8,8 +8,10 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
+from ekiden.core.errors import UserError
 from ekiden.core.handoff_record import Decline, HandoffRequest
 from ekiden.core.handoff_terms import Budget, HandoffTrigger
+from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.team import Team
 from ekiden.core.usage import Usage
 from ekiden.handoff import handoff, person
@@ -18,7 +20,7 @@ from ekiden.runtime import HandoffController, Limits, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.testing import ScriptedModel, call, fail, say, transfer
 from ekiden.tools import function_tool
-from tests.unit.runtime.handoff_machine.machine import Cut, CuttingMemory
+from tests.unit.runtime.handoff_machine.stores import Cut, CuttingMemory
 
 
 @function_tool
@@ -112,6 +114,48 @@ async def test_a_message_to_somebody_else_undoes_the_handoff_that_was_not_confir
     assert await codes(session) == ["CANCELLED"]
 
 
+async def test_a_run_that_had_begun_with_an_undone_handoff_is_over_whatever_comes(
+    store: CuttingMemory, session: Session
+) -> None:
+    model = ScriptedModel([say("one"), say("from c")])
+    b, c = Agent("b", model=model), Agent("c", model=model)
+    team = Team(Agent("a", model=model, handoffs=[b, c]))
+    await Runner.run(team, "hi", session=session)
+    await HandoffController(team, store).start("s", to="b", run=False)
+    cut_at(store, 2, BEFORE)
+    with pytest.raises(Cut):
+        await Runner.run(team, "you, please", session=session, to="c")
+    row = await session.row()
+    assert (row.agent, row.status, row.outcome) == ("a", "idle", "failed")
+    with pytest.raises(UserError, match="nothing to resume"):
+        await Runner.resume(team, session)
+    result = await Runner.run(team, "you, please", session=session, to="c")
+    assert result.final_output == "from c"
+
+
+async def test_a_person_is_asked_once_about_a_models_call_whatever_comes_between(
+    store: CuttingMemory, session: Session
+) -> None:
+    asked: list[str] = []
+
+    class Anna:
+        async def approve(self, request: ConfirmationRequest) -> Approval:
+            asked.append(request.tool)
+            return Approval(approved=True, by="anna")
+
+    model = ScriptedModel([transfer("b"), say("from b")])
+    b = Agent("b", model=model)
+    a = Agent("a", model=model, handoffs=[handoff(b, confirm=True)])
+    config = RunConfig(approver=Anna())
+    cut_at(store, 3, AFTER)
+    with pytest.raises(Cut):
+        await Runner.run(a, "hi", session=session, run_config=config)
+    await HandoffController(a, store, run_config=config).start("s", to="nobody")
+    result = await Runner.resume(a, session, run_config=config)
+    assert result.final_output == "from b"
+    assert asked == ["transfer_to_b"]
+
+
 async def test_outputs_that_close_calls_go_when_their_calls_go(
     store: CuttingMemory, session: Session
 ) -> None:
@@ -193,7 +237,8 @@ async def test_a_trigger_for_errors_fires_although_the_process_died(
     with pytest.raises(Cut):
         await Runner.run(a, "hi", session=session)
     assert await codes(session) == []
-    assert (await Runner.resume(a, session)).final_output == "from b"
+    result = await Runner.resume(a, session)
+    assert (result.last_agent.name, result.final_output) == ("b", "from b")
 
 
 async def test_the_next_trigger_has_its_turn_when_what_the_first_did_is_undone() -> None:

@@ -21,10 +21,9 @@ from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.handoffs import HandoffController
 from ekiden.runtime.leases import REQUESTS
 from ekiden.sessions import Session, conversation
-from ekiden.storage.base import Claim, Commit, DocumentWrite
-from ekiden.storage.memory import MemoryStore
 from tests.unit.runtime.handoff_machine.dice import Dice
 from tests.unit.runtime.handoff_machine.referee import Referee
+from tests.unit.runtime.handoff_machine.stores import Cut, CuttingMemory
 from tests.unit.runtime.handoff_machine.teams import BEST, NOBODY, Accent, draw_team
 from tests.unit.runtime.handoff_machine.world import ModelAway, Move, Request, World
 
@@ -32,52 +31,6 @@ SESSION = "s"
 NOT_ALLOWED = ("may not hand to", "has no tool called")
 """What code is told that wants what it may not."""
 FINAL = ("completed", "failed", "rolled_back")
-
-
-class Cut(BaseException):
-    """Ends a run as a crash would."""
-
-
-class Cutting:
-    """Breaks off at a commit, before or after it is stored; and remembers who had the session."""
-
-    in_commits = 0
-    after = False
-    cuts = 0
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.holders: list[tuple[int, str]] = []
-        self.holder = ""
-        self.seq = 0
-        self.is_asked = asyncio.Event()
-        """Somebody left a request."""
-
-    def cut(self, number: int) -> None:
-        """Break off at one of the next commits; 0: at none."""
-        self.in_commits, self.after = (number + 1) // 2, number % 2 == 0
-
-    async def commit(self, claim: Claim, commit: Commit) -> None:
-        self.in_commits -= 1
-        if self.in_commits == 0 and not self.after:
-            self.cuts += 1
-            raise Cut
-        await super().commit(claim, commit)  # type: ignore[misc]
-        self.holder = commit.patch.agent or self.holder
-        if commit.events:
-            self.seq = commit.events[-1].seq
-        self.holders.append((self.seq, self.holder))
-        if self.in_commits == 0:
-            self.cuts += 1
-            raise Cut
-
-    async def write_documents(self, writes: Sequence[DocumentWrite]) -> None:
-        await super().write_documents(writes)  # type: ignore[misc]
-        self.is_asked.set()
-
-
-class CuttingMemory(Cutting, MemoryStore):
-    """In memory."""
 
 
 throws = st.binary(min_size=40, max_size=40)
@@ -139,7 +92,7 @@ class HandoffMachine(RuleBasedStateMachine):
         self.store.cut(cut)
         result: Any = None
         try:
-            result = self.loop.run(_within_a_minute(work))
+            result = self.loop.run(_in_time(work))
         except Cut:
             note(f"   … cut off: {cut}")
         except (ModelAway, ModelBehaviorError, HandoffRefused) as exc:
@@ -354,7 +307,8 @@ class HandoffMachine(RuleBasedStateMachine):
             assert not referee.open
         for handoff_id, (_, _, status, _) in referee.ends.items():
             assert status in FINAL or any(each.id == handoff_id for each in referee.open)
-        assert len(self.world.undone) - len(set(self.world.undone)) <= self.store.cuts
+        undone = self.world.ledger.undone
+        assert len(undone) - len(set(undone)) <= self.store.cuts
         self._check_conversation()
         if self.count % self.check_all_every == 0:
             await self.check_all()
@@ -413,6 +367,6 @@ class HandoffMachine(RuleBasedStateMachine):
             self.loop.close()
 
 
-async def _within_a_minute(work: Callable[[], Awaitable[Any]]) -> Any:
-    async with asyncio.timeout(5):
+async def _in_time(work: Callable[[], Awaitable[Any]]) -> Any:
+    async with asyncio.timeout(20):
         return await work()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
 from typing import Any
 
 from ekiden.core.events import Event
-from ekiden.core.items import Item
+from ekiden.core.items import Item, text_of
+from tests.unit.runtime.handoff_machine.standing import Open, Standing
 from tests.unit.runtime.handoff_machine.teams import BEST, EdgeSpec, TeamSpec
 from tests.unit.runtime.handoff_machine.verdict import Case, verdict
 from tests.unit.runtime.handoff_machine.world import TOKENS, World, words_of
@@ -25,46 +25,6 @@ MAY_FOLLOW = {
 UNDOING = {
     "TARGET_FAILED", "DECLINED", "PERMISSION_DENIED", "CANCELLED", "BUDGET_EXCEEDED",
 }  # fmt: skip
-
-
-@dataclass(slots=True, kw_only=True)
-class Standing:
-    """What a rollback puts back."""
-
-    chain: list[str]
-    changes: int = 0
-    """How often something came about that another agent could make use of."""
-    left: dict[str, int] = field(default_factory=dict)
-    """By agent, how many changes there were when it let the task go."""
-    passed: set[tuple[str, str, str]] = field(default_factory=set)
-    """Words that came along with returns."""
-    tools: frozenset[str] | None = None
-    budgets: list[tuple[int, int]] = field(default_factory=list)
-    """Tokens used at the beginning, and allowed from there on."""
-    fired: list[EdgeSpec] = field(default_factory=list)
-    has_rung: bool = False
-    has_slipped: bool = False
-    """Since the owner has the task."""
-    variables: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(slots=True, kw_only=True)
-class Open:
-    """A handoff that is not settled."""
-
-    id: str
-    source: str
-    target: str
-    seq: int
-    call_id: str | None
-    until_result: bool
-    before: Standing
-    booked: list[str] = field(default_factory=list)
-    undone: list[str] = field(default_factory=list)
-    given_up: list[str] = field(default_factory=list)
-    tries: dict[str, int] = field(default_factory=dict)
-    kept: list[int] = field(default_factory=list)
-    begins_run: bool = False
 
 
 class Referee:
@@ -85,6 +45,8 @@ class Referee:
         """By handoff: source, target, status, code."""
         self.said: dict[int, tuple[Item, ...]] = {}
         """What stands, by the number of its event."""
+        self.undone: set[str] = set()
+        """Ids of calls, and texts, that nobody is to see again."""
         self.calls: dict[str, Item] = {}
         self.owners = [entry]
         """By event, who had the task after it."""
@@ -206,6 +168,7 @@ class Referee:
             self._check_triggers("the next answer")
         offered = {edge.tool_name for edge in agent.edges if edge.trigger is None}
         assert question.tools == self._tools() | offered
+        assert self.undone.isdisjoint(_marks(question.input)), "what was undone is gone"
         assert not self._is_spent(self.now), "nobody spends more than a handoff left"
         self.tokens += TOKENS
         if any(item.get("role") == "assistant" and item.get("content") for item in event.items):
@@ -287,7 +250,8 @@ class Referee:
 
     def _case(self, event: Event, details: dict[str, Any]) -> tuple[EdgeSpec | None, Case, str]:
         by = details.get("by", {}).get("kind", "model")
-        policy, capabilities, readable, words = None, (), True, ""
+        policy, readable, words = None, True, ""
+        capabilities: tuple[str, ...] = ()
         asked_by_person = by == "person"
         if by == "model":
             call = self.calls[event.items[0]["call_id"]]
@@ -398,10 +362,10 @@ class Referee:
         assert details["attempt"] == undoing.tries[key]
         if event.error is None:
             undoing.undone.append(key)
-            assert self.world.undone.count((undoing.id, key)) >= 1
+            assert self.world.ledger.undone.count((undoing.id, key)) >= 1
         elif undoing.tries[key] == 3:
             undoing.given_up.append(key)
-        order = [self.world.booked.index(each) for each in undoing.tries]
+        order = [self.world.ledger.booked.index(each) for each in undoing.tries]
         assert order == sorted(order, reverse=True), "undone in reverse order"
 
     def _rolled_back(self, event: Event, details: dict[str, Any]) -> None:
@@ -415,7 +379,7 @@ class Referee:
         settled = {*undone.undone, *undone.given_up}
         assert settled >= set(undone.booked), "everything that was booked is undone"
         for seq in [seq for seq in self.said if seq >= undone.seq and seq not in undone.kept]:
-            del self.said[seq]
+            self.undone.update(_marks(self.said.pop(seq)))
         told = [item["call_id"] for item in event.items]
         assert told == ([] if undone.call_id is None else [undone.call_id])
         self.now = undone.before
@@ -423,3 +387,9 @@ class Referee:
         self.owner = undone.source
         assert self.now.chain[-1] == self.owner
         self.answers = 1
+
+
+def _marks(items: Sequence[Item]) -> set[str]:
+    """What calls and answers of models can be recognised by."""
+    calls = {str(item["call_id"]) for item in items if item.get("type") == "function_call"}
+    return calls | {text_of(item) for item in items if item.get("role") == "assistant"}

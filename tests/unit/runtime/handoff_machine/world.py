@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.context import RunContextWrapper, ToolContext
+from ekiden.core.context import RunContextWrapper
 from ekiden.core.handoff_record import Decline, HandoffRequest
 from ekiden.core.handoff_terms import Budget, HandoffTrigger
 from ekiden.core.items import Item
@@ -17,14 +17,11 @@ from ekiden.core.profile import Capability
 from ekiden.core.remote import AgentReply, AgentTask
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.team import Team
-from ekiden.core.tool import FunctionTool
 from ekiden.core.usage import Usage
 from ekiden.handoff import handoff, remove_all_tools
 from ekiden.runtime import Limits, RunConfig
 from ekiden.runtime.code_agent import CodeContext
-from ekiden.runtime.compensation import Rollback
 from ekiden.testing import ScriptedModel, call, fail, say, transfer
-from ekiden.tools import function_tool
 from tests.unit.runtime.handoff_machine.teams import (
     BEST,
     NOBODY,
@@ -33,6 +30,7 @@ from tests.unit.runtime.handoff_machine.teams import (
     EdgeSpec,
     TeamSpec,
 )
+from tests.unit.runtime.handoff_machine.tools import BY_NAME, Ledger, arguments_of, call_of
 
 TOKENS = 10
 """What every answer of a model costs."""
@@ -92,16 +90,12 @@ class World:
     asked: dict[str, Question] = field(default_factory=dict)
     """By step, the question that was last asked for it."""
     failed: set[tuple[str, str]] = field(default_factory=set)
-    booked: list[str] = field(default_factory=list)
-    """Keys of compensations in the order of their registration."""
-    undone: list[tuple[str, str]] = field(default_factory=list)
-    """Handoff and key of each compensation that worked."""
+    ledger: Ledger = field(default_factory=Ledger)
     troubles: list[str] = field(default_factory=list)
     """What doubles noticed: an exception of theirs would pass for an agent's failure."""
     agents: dict[str, Agent[Any]] = field(default_factory=dict)
     team: Team = field(init=False)
     config: RunConfig = field(init=False)
-    refusals: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         model = ScriptedModel(
@@ -123,21 +117,21 @@ class World:
 
     def _agent(self, spec: AgentSpec, model: ScriptedModel) -> Agent[Any]:
         name = spec.name
-        own: dict[str, Any] = {
+        ways: dict[str, Any] = {
             "model": {"model": model},
             "code": {"run": self._run_code},
             "runner": {"runner": _Elsewhere(self)},
             "person": {"person": name.removeprefix("person:")},
-        }[spec.kind]
+        }
         return Agent(
             name,
-            tools=[_TOOLS[tool] for tool in spec.tools],
+            tools=[BY_NAME[tool] for tool in spec.tools],
             capabilities=tuple(
                 Capability(name=skill, proficiency=score) for skill, score in spec.skills
             ),
             available=self._is_there if spec.available == "asked" else spec.available == "yes",
             accepts=self._accepts if spec.accepts == "asked" else None,
-            **own,
+            **ways[spec.kind],
         )
 
     def _edge(self, edge: EdgeSpec) -> Any:
@@ -154,7 +148,7 @@ class World:
             "trigger": _trigger(edge),
         }
         if edge.target == BEST:
-            return handoff(BEST, **options)
+            return handoff("*", **options)
         if edge.view == "last":
             options["include_context"] = False
         elif edge.view == "no tools":
@@ -200,20 +194,20 @@ class World:
         move = self.move(int(request.step.split(".")[1]) - 1)
         if self.fails_now(move, request.step):
             return fail(ModelAway("the model is away"))
-        to, tool = _tool(self.target(request.agent, move.x)), _call(move.y)
+        to, tool = _tool(self.target(request.agent, move.x)), call_of(move.y)
         match move.kind:
             case "hand":
                 return transfer(to)
             case "hand words":
                 return transfer(to, reason="why not", context=f"words {move.y % 2}")
             case "say hand":
-                return [say("I think so."), transfer(to)]
+                return [say(f"I think so ({request.step})."), transfer(to)]
             case "tool":
                 return tool
             case "two tools":
-                return [tool, _call(move.x)]
+                return [tool, call_of(move.x)]
             case "books":
-                return [_call(3), _call(3 + 5 * (move.y % 4))]
+                return [call_of(3), call_of(3 + 5 * (move.y % 4))]
             case "tool hand":
                 return [tool, transfer(to)]
             case "two hands":
@@ -225,7 +219,7 @@ class World:
             case "bad words":
                 return [{"type": "function_call", "name": to, "arguments": '{"reason": '}]
             case _:
-                return say(f"{request.agent} answers")
+                return say(f"{request.agent} answers ({request.step}).")
 
     def _check_input(self, request: ModelRequest, shown: list[Item]) -> None:
         """No model takes a call without its output, or an output without its call."""
@@ -251,7 +245,7 @@ class World:
         if "tool" in move.kind:
             name = TOOLS[move.y % len(TOOLS)]
             if name in {tool.name for tool in ctx.agent.tools}:
-                await _tolerant(ctx.call(name, **_arguments(name, move.y)))
+                await _tolerant(ctx.call(name, **arguments_of(name, move.y)))
         if "hand" in move.kind:
             return ctx.hand_off(self.target(ctx.agent.name, move.x), reason="code says so")
         return "the code answers"
@@ -316,78 +310,12 @@ def _tool(target: str) -> str:
     return EdgeSpec(target=target).tool_name
 
 
-def _call(number: int) -> Any:
-    name = TOOLS[number % len(TOOLS)]
-    return call(name, **_arguments(name, number))
-
-
-def _arguments(name: str, number: int) -> dict[str, Any]:
-    match name:
-        case "level":
-            return {"value": number // 5 % 4}
-        case "book":
-            return {"failures": (0, 0, 1, 3)[number // 5 % 4], "at_once": number // 5 % 2 == 0}
-        case _:
-            return {}
-
-
 async def _tolerant(calling: Any) -> None:
     try:
         await calling
     except Exception as exc:  # the tool's own error, told to the code
         if "slipped" not in str(exc):
             raise
-
-
-@function_tool
-async def look() -> str:
-    """Look."""
-    return "done"
-
-
-@function_tool
-async def level(ctx: ToolContext[World], value: int) -> str:
-    """Set the level."""
-    ctx.set("level", value)
-    return "done"
-
-
-@function_tool
-async def ring(ctx: ToolContext[World]) -> str:
-    """Ring the bell."""
-    ctx.publish("bell")
-    return "done"
-
-
-@function_tool
-async def book(ctx: ToolContext[World], failures: int, at_once: bool) -> str:
-    """Book something that can be cancelled, after so many tries."""
-    key = ctx.idempotency_key
-    if key not in ctx.context.booked:
-        ctx.context.booked.append(key)
-    registered = ctx.on_rollback(unbook, key=key, arguments={"failures": failures})
-    if at_once:
-        await registered
-    return f"done {key}"
-
-
-@function_tool
-async def slip() -> str:
-    """Fail."""
-    raise ValueError("slipped")
-
-
-async def unbook(rollback: Rollback) -> None:
-    """What `book` has registered."""
-    world: World = rollback.context
-    key = (rollback.handoff_id, rollback.key)
-    world.refusals[key] = world.refusals.get(key, 0) + 1
-    if world.refusals[key] <= rollback.arguments["failures"]:
-        raise ConnectionError("not yet")
-    world.undone.append(key)
-
-
-_TOOLS: dict[str, FunctionTool] = {tool.name: tool for tool in (look, level, ring, book, slip)}
 
 
 def words_of(call: Item) -> str | None:
