@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from ekiden.core.errors import SessionNotFound, StaleDocument
-from ekiden.core.faults import fault_point
 from ekiden.handoff.history_query import EVERYTHING, HandoffQuery
 from ekiden.handoff.records import HandoffRecord, Move
 from ekiden.runtime.leases import REQUESTS
-from ekiden.runtime.request_documents import Asked, asked_in, removal_of, session_of
+from ekiden.runtime.request_documents import (
+    Asked,
+    asked_in,
+    change_request,
+    removal_of,
+    session_of,
+)
 from ekiden.storage.base import Document, Store
 
 _A_DAY_US = 86_400_000_000
@@ -63,9 +68,7 @@ async def sweep_requests(store: Store, *, now_us: int) -> None:
         for document in documents:
             if await _is_dead(store, document, now_us):
                 try:
-                    fault_point("handoff.withdrawn.before_write")
-                    await store.write_documents([removal_of(document)])
-                    fault_point("handoff.withdrawn.after_write")
+                    await change_request(store, removal_of(document))
                 except StaleDocument:  # somebody has just seen to it
                     continue
         after = documents[-1].key

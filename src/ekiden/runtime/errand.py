@@ -22,12 +22,13 @@ from ekiden.runtime.request_documents import (
     Asked,
     RequestState,
     asked_in,
+    change_request,
     document_of,
     removal_of,
 )
 from ekiden.runtime.requests import is_hopeless, make, settle_rollback, store_withdrawal, undo
 from ekiden.runtime.state import RunState
-from ekiden.storage.base import Document, DocumentWrite, SessionRow, Store
+from ekiden.storage.base import Claim, Document, DocumentWrite, SessionRow, Store
 
 _LONGEST_WAIT_S = 1.0
 """After so long the store is looked into, whether it told of a change or not."""
@@ -90,9 +91,7 @@ class Errand:
             asked = replace(asked_in(document), state=state, withdrawn=why)
             change = document_of(self._session_id, asked, version=document.version)
             with suppress(StaleDocument):
-                fault_point("handoff.withdrawn.before_write")
-                await self._store.write_documents([change])
-                fault_point("handoff.withdrawn.after_write")
+                await change_request(self._store, change)
             document = await self._document()
         result = None
         if document is not None:
@@ -119,8 +118,7 @@ class Errand:
 
     async def _done_here(self, *, run: bool) -> HandoffResult | None:
         """Take the session and do it; `None` if one has to look again. `SessionBusy`."""
-        claim, row = await claimed(self._store, self._session_id, self._config)
-        fault_point("handoff.start.after_claim")
+        claim, row = await self._claim()
         try:
             async with owned(self._store, claim) as hold:
                 here = await opened_for_handoff(self._around, self._store, claim, row, hold=hold)
@@ -212,10 +210,14 @@ class Errand:
                 return self._asked.cancel is None or pending.failure is not None
         return False
 
+    async def _claim(self) -> tuple[Claim, SessionRow]:
+        taken = await claimed(self._store, self._session_id, self._config)
+        fault_point("handoff.start.after_claim")
+        return taken
+
     async def _take_over(self, handoff_id: str, *, run: bool) -> None:
         """Go on where somebody left the session; `SessionBusy`."""
-        claim, row = await claimed(self._store, self._session_id, self._config)
-        fault_point("handoff.start.after_claim")
+        claim, row = await self._claim()
         async with owned(self._store, claim) as hold:
             here = await opened_for_handoff(self._around, self._store, claim, row, hold=hold)
             with on_display(here):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, cast
 
+from ekiden.core.faults import fault_point
 from ekiden.core.handoff_record import A_PROGRAM, Actor, HandoffFailure
 from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, HandoffPolicy
 from ekiden.core.jsonio import dumps
@@ -131,3 +132,10 @@ def asked_in(document: Document) -> Asked:
 def session_of(document: Document) -> str:
     """The session of which it is asked."""
     return document.key.rpartition("/")[0]
+
+
+async def change_request(store: Store, change: DocumentWrite) -> None:
+    """Withdraw or remove a request; `StaleDocument` if somebody has just seen to it."""
+    fault_point("handoff.withdrawn.before_write")
+    await store.write_documents([change])
+    fault_point("handoff.withdrawn.after_write")

@@ -481,12 +481,16 @@ class RunState:
         """Store the open handoffs now, and nothing else of a step that is under way."""
         async with self._committing:
             cursor = dict(self._stored_cursor)
-            cursor["ho"] = [
-                each.to_json() for each in self.cursor.open if each not in self._new_handoffs
-            ]
+            stored = [each for each in self.cursor.open if each not in self._new_handoffs]
+            cursor["ho"] = [each.to_json() for each in stored]
+            # A commit that failed may have left behind the variables that they go back to.
+            needed = {each.variables for each in stored}
+            steps = {key: value for key, value in self._steps.items() if key in needed}
             await self.store.commit(
-                self.claim, Commit(patch=SessionPatch(cursor=cursor), events=(), steps={})
+                self.claim, Commit(patch=SessionPatch(cursor=cursor), events=(), steps=steps)
             )
+            for key in steps:
+                del self._steps[key]
             self._stored_cursor = cursor
 
     def _take_batch(self) -> _Batch:

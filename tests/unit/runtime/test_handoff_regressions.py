@@ -171,6 +171,34 @@ async def test_outputs_that_close_calls_go_when_their_calls_go(
     assert kinds == ["user", "function_call", "user", "function_call_output"]
 
 
+async def test_a_step_that_is_not_stored_does_not_leave_a_way_back_to_nothing(
+    store: CuttingMemory, session: Session
+) -> None:
+    @function_tool
+    async def note(ctx: RunContextWrapper[Any]) -> str:
+        ctx.set("noted", True)
+        return "noted"
+
+    @function_tool
+    async def book(ctx: RunContextWrapper[Any]) -> str:
+        await ctx.on_rollback(look_away, key="booking")
+        return "booked"
+
+    model = ScriptedModel([transfer("b"), [call("note"), call("book")], AWAY, say("a again")])
+    b = Agent("b", model=model, tools=[note, book])
+    a = Agent("a", model=model, handoffs=[handoff(b, completes="result")])
+    cut_at(store, 4, BEFORE)
+    with pytest.raises(Cut):
+        await Runner.run(a, "hi", session=session)
+    result = await Runner.resume(a, session)
+    assert result.final_output == "a again"
+    assert (await session.row()).variables == {}
+
+
+def look_away() -> None:
+    """Nothing has to be undone."""
+
+
 async def test_depth_counts_before_the_search_for_the_best() -> None:
     model = ScriptedModel([call("transfer_to_best_at_python"), say("alone")])
     a = Agent("a", model=model, handoffs=[handoff("*", capabilities=["python"])])

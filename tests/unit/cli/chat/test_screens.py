@@ -138,7 +138,9 @@ def test_events_that_only_the_store_cares_about_have_no_object() -> None:
 
 
 def test_what_undoes_what_is_not_told_but_the_error_is() -> None:
-    event = _event("handoff", details={"from": "a", "undoes": [1, 2]}, error="no line")
+    event = _event(
+        "handoff", details={"from": "a", "status": "rolled_back", "undoes": [1, 2]}, error="no line"
+    )
     record = event_record(event)
     assert record is not None
     assert "undoes" not in record

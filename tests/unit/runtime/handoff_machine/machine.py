@@ -74,6 +74,8 @@ class HandoffMachine(RuleBasedStateMachine):
             self.world.team, self.store, run_config=self.world.config, context=self.world
         )
         self.cursor = Cursor()
+        self.script: list[Move] = []
+        """Of the run that was begun last."""
 
     @property
     def has_begun(self) -> bool:
@@ -88,6 +90,7 @@ class HandoffMachine(RuleBasedStateMachine):
         type(self).steps += 1
         self.count += 1
         self.is_sound = False
+        run = self.cursor.run
         cut = max(dice.throw(15) - 6, 0)
         self.store.cut(cut)
         result: Any = None
@@ -102,6 +105,9 @@ class HandoffMachine(RuleBasedStateMachine):
                 raise
         self.store.cut(0)
         self.loop.run(self.check())
+        if self.cursor.run == run:
+            self.world.script = self.script
+        self.script = self.world.script
         self.world.asking = None
         return result
 
