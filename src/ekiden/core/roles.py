@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from ekiden.core.events import Event
+from ekiden.core.inbox_item import InboxAnswer, InboxItem
 from ekiden.core.usage import Usage
 
 
@@ -112,4 +113,20 @@ class Approver(Protocol):
 
     async def approve(self, request: ConfirmationRequest) -> Approval:
         """The answer; the caller keeps the time-out, and cancels this when it is over."""
+        ...
+
+
+class Escalator(Protocol):
+    """Brings questions of programs and agents before people; `ekiden.inbox.Inbox` is one."""
+
+    async def ask_person(self, item: InboxItem) -> InboxAnswer:
+        """Store the item and wait for its answer, without limit unless it has a deadline.
+
+        Whoever stops waiting (is cancelled) withdraws it. Raises `InboxItemClosed` if it was
+        cancelled or expired without a default.
+        """
+        ...
+
+    async def post(self, item: InboxItem) -> InboxItem:
+        """Store the item and go on; as it is stored."""
         ...

@@ -12,6 +12,9 @@ Rules that every back end keeps, and `ekiden.testing.StoreContract` checks:
   messages, what an event carries) must be JSON: dicts with text as keys, lists, text, finite
   numbers, booleans, `None`. Anything else is `UserError`, which names it, before anything is
   stored. Only `MemoryStore` does not look into events, which it keeps as they are.
+* A session that waits is woken by others: every wake raises its `wakes`, and one who parks it says
+  how many it has seen, so that no wake is lost between looking and parking.
+* A message stays open until it is settled, once: the first settlement counts.
 * A database that cannot be reached is `StoreUnavailable`, never a foreign exception.
 * A store opens with its first use. Once closed it refuses every call with `StoreUnavailable` until
   it is opened again.
@@ -20,191 +23,70 @@ Rules that every back end keeps, and `ekiden.testing.StoreContract` checks:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self
 
-from ekiden.core.events import Event, EventType
+from ekiden.core.events import Event
+from ekiden.storage.messages import (
+    MessageFilter,
+    MessageSettle,
+    MessageState,
+    PutReceipt,
+    QueueMessage,
+    QueuePut,
+    Settled,
+    StoredMessage,
+)
+from ekiden.storage.records import (
+    Batch,
+    Claim,
+    Commit,
+    Document,
+    DocumentWrite,
+    EventFilter,
+    EventPage,
+    NewSession,
+    OwnJson,
+    SessionFilter,
+    SessionOpening,
+    SessionPage,
+    SessionPatch,
+    SessionRow,
+    SessionStatus,
+    Written,
+)
 
-SessionStatus: TypeAlias = Literal["idle", "ready", "waiting"]
-"""`idle`: nothing to do until somebody writes; `ready`: has work; `waiting`: for a person."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewSession:
-    """What a session is created with."""
-
-    id: str
-    agent: str
-    """The agent that has the conversation."""
-    status: SessionStatus = "idle"
-    user_id: str | None = None
-    meta: Mapping[str, Any] = field(default_factory=dict)
-    """Fixed facts about the session: title, correlation id, labels."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRow:
-    """A session as it is stored."""
-
-    id: str
-    agent: str
-    status: SessionStatus
-    outcome: str | None
-    """The kind of the last run's outcome; `None` before the first and while one is under way."""
-    user_id: str | None
-    meta: Mapping[str, Any]
-    cursor: Mapping[str, Any]
-    """Where the run stands: the runtime's own, opaque to the store."""
-    variables: Mapping[str, Any]
-    """What agents remembered with `ctx.set`."""
-    seq: int
-    """The number of the last event."""
-    epoch: int
-    owner: str | None
-    """Who has the lease; `None` when free or expired."""
-    created_at_us: int
-    updated_at_us: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """The right to write to one session."""
-
-    session_id: str
-    owner: str
-    epoch: int
-    lease_s: float
-    key: Any = None
-    """The back end's own handle to the row."""
-
-
-class OwnJson(dict[str, Any]):
-    """JSON that its writer hands over for good: nobody changes it, or anything in it, afterwards.
-
-    A store in memory may then keep it without looking into it.
-    """
-
-    __slots__ = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionPatch:
-    """The session's row after a commit; a field that is `None` stays as it is."""
-
-    agent: str | None = None
-    status: SessionStatus | None = None
-    outcome: str | None = None
-    """`""` clears it."""
-    cursor: Mapping[str, Any] | None = None
-    variables: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentWrite:
-    """Put (`body`) or delete (`body=None`) one document."""
-
-    collection: str
-    key: str
-    body: Any | None
-    expected_version: int | None = None
-    """`None`: whatever is there; 0: must not exist; n: must have version n."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
-    """A JSON document with its version (1, 2, 3 …)."""
-
-    collection: str
-    key: str
-    body: Any
-    version: int
-    updated_at_us: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuePut:
-    """A message to be stored in a queue."""
-
-    queue: str
-    body: Any
-    priority: int = 0
-    """Higher is taken first; first in, first out within one priority."""
-    delay_s: float = 0.0
-    dedup_key: str | None = None
-    """A second message with this key in the queue, taken or not, is dropped until the first is
-    acknowledged."""
-    bound: int | None = None
-    """Refuse with `QueueFull` if the queue holds this many already."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueMessage:
-    """A message as it was taken: it is the taker's until acknowledged, released, or expired."""
-
-    id: int
-    queue: str
-    body: Any
-    priority: int
-    attempts: int
-    """1 on the first delivery; more means redelivered."""
-    owner: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
-    """One step of a session, written as one transaction."""
-
-    patch: SessionPatch
-    events: Sequence[Event] = ()
-    """Numbered on from the row's `seq`."""
-    steps: Mapping[str, Any] = field(default_factory=dict)
-    """Results to remember, by key; JSON."""
-    documents: Sequence[DocumentWrite] = ()
-    messages: Sequence[QueuePut] = ()
-    release: bool = False
-    """Give the claim up in the same transaction; otherwise the lease is renewed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionFilter:
-    """Which sessions to list; `None` does not restrict."""
-
-    status: SessionStatus | None = None
-    agent: str | None = None
-    user_id: str | None = None
-    outcome: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionPage:
-    """Some sessions, newest first, and how to get the next ones."""
-
-    sessions: Sequence[SessionRow]
-    next_cursor: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventFilter:
-    """Which events to find, and in which order; `None` does not restrict."""
-
-    types: Collection[EventType] | None = None
-    """Of the types in `AUDITED` there is an index; to find others, all events are looked at."""
-    session_id: str | None = None
-    since_us: int | None = None
-    """Those of this microsecond and later."""
-    until_us: int | None = None
-    """Those before this microsecond."""
-    newest_first: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventPage:
-    """Some events of any sessions, and how to get the next ones."""
-
-    events: Sequence[Event]
-    cursors: Sequence[str]
-    """For each event the cursor of a page that begins after it."""
-    next_cursor: str | None
+__all__ = [
+    "Batch",
+    "Claim",
+    "Commit",
+    "Document",
+    "DocumentStore",
+    "DocumentWrite",
+    "EventFilter",
+    "EventPage",
+    "Journal",
+    "LeaseStore",
+    "MessageFilter",
+    "MessageSettle",
+    "MessageState",
+    "NewSession",
+    "OwnJson",
+    "PutReceipt",
+    "QueueMessage",
+    "QueuePut",
+    "QueueStore",
+    "SessionFilter",
+    "SessionOpening",
+    "SessionPage",
+    "SessionPatch",
+    "SessionRow",
+    "SessionStatus",
+    "SessionStore",
+    "Settled",
+    "Store",
+    "StoredMessage",
+    "Written",
+]
 
 
 class SessionStore(Protocol):
@@ -300,6 +182,20 @@ class Journal(Protocol):
         """
         ...
 
+    async def feed(self, *, after: str | None = None, limit: int = 100) -> EventPage:
+        """The events of all sessions and of none, in the order in which they became visible.
+
+        Begins after the event with the cursor `after`, or with the first one. Whoever goes on from
+        the cursor of the last event that it got sees every event once: none that is committed
+        later is put before one that was shown. `next_cursor` is that of the last event, or `after`
+        if there is none. A malformed cursor or a limit below 1 is `UserError`.
+        """
+        ...
+
+    async def feed_end(self) -> str:
+        """The cursor after the last event there is."""
+        ...
+
     async def steps(self, session_id: str, *, prefix: str = "") -> Mapping[str, Any]:
         """The remembered results whose key begins with `prefix`."""
         ...
@@ -326,14 +222,41 @@ class DocumentStore(Protocol):
 class QueueStore(Protocol):
     """Durable queues: at least once, in order of priority and age."""
 
-    async def put_messages(self, messages: Sequence[QueuePut]) -> None:
-        """Store them, all or none; `QueueFull`."""
+    async def put_messages(self, messages: Sequence[QueuePut]) -> Sequence[PutReceipt]:
+        """Store them, all or none; `QueueFull`. With `taken_by`, as taken already."""
         ...
 
     async def take_messages(
-        self, queue: str, *, owner: str, lease_s: float, limit: int = 1
+        self,
+        queue: str,
+        *,
+        owner: str,
+        lease_s: float,
+        limit: int = 1,
+        oldest_first: bool = False,
     ) -> Sequence[QueueMessage]:
-        """The next ones that are due and not with somebody else."""
+        """The next open ones that are due and not with somebody else; by priority and age, or by
+        age alone. Those whose `ttl_s` is over become `expired` and are not given."""
+        ...
+
+    async def settle_messages(self, settles: Sequence[MessageSettle]) -> Sequence[Settled]:
+        """Bring messages to their end, all in one transaction."""
+        ...
+
+    async def find_messages(
+        self, where: MessageFilter = MessageFilter(), *, after: int = 0, limit: int = 100
+    ) -> Sequence[StoredMessage]:
+        """Messages by `id`, those above `after`."""
+        ...
+
+    async def requeue_messages(self, keys: Collection[str]) -> int:
+        """Make messages that are `dead` or `expired` open again, as if never delivered; how many.
+
+        They have no more `ttl_s`."""
+        ...
+
+    async def prune_messages(self, *, before_us: int, limit: int = 1000) -> int:
+        """Remove messages settled before that microsecond (`dead` ones too); how many."""
         ...
 
     async def ack_message(self, message: QueueMessage) -> bool:
@@ -345,7 +268,7 @@ class QueueStore(Protocol):
         ...
 
     async def queue_depth(self, queue: str) -> int:
-        """How many messages it holds, taken ones included."""
+        """How many open messages it holds, taken ones included."""
         ...
 
 
@@ -388,6 +311,15 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Protoc
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *exc_info: object) -> None: ...
+
+    async def write(self, batch: Batch) -> Written:
+        """All of it or nothing: `StaleDocument`, `QueueFull`, `SessionExists`, `UserError`."""
+        ...
+
+    async def now_us(self) -> int:
+        """Microseconds since 1970 on the store's own clock, which everybody who uses it reads
+        alike and which does not jump with the wall clock of a process: for deadlines."""
+        ...
 
     async def info(self) -> Mapping[str, Any]:
         """`engine`, `version`, `format` and the counts `sessions` and `events`, for

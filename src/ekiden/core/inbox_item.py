@@ -1,0 +1,145 @@
+"""A question to a person: the one shape of everything that waits for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from ekiden.core.ids import new_id
+
+InboxKind: TypeAlias = Literal[
+    "confirmation", "approval", "escalation", "routing", "rollback_failed", "handoff"
+]
+InboxStatus: TypeAlias = Literal["open", "answered", "expired", "cancelled"]
+
+NOBODY = "nobody"
+"""Who answered when no person did: the default of an item whose time is over."""
+DEFAULT_ROLE = "operator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxAnswer:
+    """What a person decided."""
+
+    choice: str
+    """One of the item's options; for a question without options, empty."""
+    by: str
+    """Who answered."""
+    at_us: int
+    via: str
+    """From where: ``terminal``, ``http``, ``websocket``, ``console``, ``program``."""
+    text: str = ""
+    """In their words."""
+    arguments: str | None = None
+    """For a confirmation: run the tool with these instead, as JSON text."""
+    always: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is stored and shown."""
+        return {
+            "choice": self.choice,
+            "by": self.by,
+            "at_us": self.at_us,
+            "via": self.via,
+            "text": self.text,
+            "arguments": self.arguments,
+            "always": self.always,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A place in an escalation chain: whom to ask, and how long before it goes further."""
+
+    role: str
+    after_s: float
+    """Seconds after which the next one is asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxItem:
+    """Something that waits for a person.
+
+    It is stored together with what made it necessary, and answered once. What it has in its texts
+    may come from a model: show it as text.
+    """
+
+    id: str = field(default_factory=lambda: new_id("inb"))
+    kind: InboxKind
+    from_agent: str
+    subject: str
+    body: str = ""
+    options: tuple[str, ...] = ()
+    """What can be chosen; empty: the answer is free text."""
+    context: Any = None
+    """JSON that helps to decide."""
+    priority: int = 2
+    created_at_us: int = 0
+    deadline_us: int | None = None
+    default: str | None = None
+    """What is taken for the answer when the deadline is over; `None`: the item just expires."""
+    role: str = DEFAULT_ROLE
+    """Who may answer, by role."""
+    assignee: str | None = None
+    """The one person whose it is."""
+    chain: tuple[Step, ...] = ()
+    """Whom to ask next if nobody answers: the first is next."""
+    escalate_at_us: int | None = None
+    """When it goes to the first of `chain`."""
+    snoozed_until_us: int | None = None
+    status: InboxStatus = "open"
+    answer: InboxAnswer | None = None
+    session_id: str | None = None
+    """The session that waits, and is woken by the answer."""
+    message_id: str | None = None
+    """The message on the bus that waits, and is settled by the answer."""
+    tool: str | None = None
+    arguments: str | None = None
+    """For a confirmation: what is to be run, as JSON text. An answer is to exactly these."""
+    notice: bool = False
+    """Nobody waits for the answer: it only has to be seen."""
+    version: int = 0
+    """As it was read; raised with every change."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is stored and shown."""
+        data: dict[str, Any] = {
+            "id": self.id,
+            "kind": self.kind,
+            "from_agent": self.from_agent,
+            "subject": self.subject,
+            "body": self.body,
+            "options": list(self.options),
+            "context": self.context,
+            "priority": self.priority,
+            "created_at_us": self.created_at_us,
+            "deadline_us": self.deadline_us,
+            "default": self.default,
+            "role": self.role,
+            "assignee": self.assignee,
+            "chain": [[step.role, step.after_s] for step in self.chain],
+            "escalate_at_us": self.escalate_at_us,
+            "snoozed_until_us": self.snoozed_until_us,
+            "status": self.status,
+            "answer": None if self.answer is None else self.answer.to_json(),
+            "session_id": self.session_id,
+            "message_id": self.message_id,
+            "tool": self.tool,
+            "arguments": self.arguments,
+            "notice": self.notice,
+        }
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], *, version: int = 0) -> InboxItem:
+        """The inverse of `to_json`."""
+        answer = data.get("answer")
+        fields = {
+            **data,
+            "options": tuple(data["options"]),
+            "chain": tuple(Step(role=role, after_s=after) for role, after in data["chain"]),
+            "answer": None if answer is None else InboxAnswer(**answer),
+            "version": version,
+        }
+        return cls(**fields)

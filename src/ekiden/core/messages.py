@@ -1,0 +1,181 @@
+"""What agents say to each other on the bus, and who waits for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import time
+from typing import Any, Literal, TypeAlias
+
+from ekiden.core.errors import UserError
+from ekiden.core.ids import new_id
+
+MessageType: TypeAlias = Literal[
+    "query",
+    "response",
+    "notify",
+    "escalate",
+    "request",
+    "broadcast",
+    "negotiate",
+    "acknowledge",
+    "reject",
+    "cancel",
+]
+Priority: TypeAlias = Literal["low", "normal", "high", "urgent"]
+
+PRIORITIES: Mapping[str, int] = {"low": 1, "normal": 2, "high": 3, "urgent": 4}
+"""The words for priorities and their numbers; higher goes first."""
+DEFAULT_TIMEOUT_S = 30.0
+
+
+@dataclass(slots=True, kw_only=True)
+class AgentMessage:
+    """One message; treat it as read-only.
+
+    For example::
+
+        AgentMessage(type="query", from_agent="pm", to_agent="sales", subject="customer",
+                     payload={"id": 42})
+    """
+
+    type: MessageType = "notify"
+    from_agent: str
+    to_agent: str | None = None
+    """`None`: everybody (a broadcast)."""
+    subject: str = ""
+    payload: Any = None
+    """JSON."""
+    priority: int = 2
+    """1 low, 2 normal, 3 high, 4 urgent."""
+    correlation_id: str | None = None
+    """What it belongs to: the message that it answers, or the task of which it is a part."""
+    timeout_seconds: float = DEFAULT_TIMEOUT_S
+    """How long a query waits for its answer."""
+    ttl: float | None = None
+    """Seconds after which it is not delivered any more; `None`: it keeps."""
+    id: str = field(default_factory=lambda: new_id("msg"))
+    created_at: float = field(default_factory=time)
+    """Seconds since 1970."""
+    redelivered: bool = False
+    """Whether it may have been delivered before."""
+    task: str | None = None
+    """The work that it is for: those who wait for each other within one task are one chain."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is stored and shown."""
+        return {
+            "id": self.id,
+            "type": self.type,
+            "from_agent": self.from_agent,
+            "to_agent": self.to_agent,
+            "subject": self.subject,
+            "payload": self.payload,
+            "priority": self.priority,
+            "correlation_id": self.correlation_id,
+            "timeout_seconds": self.timeout_seconds,
+            "ttl": self.ttl,
+            "created_at": self.created_at,
+            "task": self.task,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> AgentMessage:
+        """The inverse of `to_json`."""
+        return cls(**data)
+
+
+BlockingStatus: TypeAlias = Literal["none", "internal", "user"]
+"""`internal`: waits for an agent; `user`: waits for a person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockingContext:
+    """Whether an agent waits, for whom and why."""
+
+    status: BlockingStatus = "none"
+    waiting_for: tuple[str, ...] = ()
+    """Agents, or people as ``person:role``."""
+    reason: str = ""
+    message_id: str | None = None
+    """The message or inbox item that is to be answered."""
+    started_at: float | None = None
+    """Seconds since 1970."""
+    agent: str = ""
+    session_id: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As people and programs read it."""
+        return {
+            "agent": self.agent,
+            "status": self.status,
+            "waiting_for": list(self.waiting_for),
+            "reason": self.reason,
+            "message_id": self.message_id,
+            "started_at": self.started_at,
+            "session_id": self.session_id,
+        }
+
+
+def priority_number(value: int | str) -> int:
+    """A priority as its number; `UserError` for what is none."""
+    if isinstance(value, str):
+        number = PRIORITIES.get(value)
+        if number is not None:
+            return number
+    elif value in (1, 2, 3, 4) and not isinstance(value, bool):
+        return value
+    raise UserError(f"{value!r:.40} is no priority: low (1), normal (2), high (3) or urgent (4)")
+
+
+def agent_queue(agent: str) -> str:
+    """The name of the queue that is an agent's mailbox."""
+    return f"agent:{agent}"
+
+
+def wait_node(agent: str, task: str | None) -> str:
+    """An agent's name in the graph of those who wait for each other.
+
+    An agent that does one thing at a time is one node. One that does several is a node for each
+    task, because while it waits in one it can answer in another.
+    """
+    return agent if task is None else f"{agent}#{task}"
+
+
+def node_agent(node: str) -> str:
+    """The agent of a node; the inverse of `wait_node`."""
+    return node.rpartition("#")[0] or node
+
+
+GroupMode: TypeAlias = Literal["any", "all"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """A message as it lies in a mailbox, with what the bus has to know of it."""
+
+    message: AgentMessage
+    awaits: str | None = None
+    """For a query: the node in the graph of waits that is to answer (see `wait_node`)."""
+    group: tuple[str, GroupMode] | None = None
+    """Queries that are asked together: whether one answer is enough or all are needed."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The body of the stored message."""
+        body = self.message.to_json()
+        if self.awaits is not None:
+            body["awaits"] = self.awaits
+        if self.group is not None:
+            body["group"] = list(self.group)
+        return body
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Letter:
+        """The inverse of `to_json`."""
+        data = dict(body)
+        awaits, group = data.pop("awaits", None), data.pop("group", None)
+        return cls(
+            message=AgentMessage(**data),
+            awaits=awaits,
+            group=None if group is None else (group[0], group[1]),
+        )

@@ -1,0 +1,204 @@
+"""What stores keep and give: sessions, claims, commits, documents, pages of events."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from ekiden.core.events import Event, EventType
+from ekiden.storage.messages import MessageSettle, PutReceipt, QueuePut, Settled
+
+SessionStatus: TypeAlias = Literal["idle", "ready", "waiting"]
+"""`idle`: nothing to do until somebody writes; `ready`: has work; `waiting`: for somebody's answer,
+a person's or an agent's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSession:
+    """What a session is created with."""
+
+    id: str
+    agent: str
+    """The agent that has the conversation."""
+    status: SessionStatus = "idle"
+    user_id: str | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """Fixed facts about the session: title, correlation id, labels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow:
+    """A session as it is stored."""
+
+    id: str
+    agent: str
+    status: SessionStatus
+    outcome: str | None
+    """The kind of the last run's outcome; `None` before the first and while one is under way."""
+    user_id: str | None
+    meta: Mapping[str, Any]
+    cursor: Mapping[str, Any]
+    """Where the run stands: the runtime's own, opaque to the store."""
+    variables: Mapping[str, Any]
+    """What agents remembered with `ctx.set`."""
+    seq: int
+    """The number of the last event."""
+    epoch: int
+    owner: str | None
+    """Who has the lease; `None` when free or expired."""
+    created_at_us: int
+    updated_at_us: int
+    wakes: int = 0
+    """How often somebody woke it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The right to write to one session."""
+
+    session_id: str
+    owner: str
+    epoch: int
+    lease_s: float
+    key: Any = None
+    """The back end's own handle to the row."""
+
+
+class OwnJson(dict[str, Any]):
+    """JSON that its writer hands over for good: nobody changes it, or anything in it, afterwards.
+
+    A store in memory may then keep it without looking into it.
+    """
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPatch:
+    """The session's row after a commit; a field that is `None` stays as it is."""
+
+    agent: str | None = None
+    status: SessionStatus | None = None
+    outcome: str | None = None
+    """`""` clears it."""
+    cursor: Mapping[str, Any] | None = None
+    variables: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentWrite:
+    """Put (`body`) or delete (`body=None`) one document."""
+
+    collection: str
+    key: str
+    body: Any | None
+    expected_version: int | None = None
+    """`None`: whatever is there; 0: must not exist; n: must have version n."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A JSON document with its version (1, 2, 3 …)."""
+
+    collection: str
+    key: str
+    body: Any
+    version: int
+    updated_at_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOpening:
+    """A session that is made together with something else, with its first events."""
+
+    new: NewSession
+    """`SessionExists` if the id is taken; then nothing is written."""
+    events: Sequence[Event] = ()
+    """Numbered from 1."""
+    cursor: Mapping[str, Any] = field(default_factory=dict)
+    variables: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One step of a session, written as one transaction."""
+
+    patch: SessionPatch
+    events: Sequence[Event] = ()
+    """Numbered on from the row's `seq`."""
+    steps: Mapping[str, Any] = field(default_factory=dict)
+    """Results to remember, by key; JSON."""
+    documents: Sequence[DocumentWrite] = ()
+    messages: Sequence[QueuePut] = ()
+    settles: Sequence[MessageSettle] = ()
+    openings: Sequence[SessionOpening] = ()
+    wakes: Sequence[str] = ()
+    """Other sessions to wake; one that does not exist is left out."""
+    seen_wakes: int | None = None
+    """With the status `waiting`: if the row's `wakes` differ, the session stays `ready` instead."""
+    release: bool = False
+    """Give the claim up in the same transaction; otherwise the lease is renewed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Writes that belong to no session that the writer owns, as one transaction."""
+
+    documents: Sequence[DocumentWrite] = ()
+    messages: Sequence[QueuePut] = ()
+    settles: Sequence[MessageSettle] = ()
+    openings: Sequence[SessionOpening] = ()
+    wakes: Sequence[str] = ()
+    events: Sequence[Event] = ()
+    """Of no session: `Event.session_id` is empty, and `seq` is given by the store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What became of a batch, in the order of its parts."""
+
+    receipts: Sequence[PutReceipt] = ()
+    settled: Sequence[Settled] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFilter:
+    """Which sessions to list; `None` does not restrict."""
+
+    status: SessionStatus | None = None
+    agent: str | None = None
+    user_id: str | None = None
+    outcome: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPage:
+    """Some sessions, newest first, and how to get the next ones."""
+
+    sessions: Sequence[SessionRow]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """Which events to find, and in which order; `None` does not restrict."""
+
+    types: Collection[EventType] | None = None
+    """Of the types in `AUDITED` there is an index; to find others, all events are looked at."""
+    session_id: str | None = None
+    since_us: int | None = None
+    """Those of this microsecond and later."""
+    until_us: int | None = None
+    """Those before this microsecond."""
+    newest_first: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventPage:
+    """Some events of any sessions, and how to get the next ones."""
+
+    events: Sequence[Event]
+    cursors: Sequence[str]
+    """For each event the cursor of a page that begins after it."""
+    next_cursor: str | None

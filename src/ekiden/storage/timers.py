@@ -1,0 +1,73 @@
+"""Things to be done at a time: documents whose keys are in the order of the times.
+
+A timer is a hint like any other: whoever finds one that is due looks at what it is about, does what
+is due and removes it. Times are those of the store's clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.core.errors import StaleDocument
+from ekiden.storage.base import Document, DocumentStore, DocumentWrite
+
+TIMERS = "timers"
+_DIGITS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timer:
+    """Something that is due at a time."""
+
+    due_us: int
+    kind: str
+    """What is to be done: ``inbox``, ``query`` …"""
+    id: str
+    """What it is about."""
+    version: int = 0
+
+    @property
+    def key(self) -> str:
+        """The key of its document."""
+        return f"{max(self.due_us, 0):0{_DIGITS}d}/{self.kind}/{self.id}"
+
+
+def timer_write(timer: Timer, body: Any = True) -> DocumentWrite:
+    """Set it; a second one for the same time and thing is the same timer."""
+    return DocumentWrite(collection=TIMERS, key=timer.key, body=body)
+
+
+def timer_removal(timer: Timer) -> DocumentWrite:
+    """Remove it; nothing happens if it is gone."""
+    return DocumentWrite(collection=TIMERS, key=timer.key, body=None)
+
+
+async def due_timers(store: DocumentStore, *, now_us: int, limit: int = 100) -> list[Timer]:
+    """Those that are due, the oldest first."""
+    documents = await store.list_documents(TIMERS, limit=limit)
+    return [timer for timer in map(_timer, documents) if timer.due_us <= now_us]
+
+
+async def next_due_us(store: DocumentStore) -> int | None:
+    """When the next one is due."""
+    for document in await store.list_documents(TIMERS, limit=1):
+        return _timer(document).due_us
+    return None
+
+
+async def remove_timer(store: DocumentStore, timer: Timer) -> bool:
+    """Remove it; whether it was there: of several who find one that is due, one gets `True`."""
+    removal = DocumentWrite(
+        collection=TIMERS, key=timer.key, body=None, expected_version=timer.version
+    )
+    try:
+        await store.write_documents([removal])
+    except StaleDocument:
+        return False
+    return True
+
+
+def _timer(document: Document) -> Timer:
+    due, kind, about = document.key.split("/", 2)
+    return Timer(due_us=int(due), kind=kind, id=about, version=document.version)
