@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import iscoroutinefunction
 from typing import Any, Generic, TypeAlias
@@ -76,6 +76,13 @@ class Agent(Generic[TContext]):
     """The agent is something else behind this: a plan, or an agent elsewhere."""
     person: str | None = None
     """The agent is people of this role: whatever it is handed waits for one of them."""
+    can_ask: Sequence[str] = ()
+    """Agents that its model may ask something, with the tool ``ask_agent``; it gets the answer and
+    keeps the conversation."""
+    can_tell: Sequence[str] = ()
+    """Agents that its model may send messages to, with the tool ``tell_agent``."""
+    can_ask_people: Sequence[str] = ()
+    """Roles of people that its model may ask, with the tool ``ask_person``."""
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -92,6 +99,10 @@ class Agent(Generic[TContext]):
             raise UserError(
                 f"agent {self.name!r} has both `{kinds[0]}` and `{kinds[1]}`: give it one of them"
             )
+        for name in ("can_ask", "can_tell", "can_ask_people"):
+            names = getattr(self, name)
+            if isinstance(names, str) or not all(isinstance(each, str) and each for each in names):
+                raise UserError(f"`{name}` of agent {self.name!r} must be a list of names")
         if self.max_sessions is not None and self.max_sessions < 1:
             raise UserError(f"`max_sessions` of agent {self.name!r} must be 1 or more")
         if self.run is None:

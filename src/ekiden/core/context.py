@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from ekiden.core.errors import UserError
@@ -11,6 +11,10 @@ from ekiden.core.usage import Usage
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
+
+    from ekiden.core.asking import Ask, AskScope
+    from ekiden.core.inbox_item import InboxAnswer
+    from ekiden.core.messages import Priority
 
     # The default lets type checkers read `Agent("desk")` as `Agent[Any]`.
     TContext = TypeVar("TContext", default=Any)
@@ -101,6 +105,103 @@ class RunContextWrapper(Generic[TContext]):
             raise UserError("publish works in tools, callbacks and code of a run only")
         self.link.publish(name, data)
 
+    async def ask(
+        self,
+        agent: str,
+        subject: str,
+        payload: Any = None,
+        *,
+        timeout_s: float = 30.0,
+        priority: Priority = "normal",
+    ) -> Any:
+        """What another agent answers: JSON, its text or its structured output.
+
+        The question is stored, the agent gets a session of its own for it, and this session is
+        parked until the answer is there; then the code that asks is run again from its beginning
+        and finds the answer here. So whatever it does before must bear repetition. Works in tools
+        and in agents that are code. Raises `QueryTimeout`, `QueryFailed` with the error of whoever
+        was asked, `AgentUnavailableError`, and `DeadlockError` if the agents wait for each other::
+
+            customer = await ctx.ask("sales", "customer data", {"customer": 42})
+        """
+        from ekiden.core.asking import Ask
+
+        question = Ask(
+            agent=agent, subject=subject, payload=payload, timeout_s=timeout_s, priority=priority
+        )
+        [(_, answer)] = await self._scope("ask").ask([question], mode="all")
+        return answer
+
+    async def ask_all(self, questions: Sequence[Ask]) -> list[Any]:
+        """The answers to several questions that are asked at the same time, in their order.
+
+        The first failure is raised, when all have answered.
+        """
+        return [answer for _, answer in await self._scope("ask").ask(questions, mode="all")]
+
+    async def ask_any(self, questions: Sequence[Ask]) -> tuple[str, Any]:
+        """Who answered first, and what; the other questions are withdrawn.
+
+        If all fail, the failure of the last is raised.
+        """
+        [first] = await self._scope("ask").ask(questions, mode="any")
+        return first
+
+    def tell(
+        self,
+        agent: str,
+        subject: str,
+        payload: Any = None,
+        *,
+        priority: Priority = "normal",
+        ttl_s: float | None = None,
+    ) -> None:
+        """Send another agent a message, and go on; it is stored with the step under way."""
+        from ekiden.core.asking import Ask
+
+        note = Ask(agent=agent, subject=subject, payload=payload, priority=priority)
+        self._scope("tell").tell(note, ttl_s=ttl_s)
+
+    async def request_approval(
+        self,
+        subject: str,
+        options: Sequence[str] = ("approve", "reject"),
+        context: Any = None,
+        *,
+        body: str = "",
+        role: str | None = None,
+        deadline_s: float | None = None,
+        default: str | None = None,
+        priority: Priority = "normal",
+    ) -> InboxAnswer:
+        """What a person decides: ``answer.choice`` is one of `options`, or ``answer.text`` says it.
+
+        The question lies in the inbox, and the session is parked, until somebody answers, however
+        long that takes; with `deadline_s`, until then, when `default` is taken for the answer by
+        ``nobody``. `role` is who is asked; by default the operator. As with `ask`, the code is run
+        again then. Raises `InboxItemClosed` if the question was withdrawn or expired without a
+        default::
+
+            answer = await ctx.request_approval("15 % discount for customer 42?")
+            if answer.choice == "approve": ...
+        """
+        from ekiden.core.asking import ApprovalRequest
+
+        request = ApprovalRequest(
+            subject=subject,
+            options=tuple(options),
+            context=context,
+            body=body,
+            role=role,
+            deadline_s=deadline_s,
+            default=default,
+            priority=priority,
+        )
+        return await self._scope("request_approval").request_approval(request)
+
+    def _scope(self, what: str) -> AskScope:
+        raise UserError(f"{what} works in tools and in agents that are code only")
+
 
 class AgentHookContext(RunContextWrapper[TContext]):
     """What `on_start` hooks get: also what the agent is about to see."""
@@ -128,7 +229,15 @@ class ToolContext(RunContextWrapper[TContext]):
             return await ctx.context.bank.pay(cents, key=ctx.idempotency_key)
     """
 
-    __slots__ = ("agent", "idempotency_key", "tool_arguments", "tool_call_id", "tool_name")
+    __slots__ = (
+        "_asking",
+        "_asks",
+        "agent",
+        "idempotency_key",
+        "tool_arguments",
+        "tool_call_id",
+        "tool_name",
+    )
 
     def __init__(
         self,
@@ -143,6 +252,7 @@ class ToolContext(RunContextWrapper[TContext]):
         session_id: str = "",
         variables: MutableMapping[str, Any] | None = None,
         link: RunLink | None = None,
+        asking: Callable[[], AskScope] | None = None,
     ) -> None:
         super().__init__(context, usage, session_id=session_id, variables=variables, link=link)
         self.tool_name = tool_name
@@ -151,3 +261,12 @@ class ToolContext(RunContextWrapper[TContext]):
         self.agent = agent
         self.idempotency_key = idempotency_key
         """The same when a call that was in flight at a crash is made again: pass it on."""
+        self._asking = asking
+        self._asks: AskScope | None = None
+
+    def _scope(self, what: str) -> AskScope:
+        if self._asks is None:
+            if self._asking is None:
+                return super()._scope(what)
+            self._asks = self._asking()
+        return self._asks

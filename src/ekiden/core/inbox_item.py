@@ -50,11 +50,12 @@ class InboxAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A place in an escalation chain: whom to ask, and how long before it goes further."""
+    """A place in an escalation chain: whom to ask, and after how long."""
 
     role: str
     after_s: float
-    """Seconds after which the next one is asked."""
+    """Seconds without an answer after which it is this role that is asked: since the item was
+    posted, or since it came to the role before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +87,16 @@ class InboxItem:
     chain: tuple[Step, ...] = ()
     """Whom to ask next if nobody answers: the first is next."""
     escalate_at_us: int | None = None
-    """When it goes to the first of `chain`."""
+    """When it goes to the first of `chain`; `None` in a new item: as that step says."""
     snoozed_until_us: int | None = None
     status: InboxStatus = "open"
     answer: InboxAnswer | None = None
+    """Only of an item that is `answered`."""
+    closed_at_us: int | None = None
+    closed_by: str = ""
+    """Who answered or cancelled it; `NOBODY` if its time was over."""
+    reason: str = ""
+    """Why it was cancelled or expired."""
     session_id: str | None = None
     """The session that waits, and is woken by the answer."""
     message_id: str | None = None
@@ -123,6 +130,9 @@ class InboxItem:
             "snoozed_until_us": self.snoozed_until_us,
             "status": self.status,
             "answer": None if self.answer is None else self.answer.to_json(),
+            "closed_at_us": self.closed_at_us,
+            "closed_by": self.closed_by,
+            "reason": self.reason,
             "session_id": self.session_id,
             "message_id": self.message_id,
             "tool": self.tool,

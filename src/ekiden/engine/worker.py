@@ -13,11 +13,14 @@ from ekiden.core.team import Team
 from ekiden.runtime import Circumstances, RunConfig, advance, taken_up
 from ekiden.runtime.calls import to_the_end
 from ekiden.runtime.leases import owner_name
+from ekiden.runtime.timekeeping import run_timers
 from ekiden.storage.base import Claim, SessionRow, Store
 
 _log = logging.getLogger("ekiden.worker")
 
 _REST_S = 0.5
+_TIMERS_S = 0.5
+"""How often timers are looked at."""
 _IDLE_S = 1.0
 """How long to wait for a hint of work before looking anyway: expired leases send no hint."""
 
@@ -50,6 +53,7 @@ class Worker:
         self._context = context
         self._config = run_config or RunConfig()
         self._stopping = asyncio.Event()
+        self._next_look = 0.0
         self.finished = 0
         """Sessions advanced to an outcome by this worker."""
 
@@ -63,6 +67,7 @@ class Worker:
         slots = asyncio.Semaphore(self._concurrency)
         async with asyncio.TaskGroup() as group:
             while not self._stopping.is_set():
+                await self._keep_time()
                 await slots.acquire()
                 if self._stopping.is_set():
                     return
@@ -92,6 +97,17 @@ class Worker:
                 await self._store.release(claimed[0])
             raise cancelled
         return claimed
+
+    async def _keep_time(self) -> None:
+        """See to what is due: time-outs of questions, deadlines of what people are asked."""
+        now = asyncio.get_running_loop().time()
+        if now < self._next_look:
+            return
+        self._next_look = now + _TIMERS_S
+        try:
+            await run_timers(self._store)
+        except StoreError as exc:
+            _log.warning("timers could not be looked at, trying again: %s", exc)
 
     async def _rest(self) -> None:
         """Give whatever is wrong some time, so that trying again does not become a busy loop."""

@@ -20,6 +20,7 @@ from ekiden.core.model import ModelDelta
 from ekiden.core.outcomes import OutOfBudget
 from ekiden.runtime.finish import fail, finish
 from ekiden.runtime.limits import TimeLimit, has_triggers, over_limit, time_left
+from ekiden.runtime.parked import is_parked
 from ekiden.runtime.rollback import finish_rollback, give_back
 from ekiden.runtime.spending import allowed
 from ekiden.runtime.state import RunState
@@ -49,6 +50,10 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
                     await _step(run)
             for shown in run.take():
                 yield shown
+    if run.told and run.around.left_as == "idle":
+        from ekiden.runtime.driving import run_told
+
+        await run_told(run, advance)
 
 
 async def _step(run: RunState) -> None:
@@ -115,6 +120,13 @@ async def _guarded(run: RunState, step: Coroutine[Any, Any, None]) -> None:
         failure.__cause__ = exc
     except Exception as exc:
         failure = exc
+    except BaseException as exc:
+        if not is_parked(exc):
+            raise
+        from ekiden.runtime.driving import wait_for_answers
+
+        await wait_for_answers(run, advance)
+        return
     run.discard()
     await _recover(run, failure)
 
@@ -172,6 +184,8 @@ async def _next_step(run: RunState) -> None:
     if cursor.open and cursor.open[-1].failure is not None:
         await finish_rollback(run)
         return
+    if cursor.asks and not await _answers_came(run):
+        return
     if cursor.phase == "act":
         await resume_acting(run, _stored_calls(run))
         return
@@ -193,6 +207,17 @@ async def _next_step(run: RunState) -> None:
         if await look_at_triggers(run):
             return
     await _take_turn(run)
+
+
+async def _answers_came(run: RunState) -> bool:
+    """Whether the code that waits can go on; if not, the run waits."""
+    from ekiden.runtime.answering import collect_answers
+    from ekiden.runtime.driving import wait_for_answers
+
+    if await collect_answers(run):
+        return True
+    await wait_for_answers(run, advance)
+    return False
 
 
 async def _take_turn(run: RunState) -> None:

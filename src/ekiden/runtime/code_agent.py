@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic
 
+from ekiden.core.acting import acting_as
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import ToolError, UserError
@@ -21,6 +22,7 @@ from ekiden.core.items import (
 from ekiden.core.jsonio import dumps, loads
 from ekiden.core.outcomes import Done
 from ekiden.core.tool import FunctionTool
+from ekiden.runtime.asking import Asking
 from ekiden.runtime.confirmation import ask_first
 from ekiden.runtime.offer import refresh_offer
 from ekiden.runtime.state import RunState
@@ -48,7 +50,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             return f"It is {await ctx.call('lookup_order', order_id='A-42')}."
     """
 
-    __slots__ = ("_made", "_run")
+    __slots__ = ("_asks", "_made", "_run")
 
     def __init__(self, run: RunState) -> None:
         base = run.context
@@ -61,6 +63,10 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         )
         self._run = run
         self._made = 0
+        self._asks = Asking(run, run.step_key("a"))
+
+    def _scope(self, what: str) -> Asking:
+        return self._asks
 
     @property
     def agent(self) -> Agent[Any]:
@@ -201,7 +207,8 @@ async def run_code(run: RunState) -> None:
         await start_agent(run)
     await refresh_offer(run)
     began = run.config.clock.monotonic()
-    result = await agent.run(CodeContext(run))
+    with acting_as(agent.name):
+        result = await agent.run(CodeContext(run))
     fault_point("code.answer.after_run")
     key = run.step_key("m")
     duration_us = int((run.config.clock.monotonic() - began) * 1e6)

@@ -10,6 +10,7 @@ from ekiden.core.clock import SYSTEM_CLOCK
 from ekiden.core.context import TContext
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import HandoffInputData
+from ekiden.core.inbox_item import Step
 from ekiden.core.items import Item
 from ekiden.core.model import Model, ModelSettings
 from ekiden.core.roles import Approver, Clock, EventSink
@@ -108,8 +109,16 @@ class RunConfig:
     """The longest wait for a tool that has no time-out of its own."""
     parallel_tools: int = 16
     """How many tools of a turn run at the same time."""
-    approver: Approver | None = None
-    """Asked before a tool with `confirmation` runs; `None`: such a tool never runs."""
+    approver: Approver | Literal["inbox"] | None = None
+    """Asked before a tool with `confirmation` runs; ``"inbox"``: the people who look into it, while
+    the session is parked; `None`: such a tool never runs."""
+    operator: str = "operator"
+    """The role of the people who are asked when no other is named."""
+    escalation: Sequence[Step] = ()
+    """Whom else to ask if none of them answers, and when."""
+    deadlock_victim: Literal["longest", "youngest", "lowest_priority"] = "longest"
+    """Whose wait is given up when agents wait for each other in a circle: that of the one who has
+    waited longest or shortest, or the least important."""
     handoff_input_filter: HandoffInputFilter | None = None
     """For handoffs that have no filter of their own."""
     call_model_input_filter: CallModelInputFilter | None = None

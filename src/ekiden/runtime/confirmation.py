@@ -10,10 +10,13 @@ from hashlib import blake2b
 from typing import Any
 
 from ekiden.core.errors import UserError
+from ekiden.core.inbox_errors import InboxItemClosed
+from ekiden.core.inbox_item import NOBODY, InboxItem
 from ekiden.core.items import Item
 from ekiden.core.profile import Confirmation
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.tool import FunctionTool
+from ekiden.runtime.asking import deadline, decided, post
 from ekiden.runtime.cursor import Grant
 from ekiden.runtime.finish import describe
 from ekiden.runtime.state import RunState
@@ -21,8 +24,8 @@ from ekiden.tools import ToolResult
 from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.text import shortened, spelled_out
 
-NOBODY = "nobody"
-"""Who said no when no person did."""
+_YES = "approve"
+_NO = "reject"
 
 _MAX_SHOWN = 10_000
 """Characters of the arguments in a question; the request has all of them."""
@@ -90,7 +93,7 @@ async def ask_first(run: RunState, tool: FunctionTool, call: Item, key: str) -> 
         # Whoever was asked just before may have said "always".
         decision = _granted(run, grant)
         if decision is None:
-            decision = _kept(run, await _ask(run, tool, call, grant), tool, call)
+            decision = _kept(run, await _ask(run, tool, call, grant, step), tool, call)
         duration_us = int((run.config.clock.monotonic() - began) * 1e6)
         _note(run, decision, tool, call, step, duration_us)
     await run.commit()
@@ -125,11 +128,15 @@ def _kept(run: RunState, decision: Decision, tool: FunctionTool, call: Item) -> 
     return decision
 
 
-async def _ask(run: RunState, tool: FunctionTool, call: Item, grant: Grant | None) -> Decision:
+async def _ask(
+    run: RunState, tool: FunctionTool, call: Item, grant: Grant | None, step: str
+) -> Decision:
     confirmation, approver = tool.confirmation, run.config.approver
     assert confirmation is not None
     if approver is None:
         return _no("nobody is there to ask (`RunConfig.approver` is not set)")
+    if isinstance(approver, str):
+        return await _ask_inbox(run, tool, call, step)
     arguments = call.get("arguments") or ""
     request = ConfirmationRequest(
         session_id=run.session_id,
@@ -153,6 +160,44 @@ async def _ask(run: RunState, tool: FunctionTool, call: Item, grant: Grant | Non
         return _no(late if deadline.expired() else f"asking failed ({describe(exc)})")
     # An answer that an approver gives only because it is stopped comes too late.
     return _no(late) if deadline.expired() else _read(answer)
+
+
+async def _ask_inbox(run: RunState, tool: FunctionTool, call: Item, step: str) -> Decision:
+    """What a person decided in the inbox about exactly these arguments; `Parked` until then."""
+    confirmation, arguments = tool.confirmation, call.get("arguments") or ""
+    assert confirmation is not None
+    key = f"{step}.{_digest(call)}"
+    if key not in run.memo and key not in run.cursor.asks:
+        now_us = await run.store.now_us()
+        item = InboxItem(
+            kind="confirmation",
+            from_agent=run.agent.name,
+            subject=f"may {run.agent.name} run {tool.name}?",
+            body=question(confirmation, tool.name, arguments),
+            options=(_YES, _NO),
+            created_at_us=now_us,
+            deadline_us=deadline(now_us, confirmation.timeout_s),
+            default=_NO,
+            session_id=run.session_id,
+            tool=tool.name,
+            arguments=arguments or "{}",
+        )
+        post(run, key, item)
+    try:
+        answer = decided(run, key)
+    except InboxItemClosed as exc:
+        return _no(str(exc))
+    if answer.by == NOBODY:
+        return _no(f"nobody answered within {confirmation.timeout_s:g} s")
+    return _read(
+        Approval(
+            approved=answer.choice == _YES,
+            by=answer.by,
+            reason=answer.text,
+            arguments=answer.arguments,
+            always=answer.always,
+        )
+    )
 
 
 def _read(answer: object) -> Decision:

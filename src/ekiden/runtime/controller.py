@@ -15,6 +15,7 @@ from ekiden.core.handoff_terms import HandoffTerms
 from ekiden.core.items import Item, function_output
 from ekiden.core.jsonio import dumps
 from ekiden.handoff.validation import check_cycle, check_depth
+from ekiden.runtime.answering import withdraw_questions
 from ekiden.runtime.attempt import Attempt
 from ekiden.runtime.calls import both, settled
 from ekiden.runtime.closing import broken_off, close_calls, with_outputs
@@ -52,6 +53,8 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
         staged, run.staged = run.staged, None
     if terms.open_calls:
         close_calls(run, terms.open_calls)
+    if run.cursor.asks:
+        await withdraw_questions(run)
     pending = _move(run, attempt, terms)
     pending.compensations = staged
     run.keep_variables(pending, before[0])

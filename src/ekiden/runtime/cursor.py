@@ -96,6 +96,25 @@ class PendingHandoff:
 
 
 @dataclass(slots=True)
+class OpenQuestion:
+    """Something that the run asked and that is not answered yet."""
+
+    kind: Literal["query", "inbox"]
+    id: str
+    """Of the message, or of the inbox item."""
+    who: str
+    """The agent, or the role of the people."""
+    session: str | None = None
+    """The session that is to answer; `None`: somebody on the bus, or a person."""
+    group: str | None = None
+    """Of which one answer is enough."""
+
+    def to_json(self) -> list[Any]:
+        """As a list, short."""
+        return [self.kind, self.id, self.who, self.session, self.group]
+
+
+@dataclass(slots=True)
 class Cursor:
     """The runtime's part of a session's row."""
 
@@ -153,6 +172,8 @@ class Cursor:
     """The hash of the session's last audited event."""
     audited: int = 0
     """How many audited events the session has."""
+    asks: dict[str, OpenQuestion] = field(default_factory=dict)
+    """By the key of its step: what the turn under way waits for."""
     always: dict[Grant, str] = field(default_factory=dict)
     """What need not be asked about in this session, and who said so."""
     spent_s: float = 0.0
@@ -205,6 +226,8 @@ class Cursor:
         if self.head:
             data["hd"] = self.head
             data["hn"] = self.audited
+        if self.asks:
+            data["as"] = {key: each.to_json() for key, each in self.asks.items()}
         if self.always:
             data["al"] = [[*grant, by] for grant, by in self.always.items()]
         if self.spent_s:
@@ -247,6 +270,7 @@ class Cursor:
             mistakes=data.get("m", 0),
             rollbacks=data.get("rb", 0),
             handoffs=data.get("h", 0),
+            asks={key: OpenQuestion(*each) for key, each in data.get("as", {}).items()},
             always={(agent, tool, scope): by for agent, tool, scope, by in data.get("al", ())},
             spent_s=data.get("sp", 0.0),
             usage=Usage.from_json(data.get("u", {})),

@@ -8,6 +8,7 @@ from ekiden.core.errors import EkidenError
 from ekiden.core.faults import fault_point
 from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.runtime.calls import both
+from ekiden.runtime.question_sessions import ANSWERS
 from ekiden.runtime.state import RunState
 from ekiden.storage.base import SessionStatus
 
@@ -25,6 +26,8 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
     run.record("agent_error" if error else "agent_complete", details=details, error=error)
     if isinstance(outcome, (Done, Refused)):
         run.cursor.phase = "end"
+    if run.cursor.asks or ANSWERS in run.meta:
+        await _answer_and_release(run, outcome)
     fault_point("run.finish.before_commit")
     await run.commit(
         status="waiting" if isinstance(outcome, Waiting) else "idle",
@@ -33,6 +36,15 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
     )
     fault_point("run.finish.after_commit")
     run.outcome = outcome
+
+
+async def _answer_and_release(run: RunState, outcome: Outcome) -> None:
+    """Give the answer that the session was opened for, and withdraw questions of its own."""
+    from ekiden.runtime.answering import give_answer, withdraw_questions
+
+    give_answer(run, outcome)
+    if run.cursor.asks and not isinstance(outcome, Waiting):
+        await withdraw_questions(run)
 
 
 async def fail(run: RunState, exc: Exception) -> None:

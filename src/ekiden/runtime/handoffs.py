@@ -30,7 +30,7 @@ from ekiden.runtime.config import RunConfig
 from ekiden.runtime.errand import Errand
 from ekiden.runtime.loading import seed
 from ekiden.runtime.opening import claimed, owned, taken_up
-from ekiden.runtime.people import answer_as_person
+from ekiden.runtime.people import answer_as_person, answer_case
 from ekiden.runtime.request_checks import (
     actor,
     agent_name,
@@ -210,9 +210,11 @@ class HandoffController:
                 f"session {session_id!r} does not wait for a person: agent {agent.name!r} has it; "
                 "send it a message, or hand the session to people first"
             )
+        item = await answer_case(self._store, session_id, text, by=by, give_back=give_back)
         claim, row = await claimed(self._store, session_id, self._config)
         async with taken_up(around, self._store, claim, row) as run:
-            await answer_as_person(run, text, by=by, give_back=give_back)
+            if item is None:
+                await answer_as_person(run, text, by=by, give_back=give_back)
             async for _ in advance(run):
                 pass
         return RunResult(run)

@@ -10,10 +10,12 @@ from ekiden.core.errors import HandoffRefused, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.items import Item, function_output
+from ekiden.runtime.answering import release_questions
 from ekiden.runtime.assign import addressee
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.leases import Hold
+from ekiden.runtime.memo import load_memo
 from ekiden.runtime.rollback import give_back
 from ekiden.runtime.snapshot import snapshot_key, snapshot_of
 from ekiden.runtime.state import RunState
@@ -59,6 +61,8 @@ async def first_step(
     message = run.record("message", items=(*closing, *items))
     if agent.name == row.agent:
         run.cursor.open = _still_open(cursor, message)
+    if cursor.asks:
+        run.beside.settles.extend(await release_questions(store, cursor.asks, by=row.agent))
     if row.seq:
         run.remember(snapshot_key(run.cursor.run), snapshot_of(row))
     if to.route is not None:
@@ -132,15 +136,7 @@ async def left_step(
     )  # fmt: skip
     run.events = list(await store.events(row.id, after=cursor.first - 1))
     run.history_length = history_length(events, base=base, after=cursor.after, first=cursor.first)
-    prefix = run.step_key("")
-    run.memo = {
-        **await store.steps(row.id, prefix=prefix),
-        **{
-            event.step: _replay(event)
-            for event in run.events
-            if event.step and event.step.startswith(f"{prefix}c")
-        },
-    }
+    await load_memo(run)
     return run
 
 
@@ -221,10 +217,3 @@ _INTERRUPTED = (
     "Error: this call was interrupted and its result is not known; it may or may not have had an "
     "effect. The person wrote again meanwhile."
 )
-
-
-def _replay(event: Event) -> tuple[Any, ...]:
-    """What a code agent's call gave, and what it was, from the event that recorded it."""
-    call, output = event.items
-    is_json = bool((event.details or {}).get("json"))
-    return output["output"], event.error, is_json, call["name"], call["arguments"]

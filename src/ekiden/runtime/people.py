@@ -4,37 +4,72 @@ from __future__ import annotations
 
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_record import Actor
+from ekiden.core.inbox_item import InboxItem
 from ekiden.core.items import assistant_message
 from ekiden.core.jsonio import dumps
 from ekiden.core.outcomes import Done, Waiting
 from ekiden.handoff.tool import handoff
+from ekiden.runtime.asking import decided
+from ekiden.runtime.assign import last_request
 from ekiden.runtime.attempt import Attempt
 from ekiden.runtime.controller import carry_out, store_refusal
+from ekiden.runtime.cursor import USER, Cursor, OpenQuestion
 from ekiden.runtime.finish import finish
+from ekiden.runtime.inboxes import item_writes, read_item
 from ekiden.runtime.rollback import confirm_handoffs
 from ekiden.runtime.state import RunState
 from ekiden.runtime.turn import conclude, start_agent
+from ekiden.storage.base import Store
+
+ANSWER = "answer"
+GIVE_BACK = "give back"
+"""What a person can do with a conversation: answer it, or give it back with a word."""
+_MAX_SUBJECT = 500
 
 
 async def wait_for_person(run: RunState) -> None:
     """Put the case before the people of the role, and park the session until one answers."""
-    role, cursor = run.agent.person, run.cursor
-    if not cursor.started:
-        await start_agent(run)
-        received = cursor.received or {}
-        case = {
-            "kind": "handoff",
-            "role": role,
-            "from": received.get("from", "user"),
-            "subject": received.get("reason") or f"a conversation waits for {role}",
-        }
-        for name in ("summary", "context"):
-            if name in received:
-                case[name] = received[name]
-        run.record("inbox", details=case)
+    role, cursor = run.agent.person or "", run.cursor
+    key = run.step_key("p")
+    if cursor.started and key in run.memo:
+        answer = decided(run, key)
+        back = answer.choice == GIVE_BACK
+        await answer_as_person(run, answer.text, by=answer.by, give_back=back)
+        return
+    if not cursor.started or (run.is_reachable and key not in cursor.asks):
+        if not cursor.started:
+            await start_agent(run)
+        await _put_case(run, role, key)
         if cursor.open:
             confirm_handoffs(run)
     await finish(run, Waiting(f"person:{role}"))
+
+
+async def _put_case(run: RunState, role: str, key: str) -> None:
+    received = run.cursor.received or {}
+    source = received.get("from", USER)
+    subject = received.get("reason") or f"a conversation waits for {role}"
+    case = {"kind": "handoff", "role": role, "from": source, "subject": subject}
+    for name in ("summary", "context"):
+        if name in received:
+            case[name] = received[name]
+    if run.is_reachable:
+        item = InboxItem(
+            kind="handoff",
+            from_agent=source,
+            subject=subject[:_MAX_SUBJECT],
+            body=last_request(run.visible),
+            options=(ANSWER, GIVE_BACK) if source != USER else (ANSWER,),
+            context={name: case[name] for name in ("summary", "context") if name in case} or None,
+            created_at_us=await run.store.now_us(),
+            role=role,
+            session_id=run.session_id,
+        )
+        for document in item_writes(run, item):
+            run.write(document)
+        run.cursor.asks[key] = OpenQuestion("inbox", item.id, role)
+        case["item"] = item.id
+    run.record("inbox", details=case)
 
 
 async def answer_as_person(run: RunState, text: str, *, by: str, give_back: bool) -> None:
@@ -65,3 +100,24 @@ async def answer_as_person(run: RunState, text: str, *, by: str, give_back: bool
     words = dumps({"reason": "a person answered", "context": text})
     if not await carry_out(run, Attempt(edge=edge, arguments=words, by=actor)):
         await store_refusal(run)
+
+
+async def answer_case(
+    store: Store, session_id: str, text: str, *, by: str, give_back: bool
+) -> InboxItem | None:
+    """Answer the inbox item of a session that waits for people; `None` if it has none.
+
+    Raises `InboxItemClosed` if somebody was quicker, and `UserError` if there is no way back.
+    """
+    asks = Cursor.from_json((await store.get(session_id)).cursor).asks
+    for question in asks.values():
+        item = await read_item(store, question.id) if question.kind == "inbox" else None
+        if item is None or item.kind != "handoff":
+            continue
+        if give_back and GIVE_BACK not in item.options:
+            raise UserError(f"nobody handed session {session_id!r} over: there is no way back")
+        from ekiden.inbox import Inbox
+
+        choice = GIVE_BACK if give_back else ANSWER
+        return await Inbox(store).answer(item.id, choice=choice, text=text, by=by)
+    return None

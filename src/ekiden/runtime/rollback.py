@@ -11,6 +11,7 @@ from ekiden.core.handoff_record import RefusalCode
 from ekiden.core.items import Item, function_output
 from ekiden.core.outcomes import Failed
 from ekiden.handoff.lifecycle import Lifecycle
+from ekiden.runtime.answering import withdraw_questions
 from ekiden.runtime.compensation import compensate
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.finish import describe, finish
@@ -91,6 +92,8 @@ async def finish_rollback(run: RunState, *, release: bool = True) -> None:
     if pending.compensations:
         run.take_time()
         left_over = await compensate(run, pending, reason)
+    if run.cursor.asks:
+        await withdraw_questions(run)
     await _restore(run, pending)
     life = Lifecycle("transferring")
     life.move("rolled_back")

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
 from ekiden.core.hooks import RunHooks
+from ekiden.core.outcomes import Waiting
 from ekiden.core.team import Team
 from ekiden.runtime.advance import advance
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.opening import begun, resumed
+from ekiden.runtime.patience import until_ready
 from ekiden.runtime.results import RunResult, raise_failure
 from ekiden.runtime.state import RunState
 from ekiden.sessions import Session
@@ -90,6 +92,29 @@ class AgentRunner:
         around = _around(team, run_config, max_turns, context, hooks)
         async with resumed(around, session) as run:
             return await _to_the_end(run)
+
+    async def wait(
+        self,
+        team: Agent[Any] | Team,
+        session: Session,
+        *,
+        timeout_s: float | None = None,
+        context: Any = None,
+        hooks: RunHooks[Any] | None = None,
+        run_config: RunConfig | None = None,
+        max_turns: int | None = None,
+    ) -> RunResult:
+        """See `Runner.wait`."""
+        _check_session(session)
+        around = _around(team, run_config, max_turns, context, hooks)
+        await session.store.open()
+        await until_ready(session.store, session.session_id, timeout_s=timeout_s)
+        while True:
+            async with resumed(around, session) as run:
+                result = await _to_the_end(run)
+            if not isinstance(result.outcome, Waiting):
+                return result
+            await until_ready(session.store, session.session_id, timeout_s=timeout_s)
 
 
 async def _to_the_end(run: RunState) -> RunResult:
@@ -247,6 +272,38 @@ class Runner:
         return await _default_runner.resume(
             team,
             session,
+            context=context,
+            hooks=hooks,
+            run_config=run_config or cls.default_config,
+            max_turns=max_turns,
+        )
+
+    @classmethod
+    async def wait(
+        cls,
+        team: Agent[Any] | Team,
+        session: Session,
+        *,
+        timeout_s: float | None = None,
+        context: Any = None,
+        hooks: RunHooks[Any] | None = None,
+        run_config: RunConfig | None = None,
+        max_turns: int | None = None,
+    ) -> RunResult:
+        """Wait until whoever the session waits for has answered, and go on with it to an outcome.
+
+        That may take days: nothing is kept in memory but this call, and it can be made again by
+        another process. `TimeoutError` if nobody answers for `timeout_s`; the session is as it was.
+        `UserError` if it does not wait::
+
+            result = await Runner.run(desk, "May I have a discount?", session=session)
+            if isinstance(result.outcome, Waiting):
+                result = await Runner.wait(desk, session)
+        """
+        return await _default_runner.wait(
+            team,
+            session,
+            timeout_s=timeout_s,
             context=context,
             hooks=hooks,
             run_config=run_config or cls.default_config,

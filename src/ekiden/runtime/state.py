@@ -18,6 +18,7 @@ from ekiden.core.model import ModelDelta, ToolSpec
 from ekiden.core.outcomes import Outcome
 from ekiden.core.team import Team
 from ekiden.runtime.answers import call_ids
+from ekiden.runtime.beside import NOTHING, Beside
 from ekiden.runtime.calls import to_the_end
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.cursor import Compensation, Cursor, PendingHandoff
@@ -68,7 +69,7 @@ class _Batch:
     cursor: dict[str, Any]
     variables: dict[str, Any] | None
     items_before: int
-    documents: list[DocumentWrite]
+    beside: Beside
     stored: bool = False
 
 
@@ -80,9 +81,9 @@ class RunState:
     """
 
     __slots__ = (
+        "_beside",
         "_committing",
         "_dirty_variables",
-        "_documents",
         "_known",
         "_labels",
         "_new_handoffs",
@@ -95,8 +96,10 @@ class RunState:
         "_stored_cursor",
         "_stored_variables",
         "_variables",
+        "_wakes",
         "_woken",
         "agent",
+        "around",
         "before",
         "call_ids",
         "claim",
@@ -116,12 +119,15 @@ class RunState:
         "outbox",
         "outcome",
         "prompt_block",
+        "questions",
         "root",
         "specs",
         "staged",
         "status",
         "store",
+        "told",
         "trigger_notes",
+        "user_id",
         "visible",
         "wanted",
         "work",
@@ -139,6 +145,7 @@ class RunState:
         cursor: Cursor,
         visible: list[Item],
     ) -> None:
+        self.around = around
         self.root = around.root
         self.config = around.config
         self.hooks = around.hooks
@@ -147,6 +154,12 @@ class RunState:
         self.store = store
         self.claim = claim
         self.meta = row.meta
+        self.user_id = row.user_id
+        self._wakes = row.wakes
+        self.questions: list[Callable[[], None]] | None = None
+        """How to record what the code of the step that is under way asked others."""
+        self.told: list[str] | None = None
+        """Sessions of agents that this run told something, to be run by somebody."""
         self._labels = {
             label: str(row.meta[name]) for name, label in _LABELS.items() if row.meta.get(name)
         }
@@ -191,7 +204,7 @@ class RunState:
         if hold is not None:
             hold.on_request = lambda at_once: self.want(at_once=at_once)
         self._scope: asyncio.Timeout | None = None
-        self._documents: list[DocumentWrite] = []
+        self._beside = NOTHING
         self.staged: list[Compensation] | None = None
         """How to undo what the callbacks of a handoff did that is about to be made."""
         self._new_handoffs: list[PendingHandoff] = []
@@ -375,18 +388,42 @@ class RunState:
         if self.trigger_notes:
             self.trigger_notes = {}
 
+    @property
+    def beside(self) -> Beside:
+        """What the next `commit` writes beside this session."""
+        if self._beside is NOTHING:
+            self._beside = Beside()
+        return self._beside
+
     def write(self, document: DocumentWrite) -> None:
         """Write a document with the next `commit`."""
-        self._documents.append(document)
+        self.beside.documents.append(document)
 
     def writes(self) -> list[DocumentWrite]:
         """The documents that the next `commit` writes."""
-        return list(self._documents)
+        return list(self._beside.documents)
+
+    def put_question(self, put: Callable[[], None]) -> None:
+        """Ask with the commit that parks the step: `put` records it then."""
+        self.questions = [*(self.questions or ()), put]
+
+    def ask_questions(self) -> None:
+        """The code of the step waits and will be run again: all that is kept of it is what it
+        asked."""
+        questions, self.questions = self.questions or [], None
+        was_started = self.cursor.started
+        self.discard()
+        if was_started and not self.cursor.started:
+            self.cursor.started = True
+            self.record("agent_start")
+        for put in questions:
+            put()
 
     def discard(self) -> None:
         """Go back to what is stored; only tokens and time that were spent stay spent."""
         self._new_handoffs.clear()
-        self._documents.clear()
+        self._beside = NOTHING
+        self.questions = None
         self._seq -= len(self._pending)
         self._pending.clear()
         self._steps.clear()
@@ -505,9 +542,9 @@ class RunState:
             cursor=self._where_it_stands().to_json(),
             variables=dict(self.context.variables) if self._dirty_variables else None,
             items_before=self._pending_items,
-            documents=self._documents,
+            beside=self._beside,
         )
-        self._documents = []
+        self._beside = NOTHING
         self._pending, self._steps, self._dirty_variables = [], {}, False
         self._pending_items = len(self.visible)
         return batch
@@ -517,7 +554,7 @@ class RunState:
         self._steps = {**batch.steps, **self._steps}
         self._dirty_variables = self._dirty_variables or batch.variables is not None
         self._pending_items = batch.items_before
-        self._documents = [*batch.documents, *self._documents]
+        self._beside = batch.beside.extended(self._beside)
 
     async def _store_batch(
         self, batch: _Batch, status: SessionStatus | None, outcome: str | None, release: bool
@@ -529,13 +566,18 @@ class RunState:
             cursor=batch.cursor,
             variables=batch.variables,
         )
+        beside = batch.beside
         storing = self.store.commit(
             self.claim,
             Commit(
                 patch=patch,
                 events=batch.events,
                 steps=batch.steps,
-                documents=batch.documents,
+                documents=beside.documents,
+                messages=beside.messages,
+                settles=beside.settles,
+                openings=beside.openings,
+                seen_wakes=self._wakes if status == "waiting" else None,
                 release=release,
             ),
         )

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from ekiden.core.acting import acting_as
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import GuardrailError
 from ekiden.core.faults import fault_point
 from ekiden.core.items import Item, function_output
 from ekiden.core.tool import FunctionTool
+from ekiden.runtime.asking import Asking
 from ekiden.runtime.calls import both
 from ekiden.runtime.confirmation import Decision, ask_first
 from ekiden.runtime.drafts import Draft
+from ekiden.runtime.parked import Parked, is_parked
 from ekiden.runtime.state import RunState
 from ekiden.tools import ToolResult, invoke
 
@@ -85,12 +89,17 @@ async def _side_by_side(
 ) -> list[tuple[ToolResult, int]]:
     slots = asyncio.Semaphore(run.config.parallel_tools)
 
-    async def one(each: PlannedCall) -> tuple[ToolResult, int]:
+    async def one(each: PlannedCall) -> tuple[ToolResult, int] | None:
         nonlocal left
         draft = Draft(run.context.variables)
-        decision = None if each.tool.confirmation is None else await _asked(run, each)
-        async with slots:
-            result, duration_us = await _run_one(run, each, decision, draft)
+        try:
+            decision = None if each.tool.confirmation is None else await _asked(run, each)
+            async with slots:
+                result, duration_us = await _run_one(run, each, decision, draft)
+        except BaseException as exc:
+            if not is_parked(exc):
+                raise
+            return None  # The others are run all the same.
         left -= 1
         if each.key in run.memo:
             return result, duration_us
@@ -108,7 +117,10 @@ async def _side_by_side(
             tasks = [group.create_task(one(each)) for each in planned]
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
-    return [task.result() for task in tasks]
+    results = [result for task in tasks if (result := task.result()) is not None]
+    if len(results) < len(tasks):
+        raise Parked
+    return results
 
 
 async def _asked(run: RunState, each: PlannedCall) -> Decision | None:
@@ -194,7 +206,8 @@ async def _perform(
         )
     began = run.config.clock.monotonic()
     try:
-        result = await invoke(tool, context, timeout_s=timeout_s, checked=checked)
+        with acting_as(agent.name):
+            result = await invoke(tool, context, timeout_s=timeout_s, checked=checked)
     except Exception as exc:
         if not always_told or _is_own(exc):
             raise
@@ -232,4 +245,5 @@ def tool_context(
         session_id=run.session_id,
         variables=base.variables if variables is None else variables,
         link=run,
+        asking=partial(Asking, run, key),
     )

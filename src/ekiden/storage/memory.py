@@ -1,8 +1,9 @@
 """The store that lives and dies with its process: for tests, and for runs without a session.
 
-Events are kept and given back as the objects they are, which nobody may change (see `Event`).
-Everything else that a caller could change later is copied on the way in and on the way out, and
-refused if it is not JSON; what an event carries is not looked at.
+Events are kept and given back as the objects they are, which nobody may change (see `Event`); but
+one of no session gets its number in a copy. Everything else that a caller could change later is
+copied on the way in and on the way out, and refused if it is not JSON; what an event carries is
+not looked at.
 A store belongs to one event loop; there is no locking because no method gives way half-done.
 """
 
@@ -10,50 +11,46 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ekiden.core.clock import SYSTEM_CLOCK
-from ekiden.core.errors import (
-    LeaseLost,
-    SessionBusy,
-    SessionExists,
-    SessionNotFound,
-)
+from ekiden.core.errors import LeaseLost
 from ekiden.core.events import Event
 from ekiden.core.roles import Clock
 from ekiden.storage.base import (
+    Batch,
     Claim,
     Commit,
     Document,
     DocumentWrite,
     EventFilter,
     EventPage,
-    NewSession,
+    MessageFilter,
+    MessageSettle,
     OwnJson,
+    PutReceipt,
     QueueMessage,
     QueuePut,
-    SessionFilter,
-    SessionPage,
-    SessionPatch,
-    SessionRow,
+    Settled,
+    StoredMessage,
+    Written,
 )
-from ekiden.storage.changes import ChangeSignal
 from ekiden.storage.memory_session import MemorySession
+from ekiden.storage.memory_sessions import MemorySessions
 from ekiden.storage.values import (
+    check_free_event,
     check_numbers,
     checked_copy,
-    closed_store,
     copy_json,
-    parse_cursor,
     step_conflict,
 )
 
 if TYPE_CHECKING:
-    from ekiden.storage.memory_documents import MemoryDocuments
-    from ekiden.storage.memory_queue import MemoryQueues
+    from ekiden.storage.memory_documents import MemoryDocuments, StagedDocuments
+    from ekiden.storage.memory_messages import MemoryMessages, StagedPuts, StagedSettles
 
 
-class MemoryStore:
+class MemoryStore(MemorySessions):
     """`Store` in this process's memory.
 
     Nobody else can be alive when this process is not, so a session's lease ends only by release,
@@ -63,13 +60,8 @@ class MemoryStore:
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._clock = clock
-        self._advanced_s = 0.0
-        self._sessions: dict[str, MemorySession] = {}
-        self._ready: dict[str, MemorySession] = {}
-        self._created = 0
-        self._changes = ChangeSignal()
-        self._closed = False
+        super().__init__(clock)
+        self._begin_us = clock.now_us() - int(clock.monotonic() * 1e6)
 
     @cached_property
     def _documents(self) -> MemoryDocuments:
@@ -78,14 +70,10 @@ class MemoryStore:
         return MemoryDocuments()
 
     @cached_property
-    def _queues(self) -> MemoryQueues:
-        from ekiden.storage.memory_queue import MemoryQueues
+    def _messages(self) -> MemoryMessages:
+        from ekiden.storage.memory_messages import MemoryMessages
 
-        return MemoryQueues()
-
-    @property
-    def url(self) -> str:
-        return "memory:"
+        return MemoryMessages()
 
     @property
     def shared(self) -> bool:
@@ -112,99 +100,28 @@ class MemoryStore:
 
     async def info(self) -> Mapping[str, Any]:
         self._check_open()
+        free = 0 if self._feed is None else len(self._feed.free)
         return {
             "engine": "memory",
             "version": "1",
             "format": 1,
             "sessions": len(self._sessions),
-            "events": sum(session.seq for session in self._sessions.values()),
+            "events": free + sum(session.seq for session in self._sessions.values()),
         }
 
-    # Sessions
-
-    async def create(self, new: NewSession) -> None:
+    async def now_us(self) -> int:
         self._check_open()
-        if new.id in self._sessions:
-            raise SessionExists(new.id)
-        self._create(new)
+        return self._us(self._now())
+
+    async def write(self, batch: Batch) -> Written:
+        self._check_open()
+        for event in batch.events:
+            check_free_event(event)
+        written = self._apply(self._stage(batch))
+        if batch.events:
+            self._whole_feed().add_free(batch.events)
         self._changes.notify()
-
-    async def get(self, session_id: str) -> SessionRow:
-        self._check_open()
-        return self._row(self._find(session_id))
-
-    async def list(
-        self, where: SessionFilter = SessionFilter(), *, limit: int = 50, cursor: str | None = None
-    ) -> SessionPage:
-        self._check_open()
-        below = self._created + 1 if cursor is None else parse_cursor(cursor)
-        page: list[SessionRow] = []
-        last = 0
-        for session in reversed(self._sessions.values()):
-            if session.number >= below or not session.matches(where):
-                continue
-            if len(page) == limit:
-                return SessionPage(sessions=page, next_cursor=str(last))
-            page.append(self._row(session))
-            last = session.number
-        return SessionPage(sessions=page, next_cursor=None)
-
-    async def delete(self, session_id: str) -> None:
-        self._check_open()
-        session = self._find(session_id)
-        self._check_free(session)
-        del self._sessions[session_id]
-        self._ready.pop(session_id, None)
-        self._changes.notify()
-
-    # Leases
-
-    async def claim(
-        self, session_id: str, *, owner: str, lease_s: float, create: NewSession | None = None
-    ) -> tuple[Claim, SessionRow]:
-        self._check_open()
-        session = self._sessions.get(session_id)
-        if session is None:
-            if create is None:
-                raise SessionNotFound(session_id)
-            session = self._create(create)
-        else:
-            self._check_free(session)
-        return self._take(session, owner, lease_s)
-
-    async def claim_next(
-        self, *, owner: str, lease_s: float, agents: Collection[str] | None = None
-    ) -> tuple[Claim, SessionRow] | None:
-        self._check_open()
-        now = self._advanced_s
-        for session in self._ready.values():
-            if agents is not None and session.agent not in agents:
-                continue
-            if session.owner is None or session.until <= now:
-                return self._take(session, owner, lease_s)
-        return None
-
-    async def renew(self, claims: Sequence[Claim]) -> Sequence[Claim]:
-        self._check_open()
-        lost = []
-        for claim in claims:
-            session = self._owned(claim)
-            if session is None:
-                lost.append(claim)
-            else:
-                session.until = self._advanced_s + claim.lease_s
-        return lost
-
-    async def release(self, claim: Claim) -> None:
-        self._check_open()
-        session = self._owned(claim)
-        if session is not None:
-            session.owner = None
-            self._changes.notify()
-
-    async def wait_for_change(self, timeout_s: float) -> None:
-        self._check_open()
-        await self._changes.wait(timeout_s)
+        return written
 
     # Journal
 
@@ -222,20 +139,23 @@ class MemoryStore:
         if variables is not None:
             variables = checked_copy(variables, "`variables` of session {!r}", session.id)
         results = _results(session, steps) if steps else {}
-        if commit.documents or commit.messages:
-            documents = self._documents.stage(commit.documents, now_us=self._clock.now_us())
-            messages = self._queues.stage(commit.messages)
-            self._documents.apply(documents)
-            self._queues.put(messages, now=self._now())
+
+        staged = None
+        if commit.messages or commit.settles or commit.documents or commit.openings or commit.wakes:
+            staged = self._stage(commit)
         if events:
             session.events.extend(events)
             session.seq = events[-1].seq
+            if self._feed is not None:
+                self._feed.extend(events)
         session.steps.update(results)
-        self._patch(session, commit.patch, cursor, variables)
+        self._patch(session, commit.patch, cursor, variables, commit.seen_wakes)
         if commit.release:
             session.owner = None
         else:
             session.until = self._advanced_s + claim.lease_s
+        if staged is not None:
+            self._apply(staged)
         self._changes.notify()
 
     async def events(
@@ -248,11 +168,15 @@ class MemoryStore:
     ) -> Sequence[Event]:
         self._check_open()
         session = self._sessions.get(session_id)
-        if session is None:
+        if session is not None:
+            events = session.events
+        elif not session_id and self._feed is not None:
+            events = self._feed.free
+        else:
             return ()
         if with_items:
-            return [event for event in session.events[after:] if event.speaks][:limit]
-        return session.events[after : None if limit is None else after + limit]
+            return [event for event in events[after:] if event.speaks][:limit]
+        return events[after : None if limit is None else after + limit]
 
     async def find_events(
         self, where: EventFilter = EventFilter(), *, limit: int = 100, cursor: str | None = None
@@ -260,7 +184,16 @@ class MemoryStore:
         from ekiden.storage.memory_events import find_events
 
         self._check_open()
-        return find_events(self._sessions.values(), where, limit, cursor)
+        free = () if self._feed is None else self._feed.free
+        return find_events(self._sessions.values(), free, where, limit, cursor)
+
+    async def feed(self, *, after: str | None = None, limit: int = 100) -> EventPage:
+        self._check_open()
+        return self._whole_feed().page(self._sessions, after, limit)
+
+    async def feed_end(self) -> str:
+        self._check_open()
+        return self._whole_feed().end
 
     async def steps(self, session_id: str, *, prefix: str = "") -> Mapping[str, Any]:
         self._check_open()
@@ -292,122 +225,118 @@ class MemoryStore:
 
     # Queues
 
-    async def put_messages(self, messages: Sequence[QueuePut]) -> None:
+    async def put_messages(self, messages: Sequence[QueuePut]) -> Sequence[PutReceipt]:
         self._check_open()
-        self._queues.put(self._queues.stage(messages), now=self._now())
+        now = self._now()
+        receipts = self._messages.put(self._messages.stage(messages), now=now, now_us=self._us(now))
         self._changes.notify()
+        return receipts
 
     async def take_messages(
-        self, queue: str, *, owner: str, lease_s: float, limit: int = 1
+        self,
+        queue: str,
+        *,
+        owner: str,
+        lease_s: float,
+        limit: int = 1,
+        oldest_first: bool = False,
     ) -> Sequence[QueueMessage]:
         self._check_open()
-        return self._queues[queue].take(owner=owner, lease_s=lease_s, limit=limit, now=self._now())
+        now = self._now()
+        taken, woken = self._messages.take(
+            queue,
+            owner=owner,
+            lease_s=lease_s,
+            limit=limit,
+            oldest_first=oldest_first,
+            now=now,
+            now_us=self._us(now),
+        )
+        if woken:
+            self._wake(woken)
+            self._changes.notify()
+        return taken
+
+    async def settle_messages(self, settles: Sequence[MessageSettle]) -> Sequence[Settled]:
+        self._check_open()
+        staged = self._messages.stage_settles(settles)
+        settled, woken = self._messages.settle(staged, now_us=self._us(self._now()))
+        if woken:
+            self._wake(woken)
+        self._changes.notify()
+        return settled
+
+    async def find_messages(
+        self, where: MessageFilter = MessageFilter(), *, after: int = 0, limit: int = 100
+    ) -> Sequence[StoredMessage]:
+        self._check_open()
+        return self._messages.find(where, after=after, limit=limit)
+
+    async def requeue_messages(self, keys: Collection[str]) -> int:
+        self._check_open()
+        count = self._messages.requeue(keys)
+        self._changes.notify()
+        return count
+
+    async def prune_messages(self, *, before_us: int, limit: int = 1000) -> int:
+        self._check_open()
+        return self._messages.prune(before_us=before_us, limit=limit)
 
     async def ack_message(self, message: QueueMessage) -> bool:
         self._check_open()
-        return self._queues[message.queue].ack(message)
+        return self._messages.ack(message)
 
     async def release_message(self, message: QueueMessage, *, delay_s: float = 0.0) -> bool:
         self._check_open()
-        queue = self._queues[message.queue]
-        if not queue.release(message, delay_s=delay_s, now=self._now()):
+        if not self._messages.release(message, delay_s=delay_s, now=self._now()):
             return False
         self._changes.notify()
         return True
 
     async def queue_depth(self, queue: str) -> int:
         self._check_open()
-        return len(self._queues[queue])
+        return self._messages.depth(queue)
 
     # Within
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise closed_store(self.url)
 
     def _now(self) -> float:
         return self._clock.monotonic() + self._advanced_s
 
-    def _create(self, new: NewSession) -> MemorySession:
-        session = MemorySession(new, self._created + 1, self._clock.now_us())
-        self._created += 1
-        self._sessions[new.id] = session
-        if new.status == "ready":
-            self._ready[new.id] = session
-        return session
+    def _us(self, now: float) -> int:
+        return self._begin_us + int(now * 1e6)
 
-    def _find(self, session_id: str) -> MemorySession:
-        session = self._sessions.get(session_id)
-        if session is None:
-            raise SessionNotFound(session_id)
-        return session
-
-    def _check_free(self, session: MemorySession) -> None:
-        if session.owner is not None and session.until > self._advanced_s:
-            raise SessionBusy(
-                session.id, owner=session.owner, free_in_s=session.until - self._advanced_s
-            )
-
-    def _take(self, session: MemorySession, owner: str, lease_s: float) -> tuple[Claim, SessionRow]:
-        session.epoch += 1
-        session.owner = owner
-        session.until = self._advanced_s + lease_s
-        claim = Claim(
-            session_id=session.id, owner=owner, epoch=session.epoch, lease_s=lease_s, key=session
-        )
-        return claim, self._row(session)
-
-    def _owned(self, claim: Claim) -> MemorySession | None:
-        session = self._sessions.get(claim.session_id)
-        if (
-            session is None
-            or session is not claim.key
-            or session.epoch != claim.epoch
-            or session.owner != claim.owner
-            or session.until <= self._advanced_s
-        ):
-            return None
-        return session
-
-    def _row(self, session: MemorySession) -> SessionRow:
-        return SessionRow(
-            id=session.id,
-            agent=session.agent,
-            status=session.status,
-            outcome=session.outcome,
-            user_id=session.user_id,
-            meta=copy_json(session.meta),
-            cursor=copy_json(session.cursor),
-            variables=copy_json(session.variables),
-            seq=session.seq,
-            epoch=session.epoch,
-            owner=session.owner if session.until > self._advanced_s else None,
-            created_at_us=session.created_at_us,
-            updated_at_us=session.updated_at_us,
+    def _stage(self, write: Commit | Batch) -> _Staged:
+        """What the write comes to, but for what only one of the two kinds has; raises as `commit`
+        and `write` do, before anything is changed."""
+        return _Staged(
+            self._documents.stage(write.documents, now_us=self._clock.now_us()),
+            self._messages.stage(write.messages),
+            self._messages.stage_settles(write.settles),
+            self._stage_openings(write.openings),
+            write.wakes,
         )
 
-    def _patch(
-        self,
-        session: MemorySession,
-        patch: SessionPatch,
-        cursor: Mapping[str, Any] | None,
-        variables: Mapping[str, Any] | None,
-    ) -> None:
-        """`cursor` and `variables` are the store's own copies."""
-        if patch.agent is not None:
-            session.agent = patch.agent
-        if patch.status is not None:
-            session.status = patch.status
-        if patch.outcome is not None:
-            session.outcome = patch.outcome or None
-        if cursor is not None:
-            session.cursor = cursor
-        if variables is not None:
-            session.variables = variables
-        self._ready.pop(session.id, None)
-        if session.status == "ready":
-            self._ready[session.id] = session
-        session.updated_at_us = self._clock.now_us()
+    def _apply(self, staged: _Staged) -> Written:
+        """Make it so."""
+        now = self._now()
+        now_us = self._us(now)
+        self._documents.apply(staged.documents)
+        receipts = self._messages.put(staged.messages, now=now, now_us=now_us)
+        settled, woken = self._messages.settle(staged.settles, now_us=now_us)
+        self._open_sessions(staged.openings)
+        self._wake(woken)
+        self._wake(staged.wakes)
+        return Written(receipts=receipts, settled=settled)
+
+
+class _Staged(NamedTuple):
+    """A write that nothing can refuse any more."""
+
+    documents: StagedDocuments
+    messages: StagedPuts
+    settles: StagedSettles
+    openings: Sequence[MemorySession]
+    wakes: Sequence[str]
 
 
 def _results(session: MemorySession, steps: Mapping[str, Any]) -> dict[str, Any]:

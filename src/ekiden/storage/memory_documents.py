@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -10,17 +11,19 @@ from ekiden.core.errors import StaleDocument
 from ekiden.storage.base import Document, DocumentWrite
 from ekiden.storage.values import checked_copy, copy_json
 
-Staged: TypeAlias = Mapping[tuple[str, str], Document | None]
+StagedDocuments: TypeAlias = Mapping[tuple[str, str], Document | None]
 """Documents as they will be, by collection and key; `None` is deleted."""
 
 
 class MemoryDocuments:
     """Versioned documents; bodies are copied in and out."""
 
-    __slots__ = ("_documents",)
+    __slots__ = ("_documents", "_keys")
 
     def __init__(self) -> None:
         self._documents: dict[tuple[str, str], Document] = {}
+        self._keys: dict[str, list[str]] = {}
+        """By collection, in order."""
 
     def get(self, collection: str, key: str) -> Document | None:
         """The document, or `None`."""
@@ -29,14 +32,15 @@ class MemoryDocuments:
 
     def page(self, collection: str, *, prefix: str, after: str, limit: int) -> list[Document]:
         """Documents by key, those above `after`."""
-        keys = sorted(
-            key
-            for within, key in self._documents
-            if within == collection and key.startswith(prefix) and key > after
-        )
-        return [_copy(self._documents[collection, key]) for key in keys[:limit]]
+        keys = self._keys.get(collection, [])
+        page: list[Document] = []
+        for place in range(max(bisect_left(keys, prefix), bisect_right(keys, after)), len(keys)):
+            if len(page) >= limit or not keys[place].startswith(prefix):
+                break
+            page.append(_copy(self._documents[collection, keys[place]]))
+        return page
 
-    def stage(self, writes: Sequence[DocumentWrite], *, now_us: int) -> Staged:
+    def stage(self, writes: Sequence[DocumentWrite], *, now_us: int) -> StagedDocuments:
         """What the writes come to; `StaleDocument`, `UserError` before anything is changed."""
         staged: dict[tuple[str, str], Document | None] = {}
         for write in writes:
@@ -58,13 +62,19 @@ class MemoryDocuments:
                 )
         return staged
 
-    def apply(self, staged: Staged) -> None:
+    def apply(self, staged: StagedDocuments) -> None:
         """Make it so."""
         for at, document in staged.items():
-            if document is None:
-                self._documents.pop(at, None)
-            else:
+            collection, key = at
+            if document is not None:
+                if at not in self._documents:
+                    insort(self._keys.setdefault(collection, []), key)
                 self._documents[at] = document
+            elif self._documents.pop(at, None) is not None:
+                keys = self._keys[collection]
+                del keys[bisect_left(keys, key)]
+                if not keys:
+                    del self._keys[collection]
 
 
 def _copy(document: Document) -> Document:

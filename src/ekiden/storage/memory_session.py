@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ekiden.core.events import Event
-from ekiden.storage.base import NewSession, SessionFilter, SessionStatus
-from ekiden.storage.values import checked_copy
+from ekiden.storage.base import NewSession, SessionFilter, SessionRow, SessionStatus
+from ekiden.storage.values import check_session_id, checked_copy, copy_json
 
 
 class MemorySession:
@@ -31,10 +31,12 @@ class MemorySession:
         "updated_at_us",
         "user_id",
         "variables",
+        "wakes",
     )
 
     def __init__(self, new: NewSession, number: int, now_us: int) -> None:
-        """`UserError` for a `meta` that is not JSON."""
+        """`UserError` for an empty id, or a `meta` that is not JSON."""
+        check_session_id(new.id)
         self.id = new.id
         self.number = number
         self.agent = new.agent
@@ -48,6 +50,7 @@ class MemorySession:
         self.epoch = 0
         self.owner: str | None = None
         self.until = 0.0
+        self.wakes = 0
         self.created_at_us = self.updated_at_us = now_us
         self.events: list[Event] = []
         self.steps: dict[str, Any] = {}
@@ -59,4 +62,23 @@ class MemorySession:
             and (where.agent is None or where.agent == self.agent)
             and (where.user_id is None or where.user_id == self.user_id)
             and (where.outcome is None or where.outcome == self.outcome)
+        )
+
+    def row(self, now: float) -> SessionRow:
+        """As it is given out, at a time of the leases' clock."""
+        return SessionRow(
+            id=self.id,
+            agent=self.agent,
+            status=self.status,
+            outcome=self.outcome,
+            user_id=self.user_id,
+            meta=copy_json(self.meta),
+            cursor=copy_json(self.cursor),
+            variables=copy_json(self.variables),
+            seq=self.seq,
+            epoch=self.epoch,
+            owner=self.owner if self.until > now else None,
+            created_at_us=self.created_at_us,
+            updated_at_us=self.updated_at_us,
+            wakes=self.wakes,
         )

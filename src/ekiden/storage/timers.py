@@ -43,10 +43,23 @@ def timer_removal(timer: Timer) -> DocumentWrite:
     return DocumentWrite(collection=TIMERS, key=timer.key, body=None)
 
 
-async def due_timers(store: DocumentStore, *, now_us: int, limit: int = 100) -> list[Timer]:
-    """Those that are due, the oldest first."""
-    documents = await store.list_documents(TIMERS, limit=limit)
-    return [timer for timer in map(_timer, documents) if timer.due_us <= now_us]
+async def due_timers(
+    store: DocumentStore,
+    *,
+    now_us: int,
+    limit: int = 100,
+    kind: str | None = None,
+    after: str = "",
+) -> list[Timer]:
+    """Those that are due, the oldest first: of one kind if given, and behind the key `after`."""
+    found: list[Timer] = []
+    while True:
+        documents = await store.list_documents(TIMERS, after=after, limit=limit)
+        timers = [timer for timer in map(_timer, documents) if timer.due_us <= now_us]
+        found += [timer for timer in timers if kind in (None, timer.kind)]
+        if len(found) >= limit or len(timers) < limit:
+            return found[:limit]
+        after = timers[-1].key
 
 
 async def next_due_us(store: DocumentStore) -> int | None:

@@ -10,10 +10,14 @@ from typing import Any
 from ekiden.core.errors import StepConflict, StoreUnavailable, UserError
 from ekiden.core.events import Event
 from ekiden.core.jsonio import dumps, loads
-from ekiden.storage.base import EventPage
+from ekiden.storage.messages import MessageSettle
+from ekiden.storage.records import EventPage
 
 _MAX_CURSOR_DIGITS = 18
 _EVENT_CURSOR = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}", re.ASCII)
+_ENDS = frozenset({"answered", "failed", "timed_out", "cancelled", "expired", "dead"})
+_ANSWERS = frozenset({"answered", "failed"})
+_GIVEN_UP = frozenset({"timed_out", "cancelled"})
 _LEAVES = frozenset({str, int, bool, type(None)})
 _LISTS = (list, tuple)
 _NOT_JSON = (TypeError, ValueError, RecursionError)
@@ -100,10 +104,49 @@ def parse_event_cursor(cursor: str) -> tuple[int, int, int]:
     return at_us, session, seq
 
 
-def check_limit(limit: int) -> None:
+def parse_feed_cursor(cursor: str) -> int:
+    """The place in the feed that the cursor names; `UserError` when it is not one of ours."""
+    if cursor.isascii() and cursor.isdecimal() and len(cursor) <= _MAX_CURSOR_DIGITS:
+        return int(cursor)
+    raise UserError(
+        f"{cursor[:40]!r} is not a cursor of the feed: pass the `next_cursor` of a page, or the "
+        "text of `feed_end`"
+    )
+
+
+def check_limit(limit: int, what: str = "events") -> None:
     """`UserError` for a page that could hold nothing."""
     if limit < 1:
-        raise UserError(f"a page of {limit} events is not possible: `limit` is 1 or more")
+        raise UserError(f"a page of {limit} {what} is not possible: `limit` is 1 or more")
+
+
+def check_session_id(session_id: str) -> None:
+    """`UserError` for an empty one: that is where the events of no session are."""
+    if not session_id:
+        raise UserError("a session needs an id: '' stands for the events of no session")
+
+
+def check_free_event(event: Event) -> None:
+    """`UserError` for an event of a session where there may be events of none only."""
+    if event.session_id:
+        raise UserError(
+            f"{event!r} belongs to session {event.session_id!r}: only `commit` writes events of a "
+            "session; those of a batch have the empty `session_id`"
+        )
+
+
+def check_settle(settle: MessageSettle) -> None:
+    """`UserError` for a state that is no end of a message."""
+    if settle.state not in _ENDS and not settle.forget:
+        raise UserError(
+            f"message {settle.key!r} cannot be settled as {settle.state!r}: only as "
+            f"{', '.join(sorted(_ENDS))}"
+        )
+
+
+def is_late(stored: str, state: str) -> bool:
+    """Whether `state` is an answer to a message that is settled as `stored`, but too late."""
+    return state in _ANSWERS and stored in _GIVEN_UP
 
 
 def check_numbers(session_id: str, seq: int, events: Sequence[Event]) -> None:

@@ -76,7 +76,7 @@ async def test_acknowledged_messages_leave_nothing_behind() -> None:
         assert taken.body == number
         assert await store.ack_message(taken)
     await store.put_messages([QueuePut(queue="q", body="last", delay_s=5)])
-    assert len(store._queues["q"]._later) <= 100
+    assert len(store._messages._queues["q"]._later) <= 100
     store.advance(6)
     (last,) = await store.take_messages("q", owner="t", lease_s=30)
     assert last.body == "last"

@@ -11,6 +11,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+from ekiden.core.acting import AGENT_VARIABLE, acting_agent
 from ekiden.core.errors import ToolError
 from ekiden.tools.builtin.processes import Ended, run_program
 from ekiden.tools.settings import ShellToolSettings, config_command
@@ -44,6 +45,9 @@ class Programs:
         """
         arguments = split_command(command)
         environment = scrubbed_environment(os.environ)
+        agent = acting_agent()
+        if agent is not None:
+            environment[AGENT_VARIABLE] = agent
         program = self._program(arguments[0], environment)
         limit = self._settings.timeout
         try:

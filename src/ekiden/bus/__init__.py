@@ -1,0 +1,1 @@
+"""The message bus: what agents say to each other, stored before it is delivered."""

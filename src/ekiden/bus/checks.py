@@ -1,0 +1,130 @@
+"""What a message must be before it is stored."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, get_args
+
+from ekiden.bus.settings import BusSettings
+from ekiden.core.acting import acting_agent
+from ekiden.core.errors import UserError
+from ekiden.core.jsonio import loads
+from ekiden.core.message_errors import SenderForged
+from ekiden.core.messages import AgentMessage, MessageType
+from ekiden.storage.values import json_text
+
+LEAVES = frozenset({int, bool, type(None)})
+"""Types of payloads that nobody can change, and that are not long."""
+MAX_SECONDS = 10 * 365 * 86_400.0
+_MAX_NAME = 200
+_MAX_ID = 400
+_LONGEST_INT = 10**1000
+_TYPES = frozenset(get_args(MessageType))
+_NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def check_message(message: AgentMessage, settings: BusSettings) -> Any:
+    """A payload of the message's own; `UserError` if it cannot be sent."""
+    if type(message) is not AgentMessage:
+        raise UserError(f"the bus carries AgentMessage objects, not {message!r:.80}")
+    if message.type not in _TYPES:
+        raise UserError(f"{message.type!r:.40} is no type of message: {', '.join(sorted(_TYPES))}")
+    check_agent(message.from_agent)
+    if message.to_agent is not None:
+        check_agent(message.to_agent)
+    _check_id("id", message.id)
+    if message.correlation_id is not None:
+        _check_id("correlation_id", message.correlation_id)
+    if message.task is not None:
+        _check_id("task", message.task)
+    if type(message.priority) is not int or not 1 <= message.priority <= 4:
+        raise UserError(
+            f"{message.priority!r:.40} is no priority of a message: 1 (low), 2 (normal), 3 (high) "
+            "or 4 (urgent)"
+        )
+    _check_seconds("timeout_seconds", message.timeout_seconds)
+    if message.ttl is not None:
+        _check_seconds("ttl", message.ttl)
+    if not isinstance(message.created_at, int | float) or not 0 <= message.created_at < 1e12:
+        raise UserError(f"`created_at` is a time in seconds, not {message.created_at!r:.40}")
+    _check_subject(message.subject, settings)
+    return own_payload(message.payload, settings, "the payload of message {!r}", message.id)
+
+
+def own_payload(value: Any, settings: BusSettings, what: str, name: str) -> Any:
+    """What JSON makes of the value, sharing nothing with it; `UserError` if it is not JSON or too
+    long. `what.format(name)` names it."""
+    if type(value) in LEAVES and (type(value) is not int or -_LONGEST_INT < value < _LONGEST_INT):
+        return value
+    text = json_text(value, what, name)
+    size = len(text) if text.isascii() else len(text.encode())
+    if size > settings.max_payload:
+        raise UserError(
+            f"{what.format(name)} has {size} bytes as JSON, and at most {settings.max_payload} are "
+            "carried (`max_payload`): store it elsewhere and send where it is"
+        )
+    return loads(text)
+
+
+def check_agent(name: object) -> str:
+    """The name of an agent; `UserError` for what cannot be one."""
+    if type(name) is not str:
+        raise UserError(f"an agent on the bus has a name, not {name!r:.40}")
+    return _check_agent(name)
+
+
+def check_sender(name: str) -> None:
+    """`SenderForged` if another agent's code is running."""
+    acting = acting_agent()
+    if acting is not None and acting != name:
+        raise SenderForged(name, actual=acting)
+
+
+@lru_cache(maxsize=4096)
+def _check_agent(name: str) -> str:
+    if not name.strip():
+        raise UserError("an agent on the bus needs a name that is not empty")
+    if len(name) > _MAX_NAME:
+        raise UserError(
+            f"an agent's name has at most {_MAX_NAME} characters, {name[:40]!r}… has {len(name)}"
+        )
+    odd = _NOT_IN_NAMES.search(name)
+    if odd is not None or "#" in name:
+        character = "#" if odd is None else odd.group()
+        raise UserError(
+            f"the agent name {name!r} has the character {character!r}: on the bus leave out "
+            "control characters, line breaks, lone surrogates and #"
+        )
+    return name
+
+
+def _check_id(field: str, value: object) -> None:
+    if type(value) is not str or not value or len(value) > _MAX_ID:
+        raise UserError(
+            f"`{field}` of a message is a text of 1 to {_MAX_ID} characters, not {value!r:.80}"
+        )
+    if not value.isalnum() and _NOT_IN_NAMES.search(value) is not None:
+        raise UserError(
+            f"`{field}` of a message, {value[:80]!r}, has control characters, line breaks or lone "
+            "surrogates"
+        )
+
+
+def _check_seconds(field: str, value: object) -> None:
+    kind = type(value)
+    if (kind is not float and kind is not int) or not 0 < value <= MAX_SECONDS:  # type: ignore[operator]
+        raise UserError(f"`{field}` of a message is some seconds, above 0, not {value!r:.40}")
+
+
+def _check_subject(subject: object, settings: BusSettings) -> None:
+    if type(subject) is not str or len(subject) > settings.max_subject:
+        shown = f"{subject!r:.60}"
+        raise UserError(
+            f"a subject is a text of at most {settings.max_subject} characters, not {shown}"
+        )
+    if not subject.isascii():
+        try:
+            subject.encode()
+        except UnicodeEncodeError:
+            raise UserError(f"the subject {subject[:60]!r} has lone surrogates") from None

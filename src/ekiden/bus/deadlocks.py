@@ -1,0 +1,260 @@
+"""Deadlocks among those who wait for each other: found where the closing wait is made, and broken.
+
+Whoever begins to wait stores that first and looks then, so of several who close a cycle at the same
+time at least one sees all of it. All of them may; only one breaks it, because breaking changes a
+document that each of them has read before it looked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ekiden.bus.graph import Cycle, Need, VictimPolicy, WaitGraph, check_policy, victim_of
+from ekiden.bus.waits import (
+    Rows,
+    all_waits,
+    answered_groups,
+    over,
+    reachable_waits,
+    still_there,
+    waits,
+    waits_of,
+)
+from ekiden.core.errors import StaleDocument
+from ekiden.core.events import Event
+from ekiden.core.message_answers import deadlock_json
+from ekiden.storage.base import Batch, DocumentStore, DocumentWrite, MessageSettle, Store
+
+DEADLOCKS = "bus.deadlocks"
+"""The collection of those that were found, the newest first."""
+
+_BREAKING = ("bus.breaking", "deadlocks")
+"""The document that everybody changes who breaks a deadlock."""
+_LATEST_US = 10**17
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadlock:
+    """Agents that waited, or wait, for each other in a circle."""
+
+    id: str = ""
+    """Those found later come first; empty for one that is not recorded."""
+    cycle: tuple[str, ...]
+    """The agents; begins and ends with the same one, with the victim if there is one."""
+    message_ids: tuple[str, ...]
+    """The queries that they wait, or waited, for."""
+    victim: str | None = None
+    """The agent that was told to give up."""
+    given_up: tuple[str, ...] = ()
+    """The queries of the victim that failed; empty if the deadlock ended before it was broken."""
+    policy: VictimPolicy | None = None
+    found_at_us: int
+    resolved: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is stored and shown."""
+        return {
+            "id": self.id,
+            "cycle": list(self.cycle),
+            "message_ids": list(self.message_ids),
+            "victim": self.victim,
+            "given_up": list(self.given_up),
+            "policy": self.policy,
+            "found_at": self.found_at_us / 1e6,
+            "resolved": self.resolved,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Deadlock:
+        """The inverse of `to_json`."""
+        return cls(
+            id=data["id"],
+            cycle=tuple(data["cycle"]),
+            message_ids=tuple(data["message_ids"]),
+            victim=data["victim"],
+            given_up=tuple(data["given_up"]),
+            policy=data["policy"],
+            found_at_us=round(data["found_at"] * 1e6),
+            resolved=data["resolved"],
+        )
+
+
+async def break_deadlock(
+    store: Store,
+    node: str,
+    *,
+    policy: VictimPolicy = "longest",
+    now_us: int | None = None,
+    awaits: Collection[str] = (),
+) -> Deadlock | None:
+    """Break all cycles that the node waits for; gives the one whose victim it is, or the first.
+
+    To be called when the node's wait is stored, and again when of several waits of which one
+    answer is enough one has failed, because the others may then be for those who wait for the
+    node. The victim's queries fail with what becomes a `DeadlockError`, which wakes it wherever it
+    is. `awaits`: whom the node waits for, as far as that is known; it saves a look at the store.
+    `now_us` is the store's time, if it is known.
+    """
+    broken = await _break(store, {node, *awaits}, policy, now_us)
+    mine = (deadlock for victim, deadlock in broken if victim == node)
+    return next(mine, broken[0][1] if broken else None)
+
+
+async def break_deadlocks(store: Store, *, policy: VictimPolicy = "longest") -> list[Deadlock]:
+    """Break all deadlocks there are, for whoever comes after a process that died before it looked."""
+    return [deadlock for _, deadlock in await _break(store, None, policy, None)]
+
+
+async def find_present(store: Store) -> list[Deadlock]:
+    """The deadlocks that nobody has broken yet: usually none, or for a moment only."""
+    scene = await _look(store, None, None)
+    if scene is None:
+        return []
+    return [
+        _deadlock(cycle, scene.agents, found_at_us=scene.now_us)
+        for cycle in scene.graph.deadlocks("longest")
+    ]
+
+
+async def deadlocks(store: Store, *, limit: int = 50, after: str = "") -> list[Deadlock]:
+    """Those that are there now, and behind them those that were broken, the newest first.
+
+    To get the next page, give the `id` of the last one as `after`; then only past ones follow.
+    """
+    present = [] if after else await find_present(store)
+    rest = limit - len(present)
+    if rest <= 0:
+        return present[:limit]
+    return [*present, *await _past(store, limit=rest, after=after)]
+
+
+async def _past(store: DocumentStore, *, limit: int, after: str) -> list[Deadlock]:
+    documents = await store.list_documents(DEADLOCKS, after=after, limit=limit)
+    return [Deadlock.from_json(document.body) for document in documents]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scene:
+    """Waits that were all open at one moment, some of which hold each other."""
+
+    graph: WaitGraph
+    agents: Mapping[str, str]
+    """By node."""
+    now_us: int
+    version: int
+    """Of the document that is changed by breaking, as it was before."""
+
+
+async def _break(
+    store: Store, nodes: Collection[str] | None, policy: VictimPolicy, now_us: int | None
+) -> list[tuple[str, Deadlock]]:
+    """Break what the nodes wait for, or all; each with the node that was the victim."""
+    check_policy(policy)
+    broken: list[tuple[str, Deadlock]] = []
+    while (scene := await _look(store, nodes, now_us)) is not None:
+        cycle = _cycle(scene.graph, nodes)
+        victim = victim_of(cycle, policy)
+        deadlock = _told(cycle, victim, scene, policy)
+        try:
+            written = await store.write(_breaking(deadlock, scene))
+        except StaleDocument:
+            continue
+        if set(written.settled) == {"no"}:
+            deadlock = replace(deadlock, given_up=())
+            await store.write_documents([_record(deadlock)])
+        broken.append((victim[0].waiter, deadlock))
+    return broken
+
+
+async def _look(store: Store, nodes: Collection[str] | None, now_us: int | None) -> _Scene | None:
+    """Somebody who is stuck among those that the nodes wait for, or among all; `None`: nobody."""
+    while True:
+        before = await (all_waits(store) if nodes is None else reachable_waits(store, nodes))
+        stuck = WaitGraph(waits(before.values())).stuck()
+        if not stuck:
+            return None
+        if now_us is None:
+            now_us = await store.now_us()
+        document = await store.get_document(*_BREAKING)
+        before = {name: row for name, row in before.items() if row.waiter in stuck}
+        after = await waits_of(store, stuck)
+        answered = await answered_groups(store, after.values())
+        ended = over(before | after, now_us=now_us, answered=answered)
+        graph = WaitGraph(found := waits(still_there(before, after), over=ended))
+        if graph.stuck():
+            return _Scene(
+                graph=graph,
+                agents={wait.waiter: wait.agent for wait in found},
+                now_us=now_us,
+                version=0 if document is None else document.version,
+            )
+        if not WaitGraph(waits(after.values(), over=ended)).stuck():
+            return None
+
+
+def _cycle(graph: WaitGraph, nodes: Iterable[str] | None) -> Cycle:
+    """A cycle in a graph that has one, through one of the nodes if possible."""
+    for node in sorted(nodes or ()):
+        cycle = graph.find_deadlock(node)
+        if cycle is not None:
+            return cycle
+    return next(graph.deadlocks("longest"))
+
+
+def _deadlock(cycle: Cycle, agents: Mapping[str, str], *, found_at_us: int) -> Deadlock:
+    return Deadlock(
+        cycle=tuple(agents[node] for node in cycle.nodes),
+        message_ids=tuple(wait.id for need in cycle.needs for wait in need),
+        found_at_us=found_at_us,
+    )
+
+
+def _told(cycle: Cycle, victim: Need, scene: _Scene, policy: VictimPolicy) -> Deadlock:
+    """What is recorded and told: the same, wherever in the cycle one began to look."""
+    first = victim[0]
+    place = cycle.nodes.index(first.waiter)
+    nodes = (*cycle.nodes[place:-1], *cycle.nodes[: place + 1])
+    turned = replace(cycle, nodes=nodes)
+    return replace(
+        _deadlock(turned, scene.agents, found_at_us=scene.now_us),
+        id=f"{_LATEST_US - scene.now_us:018d}/{first.id}",
+        victim=scene.agents[first.waiter],
+        given_up=tuple(wait.id for wait in victim),
+        policy=policy,
+        resolved=True,
+    )
+
+
+def _breaking(deadlock: Deadlock, scene: _Scene) -> Batch:
+    """The victim's queries fail, and that is recorded, in one transaction."""
+    collection, key = _BREAKING
+    answer = deadlock_json(list(deadlock.cycle), victim=deadlock.victim or "")
+    lock = DocumentWrite(
+        collection=collection,
+        key=key,
+        body={"last": deadlock.id},
+        expected_version=scene.version,
+    )
+    return Batch(
+        settles=[
+            MessageSettle(key=message_id, state="failed", answer=answer)
+            for message_id in deadlock.given_up
+        ],
+        documents=[lock, _record(deadlock)],
+        events=[
+            Event(
+                session_id="",
+                seq=0,
+                type="message",
+                at_us=scene.now_us,
+                agent=deadlock.victim,
+                details={"deadlock": deadlock.to_json()},
+            )
+        ],
+    )
+
+
+def _record(deadlock: Deadlock) -> DocumentWrite:
+    return DocumentWrite(collection=DEADLOCKS, key=deadlock.id, body=deadlock.to_json())

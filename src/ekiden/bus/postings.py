@@ -1,0 +1,166 @@
+"""How the bus writes: at once, or together with what others want to write at the same time.
+
+A commit on a disk or over a network costs much the same however many messages are in it. So what
+comes while a write is under way is written together when that is done. When one spoils the write,
+each is written alone, so that only the offender is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from ekiden.core.errors import EkidenError, QueueFull, StoreUnavailable
+from ekiden.core.events import Event
+from ekiden.storage.base import Store
+from ekiden.storage.messages import MessageSettle, PutReceipt, QueuePut, Settled
+from ekiden.storage.records import Batch
+
+_MOST = 512
+"""So many go into one write."""
+
+
+class Postings(Protocol):
+    """Writes messages and their ends."""
+
+    async def put(self, puts: Sequence[QueuePut]) -> Sequence[PutReceipt]:
+        """As `QueueStore.put_messages`. Whoever is cancelled meanwhile does not know whether they
+        are stored, but a settlement that is posted later finds them if they are."""
+        ...
+
+    async def settle(self, settles: Sequence[MessageSettle], event: Event | None = None) -> Settled:
+        """What came of the first of them; the event is stored with it."""
+        ...
+
+    async def close(self) -> None:
+        """Return when everything is written."""
+        ...
+
+
+class DirectPostings:
+    """For a store in memory, where nothing is gained by waiting for others."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def put(self, puts: Sequence[QueuePut]) -> Sequence[PutReceipt]:
+        return await self._store.put_messages(puts)
+
+    async def settle(self, settles: Sequence[MessageSettle], event: Event | None = None) -> Settled:
+        if event is None:
+            return (await self._store.settle_messages(settles))[0]
+        return (await self._store.write(Batch(settles=settles, events=(event,)))).settled[0]
+
+    async def close(self) -> None:
+        return
+
+
+class _Posting:
+    """What somebody wants to be written, and waits for."""
+
+    __slots__ = ("event", "future", "puts", "settles")
+
+    def __init__(
+        self,
+        future: asyncio.Future[Any],
+        puts: Sequence[QueuePut] = (),
+        settles: Sequence[MessageSettle] = (),
+        event: Event | None = None,
+    ) -> None:
+        self.future = future
+        self.puts = puts
+        self.settles = settles
+        self.event = event
+
+
+class GroupPostings:
+    """For a store whose commits take time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[_Posting] = []
+        self._writer: asyncio.Task[None] | None = None
+
+    async def put(self, puts: Sequence[QueuePut]) -> Sequence[PutReceipt]:
+        posting = _Posting(self._loop.create_future(), puts=puts)
+        receipts: Sequence[PutReceipt] = await self._post(posting)
+        return receipts
+
+    async def settle(self, settles: Sequence[MessageSettle], event: Event | None = None) -> Settled:
+        posting = _Posting(self._loop.create_future(), settles=settles, event=event)
+        settled: Sequence[Settled] = await self._post(posting)
+        return settled[0]
+
+    async def close(self) -> None:
+        while self._writer is not None:
+            await asyncio.wait((self._writer,))
+
+    def _post(self, posting: _Posting) -> asyncio.Future[Any]:
+        self._waiting.append(posting)
+        if self._writer is None:
+            self._writer = self._loop.create_task(self._write(), name="ekiden-bus-writer")
+        return posting.future
+
+    async def _write(self) -> None:
+        """Write until nothing is left. It begins when those who post now have posted."""
+        try:
+            while self._waiting:
+                group, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
+                await self._write_group(group)
+        finally:
+            self._writer = None
+
+    async def _write_group(self, group: list[_Posting]) -> None:
+        try:
+            await self._write_together(group)
+        except StoreUnavailable as exc:
+            _refuse(group, exc)
+        except EkidenError as exc:
+            if len(group) == 1:
+                _refuse(group, exc)
+            else:
+                await self._write_apart(group)
+        except BaseException as exc:
+            _refuse(group, StoreUnavailable(f"the bus was stopped while it wrote: {exc!r}"))
+            raise
+
+    async def _write_together(self, group: Sequence[_Posting]) -> None:
+        written = await self._store.write(
+            Batch(
+                messages=[put for each in group for put in each.puts],
+                settles=[settle for each in group for settle in each.settles],
+                events=[each.event for each in group if each.event is not None],
+            )
+        )
+        receipts, settled = iter(written.receipts), iter(written.settled)
+        for each in group:
+            mine: list[Any] = [next(receipts) for _ in each.puts]
+            mine.extend(next(settled) for _ in each.settles)
+            if not each.future.done():
+                each.future.set_result(mine)
+
+    async def _write_apart(self, group: Iterable[_Posting]) -> None:
+        """One by one; what is for a mailbox that was full just now is not tried."""
+        full: dict[str, QueueFull] = {}
+        for each in group:
+            known = next((full[put.queue] for put in each.puts if put.queue in full), None)
+            if known is not None:
+                _refuse([each], known)
+                continue
+            try:
+                await self._write_together([each])
+            except QueueFull as exc:
+                full[exc.queue] = exc
+                _refuse([each], exc)
+            except EkidenError as exc:
+                _refuse([each], exc)
+
+
+def _refuse(group: Iterable[_Posting], exc: Exception) -> None:
+    for each in group:
+        if not each.future.done():
+            each.future.set_exception(exc)

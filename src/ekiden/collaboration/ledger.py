@@ -1,0 +1,190 @@
+"""Where collaborations are kept: every change is one transaction, and follows on what was read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from random import random
+from typing import Final, TypeAlias
+from weakref import WeakValueDictionary
+
+from ekiden.collaboration.moves import SYSTEM
+from ekiden.collaboration.posting import letters, move_event, refusal_event, told
+from ekiden.collaboration.record import Collaboration, ProtocolMessage
+from ekiden.collaboration.rules import follow
+from ekiden.collaboration.settings import CollaborationSettings
+from ekiden.collaboration.signing import Signer
+from ekiden.collaboration.stored import COLLABORATIONS, read_record, record_write
+from ekiden.core.collaboration_errors import CollaborationBusy, CollaborationNotFound
+from ekiden.core.errors import EkidenError, QueueFull, StaleDocument
+from ekiden.core.ids import new_id
+from ekiden.core.message_errors import MailboxFull
+from ekiden.core.messages import agent_queue
+from ekiden.storage.base import Batch, DocumentWrite, QueuePut, Store
+from ekiden.storage.timers import Timer, timer_removal, timer_write
+
+TIMER: Final = "collaboration"
+EXECUTIONS: Final = "collaborations.execution"
+"""A document for each agreement that is to be executed, with who does so and until when."""
+_TRIES: Final = 200
+_PATIENT: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What is to be stored: the collaboration after a move, and what goes along with it."""
+
+    record: Collaboration
+    move: str
+    by: str
+    message: ProtocolMessage | None = None
+    documents: Sequence[DocumentWrite] = ()
+
+
+Decide: TypeAlias = Callable[[Collaboration, int], Step | None]
+"""Given the collaboration and the time, what is to be stored; `None`: nothing. It may be asked
+several times, whenever others were faster."""
+
+
+class Ledger:
+    """Collaborations in a store."""
+
+    def __init__(self, store: Store, settings: CollaborationSettings) -> None:
+        self.store = store
+        self.settings = settings
+        self.signer = Signer(store)
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def load(self, collaboration_id: str) -> Collaboration:
+        """As it is stored, even if its time is over; `CollaborationNotFound`."""
+        document = await self.store.get_document(COLLABORATIONS, collaboration_id)
+        if document is None:
+            raise CollaborationNotFound(collaboration_id)
+        return read_record(document)
+
+    async def look(self, collaboration_id: str) -> Collaboration:
+        """As it stands: one whose time is over is expired by whoever looks."""
+        return await self.change(collaboration_id, lambda record, now_us: None)
+
+    async def add(self, record: Collaboration, message: ProtocolMessage, *, now_us: int) -> None:
+        """Store a new one; `StaleDocument` if there is one of that id."""
+        step = Step(record=record, move=message.move, by=message.by, message=message)
+        await self._write(None, step, now_us)
+
+    async def change(self, collaboration_id: str, decide: Decide) -> Collaboration:
+        """Store what `decide` says, as one transaction, and give the collaboration as it is then.
+
+        Of several changes at once one counts, and the others decide again. One whose time is over
+        is expired first. Raises what `decide` raises, `CollaborationNotFound`, `MailboxFull`.
+        """
+        turn = self._turns.setdefault(collaboration_id, asyncio.Lock())
+        async with turn:
+            for number in range(_TRIES):
+                record = await self.load(collaboration_id)
+                now_us = await self.store.now_us()
+                is_due = record.due_us is not None and record.due_us <= now_us
+                step = (
+                    await self._expiry(record, now_us) if is_due else decide(record, now_us)
+                )
+                if step is None:
+                    return record
+                try:
+                    await self._write(record, step, now_us)
+                except StaleDocument:
+                    if number >= _PATIENT:
+                        await asyncio.sleep(random() * 0.001 * min(number, 20))
+                    continue
+                if not is_due:
+                    return replace(step.record, version=record.version + 1)
+        raise CollaborationBusy(collaboration_id, _TRIES)
+
+    async def refuse(
+        self, error: EkidenError, *, collaboration_id: str, message_id: str, by: str
+    ) -> None:
+        """Put on record that a message was not let in."""
+        event = refusal_event(
+            collaboration_id=collaboration_id,
+            message_id=message_id,
+            by=by,
+            at_us=await self.store.now_us(),
+            error=error,
+        )
+        await self.store.write(Batch(events=[event]))
+
+    async def system_message(
+        self, record: Collaboration, move: str, body: dict[str, object], now_us: int
+    ) -> ProtocolMessage:
+        """What nobody says, signed, for both sides."""
+        message = ProtocolMessage(
+            id=new_id("msg"),
+            collaboration=record.id,
+            move=move,  # type: ignore[arg-type]
+            type="notify",
+            by=SYSTEM,
+            to=None,
+            correlation_id=record.messages[-1].id,
+            created_at=now_us / 1e6,
+            ttl=self.settings.lifetime_s,
+            body=body,
+        )
+        return await self.signer.sign(message)
+
+    async def _expiry(self, record: Collaboration, now_us: int) -> Step:
+        message = await self.system_message(record, "expire", {}, now_us)
+        after = follow(record, message, now_us=now_us)
+        return Step(record=after, move="expire", by=SYSTEM, message=message)
+
+    async def _write(self, before: Collaboration | None, step: Step, now_us: int) -> None:
+        after, message = step.record, step.message
+        bound = None if after.is_closed else self.settings.mailbox_bound
+        puts = [] if message is None else letters(after, message, bound=bound)
+        batch = Batch(
+            documents=[
+                record_write(after),
+                *_timers(before, after),
+                *_executions(before, after),
+                *step.documents,
+            ],
+            messages=puts,
+            events=[
+                move_event(after, move=step.move, by=step.by, at_us=now_us, message=message)
+            ],
+        )
+        try:
+            await self.store.write(batch)
+        except QueueFull as exc:
+            raise MailboxFull(await self._full(puts), bound or 0) from exc
+
+    async def _full(self, puts: Sequence[QueuePut]) -> str:
+        """Whose mailbox takes no more; the first receiver if nobody's is full any more."""
+        names = told(puts)
+        for name in names:
+            if await self.store.queue_depth(agent_queue(name)) >= (self.settings.mailbox_bound or 0):
+                return name
+        return names[0]
+
+
+def _timers(before: Collaboration | None, after: Collaboration) -> list[DocumentWrite]:
+    """An open collaboration has one timer, which is due when it expires."""
+    old, new = None if before is None else before.due_us, after.due_us
+    if old == new:
+        return []
+    writes = []
+    if old is not None:
+        writes.append(timer_removal(Timer(due_us=old, kind=TIMER, id=after.id)))
+    if new is not None:
+        writes.append(timer_write(Timer(due_us=new, kind=TIMER, id=after.id)))
+    return writes
+
+
+def _executions(before: Collaboration | None, after: Collaboration) -> list[DocumentWrite]:
+    """What is agreed waits to be executed; what is closed does not."""
+    if before is None or before.phase == after.phase:
+        return []
+    if after.phase == "agreement":
+        body = {"owner": "", "until_us": 0}
+        return [DocumentWrite(collection=EXECUTIONS, key=after.id, body=body)]
+    if after.is_closed and before.phase in ("agreement", "execution"):
+        return [DocumentWrite(collection=EXECUTIONS, key=after.id, body=None)]
+    return []

@@ -1,0 +1,189 @@
+"""Errors of the collaboration protocol; all are `EkidenError`.
+
+CollaborationError
+├── CollaborationNotFound
+├── CollaborationUnreadable
+├── CollaborationBusy
+├── ProtocolError
+├── NotAParticipant
+├── NotYourTurn
+├── AnsweredAlready
+├── TermsSuperseded
+├── RoundsExhausted
+└── MessageRefused
+    ├── MessageMalformed
+    ├── SignatureInvalid
+    ├── MessageReplayed
+    └── MessageExpired
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ekiden.core.errors import EkidenError
+
+
+class CollaborationError(EkidenError):
+    """Something about agents that agree on work."""
+
+    code = "collaboration.failed"
+
+
+class CollaborationNotFound(CollaborationError):
+    """No collaboration has this id."""
+
+    code = "collaboration.not_found"
+
+    def __init__(self, collaboration_id: str) -> None:
+        super().__init__(
+            f"no collaboration is called {collaboration_id!r:.90}; closed ones are removed after a "
+            "while"
+        )
+        self.collaboration_id = collaboration_id
+
+
+class CollaborationUnreadable(CollaborationError):
+    """A stored collaboration is none, or was written by a newer version of Ekiden."""
+
+    code = "collaboration.unreadable"
+
+
+class CollaborationBusy(CollaborationError):
+    """So many wrote to one collaboration at once that this move never got its turn."""
+
+    code = "collaboration.busy"
+
+    def __init__(self, collaboration_id: str, tries: int) -> None:
+        super().__init__(
+            f"collaboration {collaboration_id} was changed by others {tries} times while this move "
+            "was made: nothing was changed by it, try again"
+        )
+        self.collaboration_id = collaboration_id
+
+
+class ProtocolError(CollaborationError):
+    """A message does not fit the phase in which the collaboration is; `fits` are those where it
+    would."""
+
+    code = "collaboration.phase"
+
+    def __init__(
+        self, move: str, *, phase: str, fits: Collection[str], collaboration_id: str, why: str = ""
+    ) -> None:
+        where = f"in {' or '.join(fits)}" if fits else "only as the beginning of a new one"
+        super().__init__(
+            f"{move!r} does not fit collaboration {collaboration_id}, which is in phase {phase!r}"
+            f"{f' ({why})' if why else ''}; it would fit {where}"
+        )
+        self.move, self.phase, self.fits = move, phase, tuple(fits)
+        self.collaboration_id = collaboration_id
+
+
+class NotAParticipant(CollaborationError):
+    """An agent spoke, or wanted to read, where it has no part; or has not the part for this."""
+
+    code = "collaboration.not_participant"
+
+    def __init__(self, agent: str, *, collaboration_id: str, needed: str = "a participant") -> None:
+        super().__init__(f"{agent!r:.90} is not {needed} of collaboration {collaboration_id}")
+        self.agent, self.collaboration_id = agent, collaboration_id
+
+
+class NotYourTurn(CollaborationError):
+    """The other side has to answer first."""
+
+    code = "collaboration.turn"
+
+    def __init__(self, move: str, agent: str, *, collaboration_id: str) -> None:
+        super().__init__(
+            f"{agent!r} cannot {move} its own terms in collaboration {collaboration_id}: the other "
+            "side answers them; accept them, wait, or cancel"
+        )
+        self.move, self.agent, self.collaboration_id = move, agent, collaboration_id
+
+
+class AnsweredAlready(CollaborationError):
+    """An agent gave this answer before, and it counts once."""
+
+    code = "collaboration.answered"
+
+    def __init__(self, what: str, agent: str, *, collaboration_id: str) -> None:
+        super().__init__(
+            f"{agent!r} has {what} already in collaboration {collaboration_id}: it counts once"
+        )
+        self.agent, self.collaboration_id = agent, collaboration_id
+
+
+class TermsSuperseded(CollaborationError):
+    """Somebody answered terms that are not those on the table any more."""
+
+    code = "collaboration.superseded"
+
+    def __init__(self, named: str, *, current: int, collaboration_id: str) -> None:
+        super().__init__(
+            f"the terms {named} are not those on the table of collaboration {collaboration_id}: "
+            f"that is version {current} now; read it and answer it"
+        )
+        self.named, self.current, self.collaboration_id = named, current, collaboration_id
+
+
+class RoundsExhausted(CollaborationError):
+    """No more counter-proposals: the last terms are accepted, rejected, or nothing comes of it."""
+
+    code = "collaboration.rounds"
+
+    def __init__(self, rounds: int, *, collaboration_id: str) -> None:
+        super().__init__(
+            f"collaboration {collaboration_id} has had its {rounds} rounds: accept or reject the "
+            "terms on the table, or cancel"
+        )
+        self.rounds, self.collaboration_id = rounds, collaboration_id
+
+
+class MessageRefused(CollaborationError):
+    """A message was not let in; nothing of it was done."""
+
+    code = "collaboration.refused"
+
+
+class MessageMalformed(MessageRefused):
+    """It is not a message of the protocol; the error says what is wrong with it."""
+
+    code = "collaboration.malformed"
+
+
+class SignatureInvalid(MessageRefused):
+    """It was not signed with the store's key, or it was changed afterwards."""
+
+    code = "collaboration.signature"
+
+    def __init__(self, message_id: str, claimed: str) -> None:
+        super().__init__(
+            f"message {message_id!r:.90} says that it is from {claimed!r:.90}, but its signature "
+            "is not right: it was forged, or changed on its way"
+        )
+        self.message_id, self.claimed = message_id, claimed
+
+
+class MessageReplayed(MessageRefused):
+    """It was said before, and counted then."""
+
+    code = "collaboration.replayed"
+
+    def __init__(self, message_id: str, collaboration_id: str) -> None:
+        super().__init__(
+            f"message {message_id} was said before in collaboration {collaboration_id}, and "
+            "counted then: it does not count again"
+        )
+        self.message_id, self.collaboration_id = message_id, collaboration_id
+
+
+class MessageExpired(MessageRefused):
+    """It came after its time to live."""
+
+    code = "collaboration.message_expired"
+
+    def __init__(self, message_id: str, ttl_s: float) -> None:
+        super().__init__(f"message {message_id} came after its {ttl_s:g} s: say it again")
+        self.message_id, self.ttl_s = message_id, ttl_s

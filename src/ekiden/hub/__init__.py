@@ -1,0 +1,7 @@
+"""The event hub: everybody in a process who wants to see events as they happen reads it."""
+
+from ekiden.hub.hub import EventHub
+from ekiden.hub.stream import EventStream
+from ekiden.hub.subscription import EVERYTHING, EventFeed, HubEvent, Subscription
+
+__all__ = ["EVERYTHING", "EventFeed", "EventHub", "EventStream", "HubEvent", "Subscription"]

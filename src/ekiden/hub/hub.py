@@ -1,0 +1,75 @@
+"""The hub of a process: one reader of the store's events, any number of subscribers."""
+
+from __future__ import annotations
+
+from typing import Self
+from weakref import WeakSet
+
+from ekiden.core.errors import UserError
+from ekiden.hub.patience import OnOutage, Patience
+from ekiden.hub.reader import LiveReader
+from ekiden.hub.stream import EventStream
+from ekiden.hub.subscription import EVERYTHING, EventFeed, Subscription
+
+_LONGEST_ID = 200
+
+
+class EventHub:
+    """Shows the events of a store to all who want to see them as they happen.
+
+    However many subscribers there are, one task reads the store for those who are up to date; who
+    is behind, because it began with an old id or is slow, reads pages from the store until it has
+    caught up. Every subscriber gets every event that it asks for once, in the same order, also
+    across restarts: it goes on after the last id it got. A store that cannot be reached is tried
+    again until it can; `on_outage` is told. A hub belongs to one event loop::
+
+        async with EventHub(store) as hub:
+            async for found in hub.subscribe(after=last_id):
+                print(found.to_json())
+    """
+
+    def __init__(
+        self, store: EventFeed, *, on_outage: OnOutage | None = None, retry_s: float = 0.05
+    ) -> None:
+        """`retry_s`: how long the first retry waits; each further one twice as long, up to 5 s."""
+        self._store = store
+        self._patience = Patience(first_s=retry_s, tell=on_outage)
+        self._reader = LiveReader(store, self._patience)
+        self._streams: WeakSet[EventStream] = WeakSet()
+        self._closed = False
+
+    def subscribe(
+        self, *, after: str | None = None, where: Subscription = EVERYTHING, follow: bool = True
+    ) -> EventStream:
+        """The events that `where` asks for, after the one with the id `after`.
+
+        ``after=""`` begins with the first event; without `after` there is only what comes from now
+        on, which is from the first `anext` or from ``async with``. With ``follow=False`` the stream
+        ends with the last event that is there when it begins. An id that is none is `UserError`,
+        when the stream begins.
+        """
+        if self._closed:
+            raise UserError("the event hub is closed: make another one")
+        if after is not None and (not isinstance(after, str) or len(after) > _LONGEST_ID):
+            raise UserError(f"{after!r:.40} is not the id of an event: give the `id` of one")
+        stream = EventStream(
+            self._store, self._reader, self._patience, after=after, where=where, follow=follow
+        )
+        self._streams.add(stream)
+        return stream
+
+    async def close(self) -> None:
+        """End all streams and stop reading; a second call does nothing.
+
+        A stream's `position` stays, to go on with.
+        """
+        self._closed = True
+        for stream in tuple(self._streams):
+            stream.close()
+        await self._reader.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()

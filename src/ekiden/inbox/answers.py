@@ -1,0 +1,185 @@
+"""Answers before they are stored: does this one fit the question?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ekiden.core.acting import acting_agent
+from ekiden.core.errors import UserError
+from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxForbidden
+from ekiden.core.inbox_item import NOBODY, InboxAnswer, InboxItem
+from ekiden.core.suggest import suggestion
+from ekiden.inbox.items import check_name, folded
+from ekiden.inbox.life import Change, closed
+
+_MAX_TEXT = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a person says to a question."""
+
+    choice: str | None = None
+    text: str = ""
+    arguments: str | None = None
+    """JSON text: run it with these instead."""
+    always: bool = False
+    confirm_edit: bool = False
+    """The person saw what they changed in the arguments, and means it."""
+    seen_version: int | None = None
+    """Of the item that the person looked at."""
+    by: str
+    via: str
+
+
+def refuse_agents(what: str, *, owner: str | None = None) -> None:
+    """`InboxForbidden` in the code, tool or handler of an agent, other than `owner`."""
+    agent = acting_agent()
+    if agent is not None and agent != owner:
+        raise InboxForbidden(
+            f"the agent {agent!r:.80} tried to {what} an inbox item: only people do that"
+        )
+
+
+def person(name: str) -> str:
+    """Who does something; `InboxAnswerInvalid` for what is no name of a person."""
+    try:
+        who = check_name(name, what="the name in `by`, of the person who does this,")
+    except UserError as exc:
+        raise InboxAnswerInvalid(str(exc)) from exc
+    if folded(who) == NOBODY:
+        raise InboxAnswerInvalid(
+            f"{who!r} stands for questions that no person answered; say who does it"
+        )
+    return who
+
+
+def answered(item: InboxItem, reply: Reply, *, at_us: int) -> Change:
+    """What the reply makes of the item; `InboxAnswerInvalid` if it does not fit."""
+    who = person(reply.by)
+    if reply.seen_version is not None and reply.seen_version != item.version:
+        raise InboxAnswerInvalid(
+            f"inbox item {item.id} was changed since you looked at it (version "
+            f"{reply.seen_version}, now {item.version}): look at it again, then answer"
+        )
+    if reply.always and item.kind != "confirmation":
+        raise InboxAnswerInvalid(
+            f"inbox item {item.id} is no confirmation of a tool: there is no `always`"
+        )
+    choice = _choice(item, reply.choice)
+    text = _text(item, reply.text)
+    arguments = _arguments(item, reply)
+    answer = InboxAnswer(
+        choice=choice,
+        by=who,
+        at_us=at_us,
+        via=reply.via,
+        text=text,
+        arguments=arguments,
+        always=reply.always,
+    )
+    after = closed(item, status="answered", by=who, at_us=at_us, answer=answer)
+    return Change(
+        name="answered",
+        item=after,
+        by=who,
+        via=reply.via,
+        at_us=at_us,
+        edited=arguments is not None,
+    )
+
+
+def in_bulk(item: InboxItem, reply: Reply) -> Reply:
+    """The reply for many items that ask the same; `InboxAnswerInvalid` if it is for one only."""
+    if reply.arguments is not None and not _is_same(item, reply.arguments):
+        raise InboxAnswerInvalid(
+            "edited arguments are a decision about one item: answer the others with the arguments "
+            "that they have, or one by one"
+        )
+    return replace(reply, arguments=None, seen_version=None)
+
+
+def _choice(item: InboxItem, choice: str | None) -> str:
+    if not item.options:
+        if choice:
+            raise InboxAnswerInvalid(
+                f"inbox item {item.id} has no options to choose from: answer in words, with `text`"
+            )
+        return ""
+    listed = ", ".join(map(repr, item.options))
+    if choice is None or not choice.strip():
+        raise InboxAnswerInvalid(f"inbox item {item.id} needs a choice, one of {listed}")
+    for option in item.options:
+        if folded(option) == folded(choice):
+            return option
+    raise InboxAnswerInvalid(
+        f"{choice[:80]!r} is not one of the options of inbox item {item.id}: {listed}"
+        f"{suggestion(choice, item.options)}"
+    )
+
+
+def _text(item: InboxItem, text: str) -> str:
+    if len(text) > _MAX_TEXT:
+        raise InboxAnswerInvalid(
+            f"an answer has at most {_MAX_TEXT:,} characters, not {len(text):,}"
+        )
+    if not item.options and not item.notice and not text.strip():
+        raise InboxAnswerInvalid(f"inbox item {item.id} is answered in words: `text` is empty")
+    return text
+
+
+def _arguments(item: InboxItem, reply: Reply) -> str | None:
+    """The edited arguments, or `None` if they are those of the item."""
+    if reply.arguments is None:
+        return None
+    if item.arguments is None:
+        raise InboxAnswerInvalid(f"inbox item {item.id} has no arguments that could be edited")
+    if _is_same(item, reply.arguments):
+        return None
+    if not reply.confirm_edit:
+        raise InboxAnswerInvalid(
+            f"the arguments are not those that inbox item {item.id} asks about: compare them, and "
+            "say with `confirm_edit` that the tool shall run with yours"
+        )
+    return reply.arguments
+
+
+def _is_same(item: InboxItem, arguments: str) -> bool:
+    given = json_object(arguments)
+    if arguments == item.arguments:
+        return True
+    try:
+        asked = json_object(item.arguments or "")
+    except InboxAnswerInvalid:
+        return False  # What a model wrote need not be JSON.
+    return _exact(given) == _exact(asked)
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """What the text means; `InboxAnswerInvalid` unless it is one JSON object without doubt."""
+    try:
+        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        _exact(value)
+    except (ValueError, RecursionError) as exc:
+        raise InboxAnswerInvalid(f"the arguments are not JSON: {exc!s:.200}") from exc
+    if not isinstance(value, dict):
+        raise InboxAnswerInvalid('the arguments must be a JSON object, such as {"amount": 5}')
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("an object has the same key twice")
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _exact(value: Any) -> str:
+    """Equal for values that JSON writes alike: ``1`` is neither ``true`` nor ``1.0``."""
+    return json.dumps(value, sort_keys=True, allow_nan=False)

@@ -1,0 +1,331 @@
+"""The inbox: everything that waits for a person."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ekiden.core.acting import acting_agent
+from ekiden.core.errors import EkidenError, StaleDocument, UserError
+from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxItemClosed
+from ekiden.core.inbox_item import InboxAnswer, InboxItem
+from ekiden.inbox.answers import Reply, answered, in_bulk, person, refuse_agents
+from ekiden.inbox.changing import Decide, all_of, change_item, read_current, run_due
+from ekiden.inbox.documents import Writes, fingerprint, ids_with, post_writes, read_item
+from ekiden.inbox.items import check_name, prepared
+from ekiden.inbox.life import Change, closed
+from ekiden.inbox.query import InboxPage, InboxQuery, find_items
+from ekiden.inbox.settings import InboxSettings
+from ekiden.inbox.telling import change_event, closed_error, time_text
+from ekiden.inbox.waiting import Waiting
+from ekiden.storage.base import Batch, Store
+
+PROGRAM = "program"
+_BULK = 64
+_MAX_REASON = 2_000
+_LONGEST_S = 1e9
+_SETTINGS = InboxSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkAnswer:
+    """What became of an answer to all items that ask the same."""
+
+    answered: tuple[str, ...]
+    """The ids of those that it answered."""
+    closed: int
+    """How many somebody else closed meanwhile."""
+
+
+class Inbox:
+    """Questions to people in a store; an `Escalator`.
+
+    Any number of them, in any number of processes, may use one store. Each change is one
+    transaction with its event and the waking of whoever waits, and tells who did it, when and from
+    where. Times are those of the store's clock::
+
+        inbox = Inbox(store)
+        item = await inbox.post(
+            InboxItem(kind="approval", from_agent="sales", subject="15 % for 山田?",
+                      options=("yes", "no"))
+        )
+        await inbox.answer(item.id, choice="yes", by="安娜")
+    """
+
+    def __init__(self, store: Store, *, settings: InboxSettings = _SETTINGS) -> None:
+        self._store = store
+        self._settings = settings
+        self._waiting = Waiting(store)
+
+    # Asking
+
+    async def post(self, item: InboxItem) -> InboxItem:
+        """Store a question and go on; as it is stored.
+
+        Posting it again, under its id, gives what became of it. `UserError` for an item that makes
+        no sense, or if the id belongs to another question.
+        """
+        now_us = await self._store.now_us()
+        new = prepared(item, self._settings, now_us=now_us)
+        posted = Change(name="posted", item=new, by="", via=PROGRAM, at_us=now_us)
+        batch = Batch(documents=post_writes(new), events=[change_event(posted, now_us=now_us)])
+        try:
+            await self._store.write(batch)
+        except StaleDocument:
+            there = await self.get(item.id)
+            if fingerprint(there) != fingerprint(new):
+                raise UserError(f"another inbox item is called {item.id}") from None
+            return there
+        return replace(new, version=1)
+
+    def item_writes(self, item: InboxItem) -> Writes:
+        """The documents that store a new item, for whoever stores it together with something else,
+        such as the session that waits; `created_at_us` must be set.
+
+        The commit is `StaleDocument` if the id is taken. `posted_details` is what the event of it
+        tells. Raises `UserError` as `post` does.
+        """
+        if not item.created_at_us:
+            raise UserError("the inbox item needs `created_at_us`: the store's `now_us`")
+        return post_writes(prepared(item, self._settings, now_us=item.created_at_us))
+
+    async def ask_person(self, item: InboxItem) -> InboxAnswer:
+        """Store a question and wait for its answer, without limit unless it has a deadline.
+
+        Whoever stops waiting (is cancelled) withdraws it. `InboxItemClosed` if it was cancelled or
+        expired.
+        """
+        posting = asyncio.ensure_future(self.post(item))
+        try:
+            await asyncio.shield(posting)
+            await self._waiting.until_closed(item.id)
+        except asyncio.CancelledError:
+            await _to_the_end(self._withdraw(item.id, posting))
+            raise
+        return answer_of(await self.get(item.id))
+
+    # Looking
+
+    async def get(self, item_id: str) -> InboxItem:
+        """The item as it is now, open or closed; `InboxItemNotFound`."""
+        return await read_current(self._store, item_id)
+
+    async def list(
+        self, query: InboxQuery = InboxQuery(), *, limit: int = 50, cursor: str | None = None
+    ) -> InboxPage:
+        """One page: open ones by urgency, newest first, then closed ones, the last one first.
+
+        `UserError` for a malformed cursor or a limit that is none.
+        """
+        now_us = await self._store.now_us()
+        await run_due(self._store, now_us=now_us)
+        return await find_items(self._store, query, now_us=now_us, limit=limit, cursor=cursor)
+
+    async def ids(self, prefix: str) -> tuple[str, ...]:
+        """The ids that begin with `prefix`, open ones first; at most ten. An id that is whole
+        stands alone."""
+        if await read_item(self._store, prefix) is not None:
+            return (prefix,)
+        return tuple(await ids_with(self._store, prefix))
+
+    # Deciding
+
+    async def answer(
+        self,
+        item_id: str,
+        *,
+        by: str,
+        choice: str | None = None,
+        text: str = "",
+        arguments: str | None = None,
+        always: bool = False,
+        confirm_edit: bool = False,
+        seen_version: int | None = None,
+        via: str = PROGRAM,
+    ) -> InboxItem:
+        """Answer a question, once, in the name of the person `by`; the item as it is then.
+
+        `choice` is one of the item's options, in whatever case; an item without options is answered
+        with `text`. `arguments` that differ from those that the item asks about need
+        `confirm_edit`. With `seen_version` the answer holds only for the item as it was seen.
+
+        `InboxItemClosed` says who was first; `InboxAnswerInvalid` what would fit; `InboxForbidden`
+        if an agent tries; `InboxItemNotFound`.
+        """
+        reply = Reply(
+            choice=choice,
+            text=text,
+            arguments=arguments,
+            always=always,
+            confirm_edit=confirm_edit,
+            seen_version=seen_version,
+            by=by,
+            via=via,
+        )
+        return await self._reply(item_id, reply)
+
+    async def answer_identical(
+        self,
+        item_id: str,
+        *,
+        by: str,
+        choice: str | None = None,
+        text: str = "",
+        arguments: str | None = None,
+        always: bool = False,
+        via: str = PROGRAM,
+    ) -> BulkAnswer:
+        """Give this answer to the item and to all open ones that ask the same (see `fingerprint`).
+
+        Each is answered once, as `answer` does it. `InboxAnswerInvalid` for `arguments` that are
+        not those of the item.
+        """
+        refuse_agents("answer")
+        item = await self.get(item_id)
+        if item.status != "open":
+            raise closed_error(item)
+        given = Reply(choice=choice, text=text, arguments=arguments, always=always, by=by, via=via)
+        reply = in_bulk(item, given)
+        answered(item, reply, at_us=0)  # raises before anything is answered
+        done: list[str] = []
+        lost = 0
+        async for ids in self._alike(item):
+            outcomes = await all_of(self._reply_if_open(each, reply) for each in ids)
+            done += [each for each, was_open in zip(ids, outcomes, strict=True) if was_open]
+            lost += outcomes.count(False)
+        return BulkAnswer(answered=tuple(done), closed=lost)
+
+    async def assign(
+        self, item_id: str, to: str | None, *, by: str, via: str = PROGRAM
+    ) -> InboxItem:
+        """Make it one person's, or with `None` nobody's; others may still answer it."""
+        refuse_agents("assign")
+        who = person(by)
+        name = None if to is None else check_name(to, what="the name of whom it is assigned to")
+
+        def decide(item: InboxItem, now_us: int) -> Change:
+            after = replace(item, assignee=name)
+            return Change(name="assigned", item=after, by=who, via=via, at_us=now_us)
+
+        return await change_item(self._store, item_id, decide)
+
+    async def snooze(
+        self,
+        item_id: str,
+        *,
+        by: str,
+        for_s: float | None = None,
+        until_us: int | None = None,
+        via: str = PROGRAM,
+    ) -> InboxItem:
+        """Hide it for a time: it is not answered, whoever waits goes on waiting.
+
+        It comes back by itself, at the latest when it is escalated. Its deadline stays, so it
+        cannot be hidden beyond that: `InboxAnswerInvalid`.
+        """
+        refuse_agents("snooze")
+        who = person(by)
+
+        def decide(item: InboxItem, now_us: int) -> Change:
+            until = _until(item, now_us, for_s=for_s, until_us=until_us)
+            after = replace(item, snoozed_until_us=until)
+            return Change(name="snoozed", item=after, by=who, via=via, at_us=now_us)
+
+        return await change_item(self._store, item_id, decide)
+
+    async def cancel(
+        self, item_id: str, *, by: str, reason: str = "", via: str = PROGRAM
+    ) -> InboxItem:
+        """Withdraw a question: whoever waits is told that nobody will answer.
+
+        An agent may withdraw what it asked itself, and nothing else.
+        """
+        who = person(by)
+
+        def decide(item: InboxItem, now_us: int) -> Change:
+            refuse_agents("cancel", owner=item.from_agent)
+            name = acting_agent() or who
+            return _cancelled(item, now_us, by=name, via=via, reason=reason)
+
+        return await self._close(item_id, decide)
+
+    # Within
+
+    async def _reply(self, item_id: str, reply: Reply) -> InboxItem:
+        refuse_agents("answer")
+        return await self._close(item_id, lambda item, now_us: answered(item, reply, at_us=now_us))
+
+    async def _reply_if_open(self, item_id: str, reply: Reply) -> bool:
+        try:
+            await self._reply(item_id, reply)
+        except InboxItemClosed:
+            return False
+        return True
+
+    async def _close(self, item_id: str, decide: Decide) -> InboxItem:
+        item = await change_item(self._store, item_id, decide)
+        self._waiting.hint(item_id)
+        return item
+
+    async def _alike(self, item: InboxItem) -> AsyncIterator[Sequence[str]]:
+        """The ids of open items that ask the same, some at a time; first its own."""
+        yield [item.id]
+        mark, cursor = fingerprint(item), None
+        everything = InboxQuery(kind=item.kind, agent=item.from_agent, snoozed=True)
+        while True:
+            page = await self.list(everything, limit=_BULK, cursor=cursor)
+            alike = [each.id for each in page.items if fingerprint(each) == mark]
+            yield [each for each in alike if each != item.id]
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def _withdraw(self, item_id: str, posting: asyncio.Future[InboxItem]) -> None:
+        def decide(item: InboxItem, now_us: int) -> Change:
+            why = "whoever asked stopped waiting"
+            return _cancelled(item, now_us, by=item.from_agent, via=PROGRAM, reason=why)
+
+        await asyncio.wait({posting})
+        with suppress(EkidenError):
+            posting.result()
+            await change_item(self._store, item_id, decide)
+
+
+def answer_of(item: InboxItem) -> InboxAnswer:
+    """What was decided; `InboxItemClosed` if the item was cancelled or expired."""
+    if item.answer is None:
+        raise closed_error(item)
+    return item.answer
+
+
+def _cancelled(item: InboxItem, now_us: int, *, by: str, via: str, reason: str) -> Change:
+    after = closed(item, status="cancelled", by=by, at_us=now_us, reason=reason[:_MAX_REASON])
+    is_asker = by == item.from_agent
+    return Change(name="cancelled", item=after, by="" if is_asker else by, via=via, at_us=now_us)
+
+
+def _until(item: InboxItem, now_us: int, *, for_s: float | None, until_us: int | None) -> int:
+    if (for_s is None) == (until_us is None):
+        raise InboxAnswerInvalid("a snooze has either `for_s` or `until_us`")
+    if for_s is not None and not 0 < for_s <= _LONGEST_S:
+        raise InboxAnswerInvalid(f"an item is snoozed for some seconds, not for {for_s}")
+    until = now_us + round((for_s or 0) * 1e6) if until_us is None else until_us
+    if not now_us < until <= now_us + _LONGEST_S * 1e6:
+        raise InboxAnswerInvalid("an item is snoozed until a time to come")
+    if item.deadline_us is not None and until >= item.deadline_us:
+        raise InboxAnswerInvalid(
+            f"inbox item {item.id} has a deadline before that, {time_text(item.deadline_us)}: "
+            "snooze it for less, or answer it"
+        )
+    return until
+
+
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Do the work even if whoever waits for it is cancelled again."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)

@@ -1,0 +1,101 @@
+"""Those in this process who wait for the end of items: one of them looks for all.
+
+A wake-up of the store says only that something changed. So that many who wait on a busy store do
+not each read at every change, one task reads for all of them, and rests after each round for a
+multiple of the time that it took. It lives as long as anybody waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import monotonic
+
+from ekiden.core.inbox_errors import InboxItemNotFound
+from ekiden.inbox.changing import read_current
+from ekiden.inbox.life import next_due_us
+from ekiden.storage.base import Store
+
+_LOOK_S = 5.0
+"""Look at least so often: a wake-up may be lost."""
+_SHORTEST_REST_S = 0.005
+_REST = 9
+"""A round is followed by a rest so many times as long."""
+
+
+class Waiting:
+    """Who waits for which item, and the task that looks."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waits: dict[str, list[asyncio.Future[None]]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def until_closed(self, item_id: str) -> None:
+        """Return when the item is not open any more; raises what reading it raises."""
+        async with self._waiting(item_id) as over:
+            await over
+
+    def hint(self, item_id: str) -> None:
+        """The item was closed in this process."""
+        for over in self._waits.get(item_id, ()):
+            if not over.done():
+                over.set_result(None)
+
+    @asynccontextmanager
+    async def _waiting(self, item_id: str) -> AsyncIterator[asyncio.Future[None]]:
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waits.setdefault(item_id, []).append(over)
+        if self._task is None:
+            self._task = asyncio.create_task(self._look(), name="ekiden-inbox-waiting")
+        try:
+            yield over
+        finally:
+            self._waits[item_id].remove(over)
+            if not self._waits[item_id]:
+                del self._waits[item_id]
+            if not self._waits and self._task is not None:
+                task, self._task = self._task, None
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    async def _look(self) -> None:
+        while True:
+            begun = monotonic()
+            # Begun before looking, so that what changes meanwhile is not missed.
+            hint = asyncio.create_task(self._store.wait_for_change(_LOOK_S))
+            try:
+                next_s = await self._round()
+                took_s = monotonic() - begun
+                await asyncio.wait({hint}, timeout=next_s)
+            except Exception as exc:
+                self._fail(exc)
+                took_s = _LOOK_S
+            finally:
+                hint.cancel()
+                await asyncio.gather(hint, return_exceptions=True)
+            await asyncio.sleep(max(took_s * _REST, _SHORTEST_REST_S))
+
+    async def _round(self) -> float:
+        """Look at each item; how long until one of them changes by itself."""
+        now_us = await self._store.now_us()
+        nearest_s = _LOOK_S
+        for item_id in list(self._waits):
+            try:
+                item = await read_current(self._store, item_id, now_us=now_us)
+            except InboxItemNotFound as exc:
+                self._fail(exc, item_id)
+                continue
+            if item.status != "open":
+                self.hint(item_id)
+            due = next_due_us(item)
+            if due is not None:
+                nearest_s = min(nearest_s, max(due - now_us, 0) / 1e6)
+        return nearest_s
+
+    def _fail(self, exc: Exception, item_id: str | None = None) -> None:
+        for each in list(self._waits) if item_id is None else [item_id]:
+            for over in self._waits.get(each, ()):
+                if not over.done():
+                    over.set_exception(exc)

@@ -1,0 +1,293 @@
+"""What code of a run asks and tells others: each question is stored once, and so is its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from ekiden.core.asking import ApprovalRequest, Ask
+from ekiden.core.errors import UserError
+from ekiden.core.ids import new_id
+from ekiden.core.inbox_errors import InboxItemClosed
+from ekiden.core.inbox_item import DEFAULT_ROLE, InboxAnswer, InboxItem
+from ekiden.core.message_answers import error_of, timeout_of
+from ekiden.core.message_errors import AgentUnavailableError, BusError
+from ekiden.core.messages import AgentMessage, Letter, agent_queue, priority_number, wait_node
+from ekiden.runtime.cursor import OpenQuestion
+from ekiden.runtime.drafts import check_variable
+from ekiden.runtime.inboxes import item_writes
+from ekiden.runtime.parked import Parked
+from ekiden.runtime.question_sessions import notice_session, question_session
+from ekiden.runtime.state import RunState
+from ekiden.storage.base import QueuePut
+from ekiden.storage.timers import Timer, timer_write
+
+QUERY_TIMER = "query"
+FOR_EVER_S = 3.2e9
+"""The lease of a question on the session that answers it: nobody else is to get it."""
+
+
+class Asking:
+    """The questions of one piece of code, counted in their order."""
+
+    __slots__ = ("_asked", "_run", "_step", "_told")
+
+    def __init__(self, run: RunState, step: str) -> None:
+        self._run = run
+        self._step = step
+        self._asked = 0
+        self._told = 0
+
+    async def ask(
+        self, questions: Sequence[Ask], *, mode: Literal["any", "all"]
+    ) -> list[tuple[str, Any]]:
+        """The answers that are stored; `Parked` while they are not there."""
+        if not questions:
+            raise UserError("nothing was asked: the list of questions is empty")
+        keys = [self._next_key() for _ in questions]
+        group = f"{self._run.session_id}:{keys[0]}" if mode == "any" else None
+        fresh = [
+            (key, question)
+            for key, question in zip(keys, questions, strict=True)
+            if key not in self._run.memo and key not in self._run.cursor.asks
+        ]
+        if fresh:
+            await self._stage(fresh, group, mode)
+        if mode == "any":
+            return [self._first(keys, questions)]
+        return self._all(keys, questions)
+
+    def tell(self, note: Ask, *, ttl_s: float | None) -> None:
+        """Send it with the next commit, unless that was done before a restart."""
+        run = self._run
+        self._told += 1
+        key = f"{self._step}.n{self._told}"
+        if key in run.memo:
+            return
+        check_variable(f"what is told to {note.agent}", note.payload)
+        message = self._message("notify", note, ttl_s=ttl_s)
+        if note.agent in run.team:
+            opening = notice_session(run, message)
+            run.beside.openings.append(opening)
+            run.told = [*(run.told or ()), opening.new.id]
+        else:
+            run.beside.messages.append(
+                QueuePut(
+                    queue=agent_queue(note.agent),
+                    key=message.id,
+                    body=Letter(message=message).to_json(),
+                    priority=message.priority,
+                    ttl_s=ttl_s,
+                )
+            )
+        details = {"id": message.id, "to": note.agent, "subject": note.subject}
+        run.record("message", details={"tells": details})
+        run.remember(key, True)
+
+    async def request_approval(self, request: ApprovalRequest) -> InboxAnswer:
+        """What a person decided; `Parked` while nobody did."""
+        run = self._run
+        key = self._next_key()
+        if key not in run.memo and key not in run.cursor.asks:
+            check_variable("the context of a question to people", request.context)
+            now_us = await run.store.now_us()
+            item = InboxItem(
+                kind="approval",
+                from_agent=run.agent.name,
+                subject=request.subject,
+                body=request.body,
+                options=request.options,
+                context=request.context,
+                priority=priority_number(request.priority),
+                created_at_us=now_us,
+                deadline_us=deadline(now_us, request.deadline_s),
+                default=request.default,
+                role=request.role or DEFAULT_ROLE,
+                session_id=run.session_id,
+            )
+            post(run, key, item)
+        return decided(run, key)
+
+    async def _stage(
+        self, fresh: Sequence[tuple[str, Ask]], group: str | None, mode: Literal["any", "all"]
+    ) -> None:
+        run = self._run
+        for _, question in fresh:
+            check_variable(f"what {question.agent} is asked", question.payload)
+            await self._check_reachable(question.agent)
+        now_us = await run.store.now_us()
+        for key, question in fresh:
+            run.put_question(partial(self._post, key, question, group, mode, now_us))
+
+    def _post(
+        self, key: str, question: Ask, group: str | None, mode: Literal["any", "all"], now_us: int
+    ) -> None:
+        run = self._run
+        message = self._message("query", question)
+        letter = Letter(
+            message=message,
+            awaits=wait_node(question.agent, run.task_id),
+            group=None if group is None else (group, mode),
+        )
+        child = None
+        if question.agent in run.team:
+            opening = question_session(run, message)
+            run.beside.openings.append(opening)
+            child = opening.new.id
+        run.beside.messages.append(
+            QueuePut(
+                queue=agent_queue(question.agent),
+                key=message.id,
+                body=letter.to_json(),
+                priority=message.priority,
+                waiter=wait_node(run.agent.name, run.task_id),
+                session_id=run.session_id,
+                taken_by=None if child is None else f"session:{child}",
+                lease_s=FOR_EVER_S,
+            )
+        )
+        due_us = now_us + int(question.timeout_s * 1e6)
+        run.write(timer_write(Timer(due_us=due_us, kind=QUERY_TIMER, id=message.id)))
+        run.cursor.asks[key] = OpenQuestion("query", message.id, question.agent, child, group)
+        details = {"id": message.id, "to": question.agent, "subject": question.subject}
+        if child is not None:
+            details["session"] = child
+        run.record("message", details={"asks": details})
+
+    async def _check_reachable(self, agent: str) -> None:
+        """`AgentUnavailableError` if nobody could answer."""
+        run = self._run
+        depth, limit = int(run.meta.get("ask_depth", 0)), run.config.limits.depth
+        if limit is not None and depth >= limit:
+            raise BusError(
+                f"{run.agent.name!r} cannot ask {agent!r}: {depth} questions led here, one after "
+                "the other, and `Limits.depth` allows no more; answer with what is known"
+            )
+        if agent in run.team:
+            return
+        from ekiden.bus.presence import is_served
+
+        if not await is_served(run.store, agent):
+            raise AgentUnavailableError(agent, asker=run.agent.name)
+
+    def _message(
+        self, type: Literal["query", "notify"], question: Ask, *, ttl_s: float | None = None
+    ) -> AgentMessage:
+        run = self._run
+        return AgentMessage(
+            id=new_id("msg"),
+            type=type,
+            from_agent=run.agent.name,
+            to_agent=question.agent,
+            subject=question.subject,
+            payload=question.payload,
+            priority=priority_number(question.priority),
+            correlation_id=run.correlation_id,
+            timeout_seconds=question.timeout_s,
+            ttl=ttl_s,
+            created_at=run.config.clock.now_us() / 1e6,
+            task=run.task_id,
+        )
+
+    def _next_key(self) -> str:
+        self._asked += 1
+        return f"{self._step}.q{self._asked}"
+
+    def _all(self, keys: Sequence[str], questions: Sequence[Ask]) -> list[tuple[str, Any]]:
+        memo = self._run.memo
+        if any(key not in memo for key in keys):
+            raise Parked
+        return [
+            (question.agent, _answer(memo[key], question))
+            for key, question in zip(keys, questions, strict=True)
+        ]
+
+    def _first(self, keys: Sequence[str], questions: Sequence[Ask]) -> tuple[str, Any]:
+        failure: Exception | None = None
+        for key, question in zip(keys, questions, strict=True):
+            stored = self._run.memo.get(key)
+            if stored is None:
+                continue
+            try:
+                return question.agent, _answer(stored, question)
+            except BusError as exc:
+                failure = exc
+        if failure is None or any(key in self._run.cursor.asks for key in keys):
+            raise Parked
+        raise failure
+
+
+def _answer(stored: Mapping[str, Any], question: Ask) -> Any:
+    """The payload of a stored answer; raises what it stands for."""
+    if stored["who"] != question.agent:
+        raise UserError(
+            f"{stored['who']!r} was asked here before the code was interrupted, and "
+            f"{question.agent!r} is asked now: questions must not depend on chance, time or "
+            "anything else that changes"
+        )
+    asked = AgentMessage(
+        id=stored["id"],
+        type="query",
+        from_agent=stored["by"],
+        to_agent=question.agent,
+        subject=question.subject,
+        timeout_seconds=question.timeout_s,
+    )
+    if stored["state"] == "timed_out":
+        raise timeout_of(asked)
+    answer = stored["answer"] or {"error": f"the question was {stored['state']}"}
+    error = error_of(answer, asked)
+    if error is not None:
+        raise error
+    return answer.get("payload")
+
+
+def deadline(now_us: int, seconds: float | None) -> int | None:
+    """When so many seconds are over."""
+    return None if seconds is None else now_us + int(seconds * 1e6)
+
+
+def post(run: RunState, key: str, item: InboxItem) -> None:
+    """Put a question before people with the next commit; its answer is that of step `key`."""
+    if not run.is_reachable:
+        raise UserError(
+            "nobody could answer a question to people: this run is kept in memory only; give it a "
+            "session in a store, Session(id, store=…)"
+        )
+    writes = item_writes(run, item)
+
+    def put() -> None:
+        for document in writes:
+            run.write(document)
+        role = run.config.operator if item.role == DEFAULT_ROLE else item.role
+        run.cursor.asks[key] = OpenQuestion("inbox", item.id, role)
+        run.record("inbox", details={**asked_details(item), "role": role})
+
+    run.put_question(put)
+
+
+def asked_details(item: InboxItem) -> dict[str, Any]:
+    """What the event of a new item tells."""
+    details: dict[str, Any] = {
+        "kind": item.kind,
+        "item": item.id,
+        "role": item.role,
+        "from": item.from_agent,
+        "subject": item.subject,
+    }
+    if item.options:
+        details["options"] = list(item.options)
+    if item.tool is not None:
+        details["tool"] = item.tool
+    return details
+
+
+def decided(run: RunState, key: str) -> InboxAnswer:
+    """The stored answer of a person; `Parked` while there is none, `InboxItemClosed`."""
+    stored = run.memo.get(key)
+    if stored is None:
+        raise Parked
+    if stored["answer"] is None:
+        raise InboxItemClosed(stored["id"], status=stored["state"])
+    return InboxAnswer(**stored["answer"])

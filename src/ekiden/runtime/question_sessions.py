@@ -1,0 +1,89 @@
+"""The session that an agent gets for a question or a message of another agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ekiden.core.events import Event
+from ekiden.core.ids import new_id
+from ekiden.core.items import user_message
+from ekiden.core.jsonio import dumps
+from ekiden.core.messages import AgentMessage
+from ekiden.runtime.cursor import USER, Cursor
+from ekiden.runtime.state import RunState
+from ekiden.storage.base import NewSession, SessionOpening
+
+ANSWERS = "answers"
+"""In a session's meta: the message that its end answers."""
+_MAX_TITLE = 120
+
+
+def question_session(run: RunState, message: AgentMessage) -> SessionOpening:
+    """A session of the agent that is asked, which answers with its outcome."""
+    meta = {**_meta(run, message), ANSWERS: message.id}
+    return session_for(message, session_id=new_id("ask"), meta=meta, user_id=run.user_id)
+
+
+def notice_session(run: RunState, message: AgentMessage) -> SessionOpening:
+    """A session of the agent that is told something."""
+    return session_for(
+        message, session_id=new_id("told"), meta=_meta(run, message), user_id=run.user_id
+    )
+
+
+def session_for(
+    message: AgentMessage, *, session_id: str, meta: dict[str, Any], user_id: str | None = None
+) -> SessionOpening:
+    """A session in which the message's addressee has it before itself, ready to be run."""
+    assert message.to_agent is not None
+    received = {"from": message.from_agent, "reason": message.subject}
+    if message.payload is not None:
+        payload = message.payload
+        received["context"] = payload if isinstance(payload, str) else dumps(payload)
+    cursor = Cursor(
+        run=1, phase="think", first=1, chain=[USER, message.to_agent], received=received
+    )
+    said = Event(
+        session_id=session_id,
+        seq=1,
+        type="message",
+        at_us=int(message.created_at * 1e6),
+        agent=message.to_agent,
+        items=(user_message(_wording(message)),),
+        details={"message": message.to_json()},
+    )
+    return SessionOpening(
+        new=NewSession(
+            id=session_id, agent=message.to_agent, status="ready", user_id=user_id, meta=meta
+        ),
+        events=(said,),
+        cursor=cursor.to_json(),
+    )
+
+
+def _meta(run: RunState, message: AgentMessage) -> dict[str, Any]:
+    return {
+        "title": message.subject[:_MAX_TITLE],
+        "task_id": run.task_id,
+        "correlation_id": run.correlation_id,
+        "asked_by": message.from_agent,
+        "asked_in": run.session_id,
+        "ask_depth": int(run.meta.get("ask_depth", 0)) + 1,
+    }
+
+
+def _wording(message: AgentMessage) -> str:
+    """The message as the addressee reads it: who it is from, and its words fenced off as theirs."""
+    kind = "question" if message.type == "query" else "message"
+    payload = message.payload
+    words = payload if isinstance(payload, str) else "" if payload is None else dumps(payload)
+    fence = "```"
+    while fence in words:
+        fence += "`"
+    parts = [
+        f"The agent {message.from_agent!r} has a {kind} for you: {message.subject!r}",
+        *([f"{fence}\n{words}\n{fence}"] if words else []),
+    ]
+    if message.type == "query":
+        parts.append("Your answer goes to that agent.")
+    return "\n\n".join(parts)
