@@ -25,7 +25,11 @@ class TestPostgresStore(StoreContract):
         self.postgres_url = postgres_url
 
     async def advance_clock(self, store: Store, seconds: float) -> None:
-        for table, column in (("sessions", "lease_until"), ("messages", "due_at")):
+        for table, column in (
+            ("sessions", "lease_until"),
+            ("messages", "due_at"),
+            ("messages", "expires_at"),
+        ):
             await execute(
                 self.postgres_url,
                 f"update {table} set {column} = {column} - $1 * interval '1 second'",

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING
 
-import asyncpg
 import pytest
 
-from ekiden.storage.postgres import PostgresStore
-from tests.support.server import shared_server
+if TYPE_CHECKING:
+    from ekiden.storage.postgres import PostgresStore
 
 
 @pytest.fixture(scope="session")
 def postgres_server_url() -> Iterator[str]:
     """A database in which a test may make schemas."""
+    from tests.support.server import shared_server
+
     named = os.environ.get("EKIDEN_TEST_POSTGRES")
     if named:
         yield named
@@ -29,6 +31,8 @@ def postgres_server_url() -> Iterator[str]:
 @pytest.fixture
 async def postgres_url(postgres_server_url: str) -> AsyncIterator[str]:
     """The URL of a store that does not exist yet, as `EKIDEN_STORE` takes it."""
+    import asyncpg
+
     schema = f"test_{os.urandom(6).hex()}"
     joint = "&" if "?" in postgres_server_url else "?"
     yield f"{postgres_server_url}{joint}schema={schema}"
@@ -43,5 +47,7 @@ async def postgres_url(postgres_server_url: str) -> AsyncIterator[str]:
 @pytest.fixture
 async def postgres_store(postgres_url: str) -> AsyncIterator[PostgresStore]:
     """An open, empty store."""
+    from ekiden.storage.postgres import PostgresStore
+
     async with PostgresStore(postgres_url) as store:
         yield store

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ekiden.bus.graph import Cycle, Need, VictimPolicy, WaitGraph, check_policy, victim_of
-from ekiden.bus.waits import (
-    Rows,
+from ekiden.bus.stored_waits import (
     all_waits,
     answered_groups,
-    over,
+    ended_waits,
     reachable_waits,
     still_there,
     waits,
@@ -48,7 +47,7 @@ class Deadlock:
     victim: str | None = None
     """The agent that was told to give up."""
     given_up: tuple[str, ...] = ()
-    """The queries of the victim that failed; empty if the deadlock ended before it was broken."""
+    """The queries of the victim that failed; empty if it gave up by itself before it was told."""
     policy: VictimPolicy | None = None
     found_at_us: int
     resolved: bool = False
@@ -103,7 +102,7 @@ async def break_deadlock(
 
 
 async def break_deadlocks(store: Store, *, policy: VictimPolicy = "longest") -> list[Deadlock]:
-    """Break all deadlocks there are, for whoever comes after a process that died before it looked."""
+    """Break all deadlocks there are, as after the death of a process that had no time to look."""
     return [deadlock for _, deadlock in await _break(store, None, policy, None)]
 
 
@@ -161,8 +160,11 @@ async def _break(
             written = await store.write(_breaking(deadlock, scene))
         except StaleDocument:
             continue
-        if set(written.settled) == {"no"}:
-            deadlock = replace(deadlock, given_up=())
+        told = [
+            wait.id for wait, end in zip(victim, written.settled, strict=True) if end == "settled"
+        ]
+        if len(told) < len(victim):
+            deadlock = replace(deadlock, given_up=tuple(told))
             await store.write_documents([_record(deadlock)])
         broken.append((victim[0].waiter, deadlock))
     return broken
@@ -181,7 +183,7 @@ async def _look(store: Store, nodes: Collection[str] | None, now_us: int | None)
         before = {name: row for name, row in before.items() if row.waiter in stuck}
         after = await waits_of(store, stuck)
         answered = await answered_groups(store, after.values())
-        ended = over(before | after, now_us=now_us, answered=answered)
+        ended = ended_waits(before | after, now_us=now_us, answered=answered)
         graph = WaitGraph(found := waits(still_there(before, after), over=ended))
         if graph.stuck():
             return _Scene(

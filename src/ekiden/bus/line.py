@@ -36,9 +36,7 @@ class Line:
         self._taken += 1
         oldest_first = self._taken % self._oldest_every == 0
         while self._count:
-            delivery = (
-                heappop(self._by_age)[1] if oldest_first else heappop(self._by_priority)[2]
-            )
+            delivery = heappop(self._by_age)[1] if oldest_first else heappop(self._by_priority)[2]
             if delivery.stage == "line":
                 self.leave(delivery)
                 return delivery

@@ -8,7 +8,8 @@ each is written alone, so that only the offender is refused.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Protocol
 
 from ekiden.core.errors import EkidenError, QueueFull, StoreUnavailable
@@ -29,8 +30,12 @@ class Postings(Protocol):
         are stored, but a settlement that is posted later finds them if they are."""
         ...
 
-    async def settle(self, settles: Sequence[MessageSettle], event: Event | None = None) -> Settled:
-        """What came of the first of them; the event is stored with it."""
+    async def settle(self, settle: MessageSettle, event: Event | None = None) -> Settled:
+        """What came of it; the event is stored with it."""
+        ...
+
+    def reopened(self, keys: Collection[str]) -> None:
+        """These messages have not come to their end after all."""
         ...
 
     async def close(self) -> None:
@@ -39,20 +44,37 @@ class Postings(Protocol):
 
 
 class DirectPostings:
-    """For a store in memory, where nothing is gained by waiting for others."""
+    """For a store in memory, where nothing is gained by waiting for others.
 
-    __slots__ = ("_store",)
+    Of the messages that have come to their end the last `keep_most` are kept.
+    """
 
-    def __init__(self, store: Store) -> None:
+    __slots__ = ("_ended", "_keep_most", "_store")
+
+    def __init__(self, store: Store, keep_most: int) -> None:
         self._store = store
+        self._keep_most = keep_most
+        self._ended: deque[str] = deque()
 
     async def put(self, puts: Sequence[QueuePut]) -> Sequence[PutReceipt]:
         return await self._store.put_messages(puts)
 
-    async def settle(self, settles: Sequence[MessageSettle], event: Event | None = None) -> Settled:
+    async def settle(self, settle: MessageSettle, event: Event | None = None) -> Settled:
+        settles: Sequence[MessageSettle] = (settle,)
+        if len(self._ended) > self._keep_most:
+            old = MessageSettle(key=self._ended.popleft(), state="answered", forget=True)
+            settles = (settle, old)
         if event is None:
-            return (await self._store.settle_messages(settles))[0]
-        return (await self._store.write(Batch(settles=settles, events=(event,)))).settled[0]
+            settled = (await self._store.settle_messages(settles))[0]
+        else:
+            written = await self._store.write(Batch(settles=settles, events=(event,)))
+            settled = written.settled[0]
+        if settled == "settled" and settle.state != "dead":
+            self._ended.append(settle.key)
+        return settled
+
+    def reopened(self, keys: Collection[str]) -> None:
+        self._ended = deque(key for key in self._ended if key not in keys)
 
     async def close(self) -> None:
         return
@@ -61,18 +83,18 @@ class DirectPostings:
 class _Posting:
     """What somebody wants to be written, and waits for."""
 
-    __slots__ = ("event", "future", "puts", "settles")
+    __slots__ = ("event", "future", "puts", "settle")
 
     def __init__(
         self,
         future: asyncio.Future[Any],
         puts: Sequence[QueuePut] = (),
-        settles: Sequence[MessageSettle] = (),
+        settle: MessageSettle | None = None,
         event: Event | None = None,
     ) -> None:
         self.future = future
         self.puts = puts
-        self.settles = settles
+        self.settle = settle
         self.event = event
 
 
@@ -90,10 +112,13 @@ class GroupPostings:
         receipts: Sequence[PutReceipt] = await self._post(posting)
         return receipts
 
-    async def settle(self, settles: Sequence[MessageSettle], event: Event | None = None) -> Settled:
-        posting = _Posting(self._loop.create_future(), settles=settles, event=event)
-        settled: Sequence[Settled] = await self._post(posting)
-        return settled[0]
+    async def settle(self, settle: MessageSettle, event: Event | None = None) -> Settled:
+        posting = _Posting(self._loop.create_future(), settle=settle, event=event)
+        settled: Settled = await self._post(posting)
+        return settled
+
+    def reopened(self, keys: Collection[str]) -> None:
+        return
 
     async def close(self) -> None:
         while self._writer is not None:
@@ -110,7 +135,11 @@ class GroupPostings:
         try:
             while self._waiting:
                 group, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
-                await self._write_group(group)
+                group = [
+                    each for each in group if each.settle is not None or not each.future.done()
+                ]
+                if group:
+                    await self._write_group(group)
         finally:
             self._writer = None
 
@@ -132,31 +161,31 @@ class GroupPostings:
         written = await self._store.write(
             Batch(
                 messages=[put for each in group for put in each.puts],
-                settles=[settle for each in group for settle in each.settles],
+                settles=[each.settle for each in group if each.settle is not None],
                 events=[each.event for each in group if each.event is not None],
             )
         )
         receipts, settled = iter(written.receipts), iter(written.settled)
         for each in group:
-            mine: list[Any] = [next(receipts) for _ in each.puts]
-            mine.extend(next(settled) for _ in each.settles)
+            mine: Any = [next(receipts) for _ in each.puts]
+            if each.settle is not None:
+                mine = next(settled)
             if not each.future.done():
                 each.future.set_result(mine)
 
     async def _write_apart(self, group: Iterable[_Posting]) -> None:
         """One by one; what is for a mailbox that was full just now is not tried."""
-        full: dict[str, QueueFull] = {}
+        full: set[tuple[str, int | None]] = set()
         for each in group:
-            known = next((full[put.queue] for put in each.puts if put.queue in full), None)
-            if known is not None:
-                _refuse([each], known)
+            known = [put for put in each.puts if (put.queue, put.bound) in full]
+            if known:
+                _refuse([each], QueueFull(known[0].queue, known[0].bound or 0))
                 continue
             try:
                 await self._write_together([each])
-            except QueueFull as exc:
-                full[exc.queue] = exc
-                _refuse([each], exc)
             except EkidenError as exc:
+                if isinstance(exc, QueueFull) and len(each.puts) == 1:
+                    full.add((each.puts[0].queue, each.puts[0].bound))
                 _refuse([each], exc)
 
 

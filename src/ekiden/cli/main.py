@@ -23,6 +23,7 @@ _COMMANDS = {
     "run": "Say something to a team.",
     "route": "Show which agent would get a request, and why; nothing is run.",
     "chain": "Show who handed a session to whom, and why.",
+    "watch": "Show events as they happen.",
     "doctor": "Check this installation and the store.",
     "bench": "Measure Ekiden against plain asyncio.",
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from ekiden.cli.onlooker import Onlooker
 from ekiden.cli.output import note
-from ekiden.cli.watching import Onlooker
 from ekiden.core.errors import SessionBusy
 from ekiden.core.jsonio import dumps
 from ekiden.runtime import RunConfig, RunResultStreaming

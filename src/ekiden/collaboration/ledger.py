@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import random
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from weakref import WeakValueDictionary
 
-from ekiden.collaboration.moves import SYSTEM
+from ekiden.collaboration.moves import SYSTEM, Move
 from ekiden.collaboration.posting import letters, move_event, refusal_event, told
 from ekiden.collaboration.record import Collaboration, ProtocolMessage
 from ekiden.collaboration.rules import follow
 from ekiden.collaboration.settings import CollaborationSettings
 from ekiden.collaboration.signing import Signer
 from ekiden.collaboration.stored import COLLABORATIONS, read_record, record_write
+from ekiden.collaboration.wire import is_id
 from ekiden.core.collaboration_errors import CollaborationBusy, CollaborationNotFound
 from ekiden.core.errors import EkidenError, QueueFull, StaleDocument
 from ekiden.core.ids import new_id
@@ -58,7 +59,9 @@ class Ledger:
 
     async def load(self, collaboration_id: str) -> Collaboration:
         """As it is stored, even if its time is over; `CollaborationNotFound`."""
-        document = await self.store.get_document(COLLABORATIONS, collaboration_id)
+        document = None
+        if is_id(collaboration_id):
+            document = await self.store.get_document(COLLABORATIONS, collaboration_id)
         if document is None:
             raise CollaborationNotFound(collaboration_id)
         return read_record(document)
@@ -112,14 +115,21 @@ class Ledger:
         )
         await self.store.write(Batch(events=[event]))
 
+    async def note_late(self, record: Collaboration, status: str) -> None:
+        """Put on record that an execution came to a result after the collaboration was closed."""
+        now_us = await self.store.now_us()
+        event = move_event(record, move="complete", by=SYSTEM, at_us=now_us)
+        event.details = {**(event.details or {}), "late": status}
+        await self.store.write(Batch(events=[event]))
+
     async def system_message(
-        self, record: Collaboration, move: str, body: dict[str, object], now_us: int
+        self, record: Collaboration, move: Move, body: Mapping[str, Any], now_us: int
     ) -> ProtocolMessage:
         """What nobody says, signed, for both sides."""
         message = ProtocolMessage(
             id=new_id("msg"),
             collaboration=record.id,
-            move=move,  # type: ignore[arg-type]
+            move=move,
             type="notify",
             by=SYSTEM,
             to=None,

@@ -32,19 +32,21 @@ def letters(
     record: Collaboration, message: ProtocolMessage, *, bound: int | None
 ) -> list[QueuePut]:
     """The message for each who is told, in the form in which it lies in a mailbox."""
-    said = to_agent_message(message)
-    told = receivers(record, message)
-    return [
-        QueuePut(
-            queue=agent_queue(name),
-            body=Letter(message=said).to_json(),
-            priority=said.priority,
-            key=said.id if message.to is not None else f"{said.id}/{name}",
-            ttl_s=said.ttl,
-            bound=bound,
+    puts = []
+    for name in receivers(record, message):
+        number = None if message.to is not None else record.participants.index(name)
+        said = to_agent_message(message, receiver=name, number=number)
+        puts.append(
+            QueuePut(
+                queue=agent_queue(name),
+                body=Letter(message=said).to_json(),
+                priority=said.priority,
+                key=said.id,
+                ttl_s=said.ttl,
+                bound=bound,
+            )
         )
-        for name in told
-    ]
+    return puts
 
 
 def move_event(

@@ -21,7 +21,7 @@ _MAX_REASON: Final = 2_000
 _MAX_US: Final = 2**53
 _ID = re.compile(r"[A-Za-z0-9_\-.:@]{1,128}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_NOT_IN_NAMES = re.compile("[#\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NOT_JSON = (TypeError, ValueError, RecursionError)
 
 Check: TypeAlias = Callable[[Any], bool]
@@ -31,10 +31,15 @@ def agent_name(value: object, *, what: str = "an agent's name") -> str:
     """`value`, if an agent that takes part can be called so; `UserError`."""
     if not _is_name(value):
         raise UserError(
-            f"{what} is a text of 1 to {_MAX_NAME} characters without control characters and line "
-            f"breaks, and not {SYSTEM!r}; it is {value!r:.80}"
+            f"{what} is a text of 1 to {_MAX_NAME} characters without #, control characters and "
+            f"line breaks, and not {SYSTEM!r}; it is {value!r:.80}"
         )
     return str(value)
+
+
+def is_id(value: object) -> bool:
+    """Whether a collaboration or a message can have this id."""
+    return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
 def is_protocol(message: AgentMessage) -> bool:
@@ -43,28 +48,36 @@ def is_protocol(message: AgentMessage) -> bool:
     return isinstance(payload, Mapping) and payload.get("protocol") == PROTOCOL
 
 
-def to_agent_message(message: ProtocolMessage) -> AgentMessage:
-    """As the bus carries it."""
+def to_agent_message(
+    message: ProtocolMessage, *, receiver: str | None = None, number: int | None = None
+) -> AgentMessage:
+    """As the bus carries it: to one, or the copy with this number for one of all."""
     return AgentMessage(
         type=message.type,
         from_agent=message.by,
-        to_agent=message.to,
+        to_agent=receiver or message.to,
         subject=_SUBJECT,
         payload={**_payload(message), "signature": message.signature},
         correlation_id=message.correlation_id,
         ttl=message.ttl,
-        id=message.id,
+        id=copy_id(message, number),
         created_at=message.created_at,
     )
 
 
+def copy_id(message: ProtocolMessage, number: int | None) -> str:
+    """The id under which the bus carries a copy; `None` is the message itself."""
+    return message.id if number is None else f"{message.id}.{number}"
+
+
 def signed_fields(message: ProtocolMessage) -> list[Any]:
-    """Everything that it says, and who says it to whom."""
+    """Everything that it says, and who says it to whom.
+
+    Not the address on a copy: whoever gets one looks whether it is the copy for it.
+    """
     return [
-        message.id,
         message.type,
         message.by,
-        message.to,
         message.correlation_id,
         message.created_at,
         message.ttl,
@@ -90,15 +103,15 @@ def from_agent_message(message: AgentMessage, *, max_bytes: int) -> ProtocolMess
         _check_fields(_OPENING, body["opening"], "the opening")
     if message.type not in _types(move):
         raise MessageMalformed(f"a {move!r} is not said as a message of type {message.type!r:.40}")
-    if (message.to_agent is None) != _is_for_all(move):
+    if (payload["to"] is None) != _is_for_all(move):
         raise MessageMalformed(f"a {move!r} is for {'all' if _is_for_all(move) else 'one'}")
     return ProtocolMessage(
-        id=message.id,
+        id=payload["id"],
         collaboration=payload["collaboration"],
         move=move,
         type=message.type,
         by=message.from_agent,
-        to=message.to_agent,
+        to=payload["to"],
         correlation_id=message.correlation_id,
         created_at=message.created_at,
         ttl=message.ttl,
@@ -132,6 +145,8 @@ def _is_for_all(move: Move) -> bool:
 def _payload(message: ProtocolMessage) -> dict[str, Any]:
     return {
         "protocol": PROTOCOL,
+        "id": message.id,
+        "to": message.to,
         "collaboration": message.collaboration,
         "move": message.move,
         "body": message.body,
@@ -160,10 +175,6 @@ def _check_fields(expected: Mapping[str, Check], found: Any, what: str) -> None:
             raise MessageMalformed(f"{what} lacks `{name}`")
         if not check(found[name]):
             raise MessageMalformed(f"`{name}` of {what} cannot be {found[name]!r:.60}")
-
-
-def _is_id(value: object) -> bool:
-    return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
 def _is_name(value: object) -> bool:
@@ -228,16 +239,18 @@ def _something(value: object) -> bool:
 
 
 _ENVELOPE: Final[Mapping[str, Check]] = {
-    "id": _is_id,
+    "id": is_id,
     "from_agent": _is_sender,
     "to_agent": lambda value: value is None or _is_name(value),
-    "correlation_id": lambda value: value is None or _is_id(value),
+    "correlation_id": lambda value: value is None or is_id(value),
     "created_at": lambda value: _is_number(value, 0, _MAX_US),
     "ttl": lambda value: value is None or _is_number(value, 1e-9, _MAX_US),
 }
 _PAYLOAD: Final[Mapping[str, Check]] = {
     "protocol": _something,
-    "collaboration": _is_id,
+    "id": is_id,
+    "to": lambda value: value is None or _is_name(value),
+    "collaboration": is_id,
     "move": lambda value: isinstance(value, str) and value in _BODIES,
     "body": lambda value: isinstance(value, Mapping),
     "signature": lambda value: isinstance(value, str) and _DIGEST.fullmatch(value) is not None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
@@ -62,9 +63,10 @@ class Worker:
         self._stopping.set()
 
     async def run(self, *, until_idle: bool = False) -> None:
-        """Work until `stop`; with `until_idle` also end when no session is ready."""
+        """Work until `stop`; with `until_idle` also end when no session is ready or under way."""
         await self._store.open()
         slots = asyncio.Semaphore(self._concurrency)
+        running: set[asyncio.Task[None]] = set()
         async with asyncio.TaskGroup() as group:
             while not self._stopping.is_set():
                 await self._keep_time()
@@ -80,12 +82,14 @@ class Worker:
                     continue
                 if claimed is not None:
                     task = group.create_task(self._advance(*claimed))
+                    running.add(task)
+                    task.add_done_callback(running.discard)
                     task.add_done_callback(lambda _: slots.release())
                     continue
                 slots.release()
-                if until_idle:
+                if until_idle and not running:
                     return
-                await self._wait()
+                await self._wait(running if until_idle else ())
 
     async def _next(self) -> tuple[Claim, SessionRow] | None:
         claiming = self._store.claim_next(
@@ -115,11 +119,12 @@ class Worker:
             async with asyncio.timeout(_REST_S):
                 await self._stopping.wait()
 
-    async def _wait(self) -> None:
+    async def _wait(self, running: Collection[asyncio.Task[None]]) -> None:
+        """Until there may be work: a hint, or the end of one of those `running`."""
         hint = asyncio.create_task(self._store.wait_for_change(_IDLE_S))
         stop = asyncio.create_task(self._stopping.wait())
         try:
-            await asyncio.wait({hint, stop}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({hint, stop, *running}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (hint, stop):
                 task.cancel()

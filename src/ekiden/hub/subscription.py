@@ -83,10 +83,10 @@ class Subscription:
 EVERYTHING = Subscription()
 
 
-def _session(event: Event) -> object:
+def _session(event: Event) -> str:
     if event.session_id or not event.details:
         return event.session_id
-    about = event.details.get("session_id")
+    about = event.details.get("session_id") or event.details.get("task")
     return about if isinstance(about, str) else ""
 
 

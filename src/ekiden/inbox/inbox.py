@@ -28,6 +28,7 @@ _BULK = 64
 _MAX_REASON = 2_000
 _LONGEST_S = 1e9
 _SETTINGS = InboxSettings()
+_OPEN = InboxQuery()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,7 @@ class Inbox:
         return await read_current(self._store, item_id)
 
     async def list(
-        self, query: InboxQuery = InboxQuery(), *, limit: int = 50, cursor: str | None = None
+        self, query: InboxQuery = _OPEN, *, limit: int = 50, cursor: str | None = None
     ) -> InboxPage:
         """One page: open ones by urgency, newest first, then closed ones, the last one first.
 

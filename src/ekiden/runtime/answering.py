@@ -73,7 +73,7 @@ def _store_answer(
     details = {"id": question.id, "from": question.who, "state": state}
     error = answer.get("error") if isinstance(answer, dict) else None
     run.record("message", details={"answer": details}, error=error)
-    if message is not None:
+    if state in ("answered", "failed"):
         run.beside.settles.append(MessageSettle(key=question.id, state="answered", forget=True))
 
 

@@ -13,7 +13,14 @@ from ekiden.core.inbox_errors import InboxItemClosed
 from ekiden.core.inbox_item import DEFAULT_ROLE, InboxAnswer, InboxItem
 from ekiden.core.message_answers import error_of, timeout_of
 from ekiden.core.message_errors import AgentUnavailableError, BusError
-from ekiden.core.messages import AgentMessage, Letter, agent_queue, priority_number, wait_node
+from ekiden.core.messages import (
+    AgentMessage,
+    GroupMode,
+    Letter,
+    agent_queue,
+    priority_number,
+    wait_node,
+)
 from ekiden.runtime.cursor import OpenQuestion
 from ekiden.runtime.drafts import check_variable
 from ekiden.runtime.inboxes import item_writes
@@ -39,9 +46,7 @@ class Asking:
         self._asked = 0
         self._told = 0
 
-    async def ask(
-        self, questions: Sequence[Ask], *, mode: Literal["any", "all"]
-    ) -> list[tuple[str, Any]]:
+    async def ask(self, questions: Sequence[Ask], *, mode: GroupMode) -> list[tuple[str, Any]]:
         """The answers that are stored; `Parked` while they are not there."""
         if not questions:
             raise UserError("nothing was asked: the list of questions is empty")
@@ -110,26 +115,29 @@ class Asking:
         return decided(run, key)
 
     async def _stage(
-        self, fresh: Sequence[tuple[str, Ask]], group: str | None, mode: Literal["any", "all"]
+        self, fresh: Sequence[tuple[str, Ask]], group: str | None, mode: GroupMode
     ) -> None:
         run = self._run
+        nodes = []
         for _, question in fresh:
             check_variable(f"what {question.agent} is asked", question.payload)
-            await self._check_reachable(question.agent)
+            nodes.append(await self._node(question.agent))
         now_us = await run.store.now_us()
-        for key, question in fresh:
-            run.put_question(partial(self._post, key, question, group, mode, now_us))
+        together = None if group is None else (group, mode)
+        for (key, question), node in zip(fresh, nodes, strict=True):
+            run.put_question(partial(self._post, key, question, node, together, now_us))
 
     def _post(
-        self, key: str, question: Ask, group: str | None, mode: Literal["any", "all"], now_us: int
+        self,
+        key: str,
+        question: Ask,
+        node: str,
+        group: tuple[str, GroupMode] | None,
+        now_us: int,
     ) -> None:
         run = self._run
         message = self._message("query", question)
-        letter = Letter(
-            message=message,
-            awaits=wait_node(question.agent, run.task_id),
-            group=None if group is None else (group, mode),
-        )
+        letter = Letter(message=message, awaits=node, group=group)
         child = None
         if question.agent in run.team:
             opening = question_session(run, message)
@@ -149,14 +157,16 @@ class Asking:
         )
         due_us = now_us + int(question.timeout_s * 1e6)
         run.write(timer_write(Timer(due_us=due_us, kind=QUERY_TIMER, id=message.id)))
-        run.cursor.asks[key] = OpenQuestion("query", message.id, question.agent, child, group)
+        run.cursor.asks[key] = OpenQuestion(
+            "query", message.id, question.agent, child, None if group is None else group[0]
+        )
         details = {"id": message.id, "to": question.agent, "subject": question.subject}
         if child is not None:
             details["session"] = child
         run.record("message", details={"asks": details})
 
-    async def _check_reachable(self, agent: str) -> None:
-        """`AgentUnavailableError` if nobody could answer."""
+    async def _node(self, agent: str) -> str:
+        """Who is waited for, in the graph of waits; `AgentUnavailableError` if that is nobody."""
         run = self._run
         depth, limit = int(run.meta.get("ask_depth", 0)), run.config.limits.depth
         if limit is not None and depth >= limit:
@@ -165,11 +175,13 @@ class Asking:
                 "the other, and `Limits.depth` allows no more; answer with what is known"
             )
         if agent in run.team:
-            return
-        from ekiden.bus.presence import is_served
+            return wait_node(agent, run.task_id)
+        from ekiden.bus.presence import Presence, alone
 
-        if not await is_served(run.store, agent):
+        servers = await Presence(run.store, "", 1.0).servers(agent)
+        if not servers:
             raise AgentUnavailableError(agent, asker=run.agent.name)
+        return wait_node(agent, None if alone(servers) else run.task_id)
 
     def _message(
         self, type: Literal["query", "notify"], question: Ask, *, ttl_s: float | None = None

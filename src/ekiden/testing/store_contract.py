@@ -15,7 +15,9 @@ mode and never sleep.
 
 from __future__ import annotations
 
+from ekiden.testing.contracts.batches import BatchContract, ClockContract, OpeningContract
 from ekiden.testing.contracts.documents import DocumentContract
+from ekiden.testing.contracts.feed import FeedContract, FreeEventContract
 from ekiden.testing.contracts.found import FoundEventContract
 from ekiden.testing.contracts.journal import (
     CommitContract,
@@ -30,6 +32,7 @@ from ekiden.testing.contracts.leases import (
     ClaimNextContract,
     ReleaseContract,
 )
+from ekiden.testing.contracts.messages import ExpiryContract, FindMessageContract, KeyContract
 from ekiden.testing.contracts.queues import PutContract, TakeContract
 from ekiden.testing.contracts.sessions import (
     DeleteContract,
@@ -37,6 +40,8 @@ from ekiden.testing.contracts.sessions import (
     ListContract,
     SessionContract,
 )
+from ekiden.testing.contracts.settling import RequeueContract, SettleContract
+from ekiden.testing.contracts.waking import WakeContract
 
 
 class StoreContract(
@@ -57,5 +62,16 @@ class StoreContract(
     DocumentContract,
     PutContract,
     TakeContract,
+    KeyContract,
+    SettleContract,
+    ExpiryContract,
+    FindMessageContract,
+    RequeueContract,
+    WakeContract,
+    BatchContract,
+    OpeningContract,
+    FreeEventContract,
+    FeedContract,
+    ClockContract,
 ):
     """Every rule of a `Store`; a back end passes when all of it passes."""

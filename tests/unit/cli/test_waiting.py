@@ -10,8 +10,8 @@ import pytest
 
 from ekiden import Agent, CodeContext, MemoryStore, Session, SessionBusy
 from ekiden.app.relay import begin
+from ekiden.cli.onlooker import Onlooker
 from ekiden.cli.waiting import watch_in_turn
-from ekiden.cli.watching import Onlooker
 from ekiden.runtime import RunConfig, RunResultStreaming
 from ekiden.storage.base import Claim, NewSession
 

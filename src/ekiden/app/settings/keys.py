@@ -10,6 +10,7 @@ from typing import get_args
 from ekiden.app.settings.kinds import Choice, Flag, Kind, Number, Text, Texts, Whole
 from ekiden.app.settings.model import Settings
 from ekiden.app.settings.servers import Servers
+from ekiden.app.settings.steps import Steps
 from ekiden.routing.decision import STRATEGIES
 from ekiden.routing.settings import Fallback
 
@@ -181,6 +182,17 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Whole(low=1, high=1024, optional=True),
         env="EKIDEN_LOCAL_THREADS",
         meaning="threads that it uses; null takes one per core",
+    ),
+    Setting(
+        name="inbox.role",
+        kind=Text(what="a role's name"),
+        env="EKIDEN_INBOX_ROLE",
+        meaning="who is asked what agents ask people, where they name nobody else",
+    ),
+    Setting(
+        name="inbox.escalation",
+        kind=Steps(),
+        meaning="who is asked next if nobody answers, each after so many seconds",
     ),
     Setting(
         name="chat.history",

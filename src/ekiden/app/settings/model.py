@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ekiden.app.defaults import DEFAULT_STORE
+from ekiden.inbox.settings import InboxSettings
 from ekiden.routing.settings import RoutingSettings
 from ekiden.tools.settings import ToolSettings
 
@@ -57,4 +58,5 @@ class Settings:
     mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """``mcpServers``: name to what the file says, which has a `command` or a `url`."""
     local: LocalSettings = field(default_factory=LocalSettings)
+    inbox: InboxSettings = field(default_factory=InboxSettings)
     chat: ChatSettings = field(default_factory=ChatSettings)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from ekiden.cli.chat.interrupts import Interrupts
 from ekiden.cli.chat.screen import Screen
 from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
-from ekiden.cli.watching import problem_of
+from ekiden.cli.onlooker import problem_of
 from ekiden.core.errors import EkidenError, SessionBusy
 from ekiden.core.outcomes import Failed, OutOfBudget
 from ekiden.runtime import RunConfig, RunResultStreaming

@@ -144,8 +144,8 @@ async def handoff_start(
         stopped,
         tell_busy,
     )
+    from ekiden.cli.onlooker import resume_command, run_config
     from ekiden.cli.projects import open_project, tell_notes
-    from ekiden.cli.watching import resume_command, run_config
     from ekiden.core.handoff_record import Actor
     from ekiden.runtime import HandoffController
 
@@ -301,9 +301,9 @@ async def handoff_answer(
     from ekiden.cli.errors import Interrupted
     from ekiden.cli.exits import exit_for_outcome
     from ekiden.cli.handing_over import person_name, stopped, tell_refusals
+    from ekiden.cli.onlooker import Onlooker, resume_command, run_config
     from ekiden.cli.projects import open_project, tell_notes
     from ekiden.cli.requests import one_argument, read_text
-    from ekiden.cli.watching import Onlooker, resume_command, run_config
     from ekiden.runtime import HandoffController
 
     one_argument(text, more)

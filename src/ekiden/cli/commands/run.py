@@ -60,11 +60,11 @@ async def run(
     from ekiden.app import open_store
     from ekiden.app.relay import begin
     from ekiden.cli.approving import approver
+    from ekiden.cli.onlooker import Onlooker, resume_command, run_config
     from ekiden.cli.projects import check_addressee, open_project, tell_notes
     from ekiden.cli.requests import read_request
     from ekiden.cli.titles import title_of
     from ekiden.cli.waiting import watch_in_turn
-    from ekiden.cli.watching import Onlooker, resume_command, run_config
     from ekiden.sessions import Session
 
     if session == "":

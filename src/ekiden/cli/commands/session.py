@@ -103,9 +103,9 @@ async def session_resume(
     from ekiden.app import open_store
     from ekiden.app.relay import go_on
     from ekiden.cli.approving import approver
+    from ekiden.cli.onlooker import Onlooker, resume_command, run_config
     from ekiden.cli.projects import open_project, tell_notes
     from ekiden.cli.waiting import watch_in_turn
-    from ekiden.cli.watching import Onlooker, resume_command, run_config
     from ekiden.sessions import Session
 
     project = open_project(team=team, model=model, keep_going=keep_going, as_json=as_json)

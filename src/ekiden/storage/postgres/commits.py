@@ -9,34 +9,31 @@ in a server process that does not know of our end, can no longer take effect.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.core.errors import LeaseLost, StepConflict, StoreUnavailable
+from ekiden.core.errors import LeaseLost, StepConflict
 from ekiden.storage.base import Claim, Commit
+from ekiden.storage.postgres.beside import Beside
 from ekiden.storage.postgres.database import Database
-from ekiden.storage.postgres.documents import PreparedDocument, prepare_documents, store_documents
-from ekiden.storage.postgres.errors import UNIQUE_VIOLATION, ConnectionLost, OutcomeUnknown
-from ekiden.storage.postgres.queues import PreparedMessage, prepare_messages, store_messages
+from ekiden.storage.postgres.doubt import answered
+from ekiden.storage.postgres.errors import UNIQUE_VIOLATION, OutcomeUnknown
 from ekiden.storage.postgres.rows import EVENT, Handle, event_columns, step_columns
 from ekiden.storage.postgres.text import to_column, to_column_or_null
 from ekiden.storage.values import event_conflict, json_text, step_conflict
 
-SETTLE_S = 15.0
-"""How long a commit whose connection broke asks what became of it."""
-_FIRST_PAUSE_S = 0.02
-_LONGEST_PAUSE_S = 0.5
-
+_STATUS = (
+    "case when $8::text = 'waiting' and wakes <> $25::bigint then 'ready' "
+    "else coalesce($8, status) end"
+)
 _OWNED = "num = $1 and epoch = $2 and owner = $3 and lease_until > clock_timestamp()"
 _COMMIT = f"""
 with moved as (
     update sessions set
         token = $5,
         agent = coalesce($7, agent),
-        status = coalesce($8, status),
+        status = {_STATUS},
         outcome = case when $9::text is null then outcome else nullif($9, '') end,
         cursor = coalesce($10, cursor),
         variables = coalesce($11, variables),
@@ -44,7 +41,7 @@ with moved as (
         owner = case when $12 then null else owner end,
         lease_until = case when $12 then null
             else clock_timestamp() + $13::float8 * interval '1 second' end,
-        ready_at = case when coalesce($8, status) = 'ready' and ($12 or status <> 'ready')
+        ready_at = case when {_STATUS} = 'ready' and ($12 or status <> 'ready')
             then clock_timestamp() else ready_at end,
         updated_at = clock_timestamp()
     where {_OWNED} and token = $4 and ($6::bigint is null or seq = $6)
@@ -73,25 +70,26 @@ class _Attempt:
     variables: str | None
     columns: list[list[Any]]
     """The events and steps, encoded."""
-    documents: Sequence[PreparedDocument]
-    messages: Sequence[PreparedMessage]
+    beside: Beside
     token: int
     doubtful: bool = False
     """Whether a copy was sent whose fate is not known."""
 
 
 async def store_commit(database: Database, handle: Handle, claim: Claim, commit: Commit) -> None:
-    """Store it, or raise `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`, `UserError`.
+    """Store it, or raise `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`,
+    `SessionExists`, `UserError`.
 
     `StoreUnavailable` if the database went away: before the commit was sent, or for so long that
     its fate is not known.
     """
     attempt = _prepared(handle, claim, commit)
-    try:
+
+    async def send(again: bool) -> None:
+        attempt.doubtful = again
         await _store(database, attempt)
-    except ConnectionLost:
-        attempt.doubtful = True
-        await _settle(database, attempt)
+
+    await answered(database, send, lambda why: _unknown(why, claim))
     handle.token = attempt.token
 
 
@@ -109,44 +107,26 @@ def _prepared(handle: Handle, claim: Claim, commit: Commit) -> _Attempt:
         if variables is None
         else json_text(variables, "`variables` of session {!r}", session_id),
         columns=[*event_columns(commit.events), *step_columns(session_id, commit.steps)],
-        documents=prepare_documents(commit.documents),
-        messages=prepare_messages(commit.messages),
+        beside=Beside.prepare(commit),
         token=secrets.randbits(63),
     )
 
 
-async def _settle(database: Database, attempt: _Attempt) -> None:
-    """Send it until the database answers."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + SETTLE_S
-    pause = _FIRST_PAUSE_S
-    while True:
-        try:
-            return await _store(database, attempt)
-        except OutcomeUnknown:
-            raise
-        except StoreUnavailable as exc:
-            if database.closed or loop.time() + pause > deadline:
-                raise OutcomeUnknown(str(exc), attempt.claim.session_id) from exc
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE_S)
-
-
 async def _store(database: Database, attempt: _Attempt) -> None:
+    beside = attempt.beside
+
     async def work(connection: Any) -> bool:
+        await beside.lock(connection, num=attempt.handle.num)
         try:
             moved = await connection.fetchval(_COMMIT, *_arguments(attempt))
         except UNIQUE_VIOLATION as exc:
             raise _step_conflict(attempt) from exc
         if moved is None:
             return False
-        if attempt.documents:
-            await store_documents(connection, attempt.documents)
-        if attempt.messages:
-            await store_messages(connection, attempt.messages)
+        await beside.store(connection, token=attempt.token)
         return True
 
-    run = database.transact if attempt.documents or attempt.messages else database.run
+    run = database.transact if beside else database.run
     while not (await run(work) or await _explain(database, attempt)):
         pass
 
@@ -180,7 +160,7 @@ async def _was_stored(database: Database, attempt: _Attempt) -> bool:
     """
     if not attempt.commit.events:
         why = f"the connection to {database.address.shown} was lost, and another owner wrote since"
-        raise OutcomeUnknown(why, attempt.claim.session_id)
+        raise _unknown(why, attempt.claim)
     ours = tuple(column[0] for column in attempt.columns[:9])
     place = (attempt.handle.num, ours[0])
     found = await database.query(_STORED_EVENT, *place, repeatable=True)
@@ -206,6 +186,15 @@ def _arguments(attempt: _Attempt) -> tuple[Any, ...]:
         commit.release,
         claim.lease_s,
         *attempt.columns,
+        commit.seen_wakes,
+    )
+
+
+def _unknown(why: str, claim: Claim) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        why,
+        f"the last step of session {claim.session_id!r} was",
+        advice="resume the session, which goes on from what is stored",
     )
 
 

@@ -55,13 +55,10 @@ class ConnectionLost(StoreUnavailable):
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """Whether a commit was stored cannot be found out."""
+    """Whether something was stored cannot be found out."""
 
-    def __init__(self, why: str, session_id: str) -> None:
-        super().__init__(
-            f"{why}; whether the last step of session {session_id!r} was stored is not known: "
-            "resume the session, which goes on from what is stored"
-        )
+    def __init__(self, why: str, what: str, *, advice: str) -> None:
+        super().__init__(f"{why}; whether {what} stored is not known: {advice}")
 
 
 def is_broken(exc: BaseException) -> bool:

@@ -13,7 +13,11 @@ from ekiden.storage.values import parse_event_cursor
 _INDEXED = "type in ('guardrail', 'handoff', 'inbox', 'route', 'tool_confirmation')"
 """As the index says it: the planner cannot know what is in a parameter."""
 
-_COLUMNS = ", ".join(f"events.{column.strip()}" for column in EVENT.split(","))
+NUMBER = "case {0} when '' then 0 else (select num from sessions where id = {0}) end"
+"""The number of the session with this id, under which its events are; 0 is that of none."""
+
+COLUMNS = ", ".join(f"events.{column.strip()}" for column in EVENT.split(","))
+"""The `EVENT` columns beside those of other tables."""
 
 
 def page_sql(where: EventFilter, limit: int, cursor: str | None) -> tuple[str, list[Any]]:
@@ -34,10 +38,7 @@ def page_sql(where: EventFilter, limit: int, cursor: str | None) -> tuple[str, l
         if AUDITED.issuperset(where.types):
             restrict(_INDEXED)
     if where.session_id is not None:
-        restrict(
-            "events.session = (select num from sessions where id = {})",
-            to_column(where.session_id),
-        )
+        restrict(f"events.session = {NUMBER}", to_column(where.session_id))
     if where.since_us is not None:
         restrict("at_us >= {}", where.since_us)
     if where.until_us is not None:
@@ -50,8 +51,8 @@ def page_sql(where: EventFilter, limit: int, cursor: str | None) -> tuple[str, l
         )
     direction = "desc" if where.newest_first else "asc"
     return (
-        f"select sessions.num, sessions.id, {_COLUMNS}"
-        " from events join sessions on sessions.num = events.session"
+        f"select events.session, coalesce(sessions.id, ''), {COLUMNS}"
+        " from events left join sessions on sessions.num = events.session"
         f" where {' and '.join(conditions) or 'true'}"
         f" order by at_us {direction}, events.session {direction}, events.seq {direction}"
         " limit $1",

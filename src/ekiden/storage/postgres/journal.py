@@ -11,7 +11,7 @@ from ekiden.core.jsonio import loads
 from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
 from ekiden.storage.bulk import collector_paused
 from ekiden.storage.postgres.commits import store_commit
-from ekiden.storage.postgres.found import page_sql
+from ekiden.storage.postgres.found import NUMBER, page_sql
 from ekiden.storage.postgres.role import Role
 from ekiden.storage.postgres.rows import EVENT, events_of
 from ekiden.storage.postgres.text import from_column, to_column
@@ -22,7 +22,7 @@ _PAGE = 5_000
 
 _EVENTS = f"""
 select {EVENT} from events
-where session = (select num from sessions where id = $1) and events.seq > $2
+where session = {NUMBER.format("$1::text")} and events.seq > $2
 order by events.seq limit $3"""
 _ITEMS = _EVENTS.replace("order by", "and events.items is not null order by")
 _STEPS = """

@@ -35,12 +35,16 @@ with next as (
 update sessions set epoch = epoch + 1, owner = $1,
     lease_until = clock_timestamp() + $2::float8 * interval '1 second'
 from next where num = found returning {SESSION}"""
+# Rows are locked in the order of their numbers, as by those who wake several.
 _RENEW = """
+with held as materialized (
+    select from sessions where num = any($1::bigint[]) order by num for no key update
+)
 update sessions set lease_until = clock_timestamp() + lease_s * interval '1 second'
-from unnest($1::bigint[], $2::bigint[], $3::text[], $4::float8[])
+from unnest($1, $2::bigint[], $3::text[], $4::float8[])
     as claim (their_num, their_epoch, their_owner, lease_s)
 where num = their_num and epoch = their_epoch and owner = their_owner
-    and lease_until > clock_timestamp()
+    and lease_until > clock_timestamp() and (select count(*) from held) > 0
 returning num, epoch, owner"""
 _RELEASE = """
 update sessions set owner = null, lease_until = null,

@@ -2,81 +2,180 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import secrets
+from collections.abc import Collection, Sequence
+from typing import Any
 
-from ekiden.core.errors import QueueFull
-from ekiden.storage.base import QueueMessage, QueuePut
-from ekiden.storage.postgres.role import Role
-from ekiden.storage.postgres.rows import queue_message
-from ekiden.storage.postgres.text import to_column, to_column_or_null
-from ekiden.storage.values import json_text
-
-_PUT = """
-insert into messages (queue, body, priority, dedup_key, due_at)
-select queue, body, priority, dedup_key, clock_timestamp() + delay_s * interval '1 second'
-from unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::float8[])
-    with ordinality as new (queue, body, priority, dedup_key, delay_s, place)
-order by place
-on conflict (queue, dedup_key) where dedup_key is not null do nothing"""
-_LOCK = "select pg_advisory_xact_lock(hashtextextended(current_schema() || '/' || $1, 0))"
-_HAS_KEY = "select true from messages where queue = $1 and dedup_key = $2"
-_DEPTH = "select count(*) from messages where queue = $1"
-_DEPTH_UP_TO = "select count(*) from (select from messages where queue = $1 limit $2) as counted"
-_TAKE = """
-with next as (
-    select id as found from messages where queue = $1 and due_at <= clock_timestamp()
-    order by priority desc, id limit $4 for update skip locked
+from ekiden.storage.base import (
+    MessageFilter,
+    MessageSettle,
+    PutReceipt,
+    QueueMessage,
+    QueuePut,
+    Settled,
+    StoredMessage,
 )
-update messages set owner = $2, attempts = attempts + 1,
-    due_at = clock_timestamp() + $3::float8 * interval '1 second'
-from next where id = found
-returning id, queue, body, priority, attempts, owner"""
-_ACK = "delete from messages where id = $1 and owner = $2 and attempts = $3 returning id"
-_RELEASE = """
+from ekiden.storage.postgres.doubt import answered
+from ekiden.storage.postgres.errors import OutcomeUnknown
+from ekiden.storage.postgres.puts import is_bounded, prepare_messages, store_messages
+from ekiden.storage.postgres.role import Role
+from ekiden.storage.postgres.rows import DELIVERY, MESSAGE, queue_message, stored_message
+from ekiden.storage.postgres.settles import (
+    SETTLED_COLUMNS,
+    prepare_settles,
+    repeated_settles,
+    store_settles,
+)
+from ekiden.storage.postgres.text import to_column
+from ekiden.storage.postgres.wakes import wake_sql
+from ekiden.storage.values import check_limit
+
+_DUE = "queue = $1 and state = 'open' and due_at <= clock_timestamp()"
+_IS_OVER = f"{_DUE} and expires_at <= clock_timestamp()"
+_TAKE = f"""
+with next as (
+    select id as found from messages
+    where {_DUE} and (expires_at is null or expires_at > clock_timestamp())
+    order by {{order}} limit $4 for update skip locked
+), taken as (
+    update messages set owner = $2, attempts = attempts + 1,
+        due_at = clock_timestamp() + $3::float8 * interval '1 second'
+    from next where id = found
+    returning {DELIVERY}
+)
+select false as any_over, taken.* from taken
+union all select true, {", ".join(["null"] * len(DELIVERY.split(",")))}
+where exists (select from messages where {_IS_OVER})"""
+_TAKE_FIRST = _TAKE.format(order="priority desc, id")
+_TAKE_OLDEST = _TAKE.format(order="id")
+# As when they are settled, sessions are locked before messages.
+_EXPIRE = f"""
+with over as materialized (
+    select id as found, session_id as sleeper from messages where {_IS_OVER} order by id
+), sleepers as materialized (
+    select from sessions where id in (select sleeper from over) order by num for no key update
+), held as materialized (
+    select id as found from messages
+    where id in (select found from over) and {_IS_OVER} and (select count(*) from sleepers) >= 0
+    order by id for update skip locked
+), done as (
+    update messages set state = 'expired', {SETTLED_COLUMNS} from held where id = found
+    returning session_id
+), woken as ({wake_sql("done")}
+)
+select count(*) from done"""
+_DEPTH = "select count(*) from messages where queue = $1 and state = 'open'"
+_LAST = "id = $1 and owner = $2 and attempts = $3 and state = 'open'"
+_ACK = f"delete from messages where {_LAST} returning id"
+_RELEASE = f"""
 update messages set owner = null, due_at = clock_timestamp() + $4::float8 * interval '1 second'
-where id = $1 and owner = $2 and attempts = $3 returning id"""
-
-
-class PreparedMessage(NamedTuple):
-    """A message with its body as JSON text."""
-
-    put: QueuePut
-    body: str
-
-
-def prepare_messages(puts: Sequence[QueuePut]) -> Sequence[PreparedMessage]:
-    """The messages; `UserError` for what is not JSON."""
-    return [
-        PreparedMessage(put, json_text(put.body, "a message for queue {!r}", put.queue))
-        for put in puts
-    ]
+where {_LAST} returning id"""
+_REQUEUE = """
+with held as materialized (
+    select id as found from messages
+    where key = any($1::text[]) and state in ('dead', 'expired') order by id for update
+)
+update messages set state = 'open', attempts = 0, owner = null, answer = null, waiter = null,
+    due_at = clock_timestamp(), expires_at = null, settled_at = null
+from held where id = found returning id"""
+_PRUNE = """
+with old as materialized (
+    select id as found from messages
+    where settled_at < timestamptz 'epoch' + $1::bigint * interval '1 microsecond'
+    order by settled_at, id limit $2 for update skip locked
+)
+delete from messages using old where id = found returning id"""
 
 
 class Queues(Role):
     """Durable queues."""
 
-    async def put_messages(self, messages: Sequence[QueuePut]) -> None:
+    async def put_messages(self, messages: Sequence[QueuePut]) -> Sequence[PutReceipt]:
         prepared = prepare_messages(messages)
+        token = secrets.randbits(63)
+        run = self._database.transact if is_bounded(prepared) else self._database.run
 
-        async def work(connection: Any) -> None:
-            await store_messages(connection, prepared)
+        async def work(connection: Any) -> list[PutReceipt]:
+            return await store_messages(connection, prepared, token=token)
 
-        if any(message.bound is not None for message in messages):
-            await self._database.transact(work)
+        async def send(_again: bool) -> list[PutReceipt]:
+            return await run(work)
+
+        def unknown(why: str) -> OutcomeUnknown:
+            return OutcomeUnknown(
+                why, "messages were", advice="put them again, by their keys none is stored twice"
+            )
+
+        if all(message.key is not None for message in messages):
+            receipts = await answered(self._database, send, unknown)
         else:
-            await self._database.run(work)
+            receipts = await send(False)
         self._changes.changed()
+        return receipts
 
     async def take_messages(
-        self, queue: str, *, owner: str, lease_s: float, limit: int = 1
+        self,
+        queue: str,
+        *,
+        owner: str,
+        lease_s: float,
+        limit: int = 1,
+        oldest_first: bool = False,
     ) -> Sequence[QueueMessage]:
-        args = (to_column(queue), to_column(owner), lease_s, limit)
-        taken = [queue_message(record) for record in await self._database.query(_TAKE, *args)]
+        name = to_column(queue)
+        sql = _TAKE_OLDEST if oldest_first else _TAKE_FIRST
+        found = await self._database.query(sql, name, to_column(owner), lease_s, max(limit, 0))
+        if any(record["any_over"] for record in found):
+            await self._database.query(_EXPIRE, name, repeatable=True)
+            self._changes.changed()
+        taken = [queue_message(record) for record in found if not record["any_over"]]
+        if oldest_first:
+            return sorted(taken, key=lambda message: message.id)
         return sorted(taken, key=lambda message: (-message.priority, message.id))
 
+    async def settle_messages(self, settles: Sequence[MessageSettle]) -> Sequence[Settled]:
+        prepared = prepare_settles(settles)
+        keys = {settle.key for settle in settles}
+        run = self._database.run if len(keys) == len(settles) else self._database.transact
+
+        async def send(again: bool) -> list[Settled]:
+            async def work(connection: Any) -> list[Settled]:
+                if again:
+                    return await repeated_settles(connection, prepared)
+                return await store_settles(connection, prepared)
+
+            return await run(work)
+
+        def unknown(why: str) -> OutcomeUnknown:
+            return OutcomeUnknown(
+                why, "a settlement was", advice="settle the messages again, the first one counts"
+            )
+
+        results = await answered(self._database, send, unknown)
+        self._changes.changed()
+        return results
+
+    async def find_messages(
+        self, where: MessageFilter = MessageFilter(), *, after: int = 0, limit: int = 100
+    ) -> Sequence[StoredMessage]:
+        check_limit(limit, "messages")
+        sql, args = _page_sql(where, after, limit)
+        found = await self._database.query(sql, *args, repeatable=True)
+        return [stored_message(record) for record in found]
+
+    async def requeue_messages(self, keys: Collection[str]) -> int:
+        stored = [to_column(key) for key in keys]
+        count = len(await self._database.query(_REQUEUE, stored))
+        self._changes.changed()
+        return count
+
+    async def prune_messages(self, *, before_us: int, limit: int = 1000) -> int:
+        return len(await self._database.query(_PRUNE, before_us, max(limit, 0)))
+
     async def ack_message(self, message: QueueMessage) -> bool:
-        return bool(await self._database.query(_ACK, *_delivery(message)))
+        done = await self._database.query(_ACK, *_delivery(message))
+        self._changes.changed()
+        return bool(done)
 
     async def release_message(self, message: QueueMessage, *, delay_s: float = 0.0) -> bool:
         done = await self._database.query(_RELEASE, *_delivery(message), delay_s)
@@ -93,41 +192,34 @@ def _delivery(message: QueueMessage) -> tuple[int, str, int]:
     return message.id, to_column(message.owner), message.attempts
 
 
-async def store_messages(connection: Any, messages: Sequence[PreparedMessage]) -> None:
-    """Store them, in order; `QueueFull` means that the transaction must be undone.
+def _page_sql(where: MessageFilter, after: int, limit: int) -> tuple[str, list[Any]]:
+    """The statement for a page of messages, with its arguments."""
+    args: list[Any] = [after, limit]
+    conditions = ["id > $1"]
 
-    Without any bound that is one statement, which needs no transaction around it.
-    """
-    bounded = {each.put.queue for each in messages if each.put.bound is not None}
-    if not bounded:
-        await _insert(connection, messages)
-        return
-    for queue in sorted(bounded):
-        # Counting and adding must not be interleaved with that of others.
-        await connection.execute(_LOCK, to_column(queue))
-    for message in messages:
-        put = message.put
-        if put.bound is not None and not await _has_key(connection, put):
-            queue = to_column(put.queue)
-            if await connection.fetchval(_DEPTH_UP_TO, queue, put.bound) >= put.bound:
-                raise QueueFull(put.queue, put.bound)
-        await _insert(connection, [message])
+    def restrict(condition: str, value: Any) -> None:
+        args.append(value)
+        conditions.append(condition.format(f"${len(args)}"))
 
-
-async def _has_key(connection: Any, message: QueuePut) -> bool:
-    if message.dedup_key is None:
-        return False
-    args = (to_column(message.queue), to_column(message.dedup_key))
-    return await connection.fetchval(_HAS_KEY, *args) is True
-
-
-async def _insert(connection: Any, messages: Sequence[PreparedMessage]) -> None:
-    puts = [message.put for message in messages]
-    await connection.execute(
-        _PUT,
-        [to_column(put.queue) for put in puts],
-        [message.body for message in messages],
-        [put.priority for put in puts],
-        [to_column_or_null(put.dedup_key) for put in puts],
-        [put.delay_s for put in puts],
-    )
+    if where.keys is not None:
+        restrict("key = any({}::text[])", [to_column(key) for key in where.keys])
+    if where.queue is not None:
+        restrict("queue = {}", to_column(where.queue))
+    if where.states is not None:
+        states = sorted(where.states)
+        if states in (["open"], ["dead"]):
+            # As the indexes say it: the planner cannot know what is in a parameter.
+            conditions.append(f"state = '{states[0]}'")
+        else:
+            restrict("state = any({}::text[])", states)
+    if where.waiters is not None:
+        restrict("waiter = any({}::text[])", [to_column(waiter) for waiter in where.waiters])
+    if where.waited_for:
+        conditions.append("waiter is not null")
+    if where.session_id is not None:
+        restrict("session_id = {}", to_column(where.session_id))
+    found = f"select {MESSAGE} from messages where {' and '.join(conditions)}"
+    if where.keys is not None or where.waiters is not None or where.session_id is not None:
+        # Few messages fit, so they are all looked up, rather than all ids in order until enough do.
+        found = f"select * from ({found} offset 0) as found"
+    return f"{found} order by id limit $2", args

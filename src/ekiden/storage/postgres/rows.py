@@ -8,7 +8,7 @@ from typing import Any
 
 from ekiden.core.events import Event
 from ekiden.core.jsonio import loads
-from ekiden.storage.base import Claim, Document, QueueMessage, SessionRow
+from ekiden.storage.base import Claim, Document, QueueMessage, SessionRow, StoredMessage
 from ekiden.storage.postgres.text import (
     from_column,
     from_column_or_null,
@@ -18,7 +18,7 @@ from ekiden.storage.postgres.text import (
 from ekiden.storage.values import json_text
 
 SESSION = """
-    num, token, id, agent, status, outcome, user_id, meta, cursor, variables, seq, epoch,
+    num, token, id, agent, status, outcome, user_id, meta, cursor, variables, seq, epoch, wakes,
     case when lease_until > clock_timestamp() then owner end as owner,
     (extract(epoch from created_at) * 1000000)::bigint as created_at_us,
     (extract(epoch from updated_at) * 1000000)::bigint as updated_at_us"""
@@ -31,6 +31,15 @@ DOCUMENT = """
     collection, key, body, version,
     (extract(epoch from updated_at) * 1000000)::bigint as updated_at_us"""
 """The columns that `document` reads."""
+
+DELIVERY = "id, queue, body, priority, attempts, owner, key"
+"""The columns that `queue_message` reads."""
+
+MESSAGE = f"""
+    {DELIVERY}, state, waiter, session_id, answer,
+    (extract(epoch from created_at) * 1000000)::bigint as created_at_us,
+    (extract(epoch from settled_at) * 1000000)::bigint as settled_at_us"""
+"""The columns that `stored_message` reads."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,6 +67,7 @@ def session_row(record: Any) -> SessionRow:
         owner=from_column_or_null(record["owner"]),
         created_at_us=record["created_at_us"],
         updated_at_us=record["updated_at_us"],
+        wakes=record["wakes"],
     )
 
 
@@ -160,7 +170,7 @@ def document(record: Any) -> Document:
 
 
 def queue_message(record: Any) -> QueueMessage:
-    """A message as it was just taken."""
+    """A message as it was just taken, from its `DELIVERY` columns."""
     return QueueMessage(
         id=record["id"],
         queue=from_column(record["queue"]),
@@ -168,4 +178,25 @@ def queue_message(record: Any) -> QueueMessage:
         priority=record["priority"],
         attempts=record["attempts"],
         owner=from_column(record["owner"]),
+        key=from_column_or_null(record["key"]),
+    )
+
+
+def stored_message(record: Any) -> StoredMessage:
+    """A message from its `MESSAGE` columns."""
+    answer = record["answer"]
+    return StoredMessage(
+        id=record["id"],
+        queue=from_column(record["queue"]),
+        key=from_column_or_null(record["key"]),
+        body=loads(record["body"]),
+        priority=record["priority"],
+        attempts=record["attempts"],
+        owner=from_column_or_null(record["owner"]),
+        state=record["state"],
+        waiter=from_column_or_null(record["waiter"]),
+        session_id=from_column_or_null(record["session_id"]),
+        answer=None if answer is None else loads(answer),
+        created_at_us=record["created_at_us"],
+        settled_at_us=record["settled_at_us"],
     )

@@ -9,7 +9,7 @@ from ekiden.storage.base import NewSession, SessionFilter, SessionPage, SessionR
 from ekiden.storage.postgres.role import FREE, Role
 from ekiden.storage.postgres.rows import SESSION, session_row
 from ekiden.storage.postgres.text import to_column, to_column_or_null
-from ekiden.storage.values import json_text, parse_cursor
+from ekiden.storage.values import check_session_id, json_text, parse_cursor
 
 INSERT = "insert into sessions (id, agent, status, user_id, meta, created_at, updated_at, ready_at"
 """The beginning of an insert of `new_columns`, `now` three times, and what the caller adds."""
@@ -29,7 +29,9 @@ _LARGEST = 2**63 - 1
 
 
 def new_columns(new: NewSession) -> tuple[Any, ...]:
-    """What an insert stores of a new session; `UserError` for a `meta` that is not JSON."""
+    """What an insert stores of a new session; `UserError` for an empty id, or a `meta` that is not
+    JSON."""
+    check_session_id(new.id)
     return (
         to_column(new.id),
         to_column(new.agent),

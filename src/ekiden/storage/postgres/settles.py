@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ekiden.storage.base import MessageSettle, Settled
 from ekiden.storage.postgres.text import to_column
 from ekiden.storage.postgres.wakes import wake_sql
-from ekiden.storage.values import check_settle, json_text
+from ekiden.storage.values import check_settle, is_late, json_text
 
 SETTLED_COLUMNS = "settled_at = clock_timestamp(), due_at = 'infinity', dedup_key = null"
 """What changes in a message with its end, whichever it is."""
@@ -45,8 +45,7 @@ with sleepers as materialized (
 )
 select its_key, case when state = 'late' then 'late' else 'settled' end from done
 union all select its_key, 'settled' from gone"""
-_REPEATED = """
-select key, state, answer from messages where key = any($1::text[])"""
+_LOOK = "select key, state, answer from messages where key = any($1::text[])"
 
 
 class PreparedSettle(NamedTuple):
@@ -91,24 +90,30 @@ async def store_settles(connection: Any, settles: Sequence[PreparedSettle]) -> l
     return results
 
 
-async def stored_settles(
-    connection: Any, settles: Sequence[PreparedSettle], results: Sequence[Settled]
-) -> list[Settled]:
-    """The `results` of settlements that were sent a second time, because nobody knew whether the
-    first copy was stored: of a message that is as the first copy would have left it, that copy is
-    taken for the one who did it."""
-    doubtful = [to_column(each.settle.key) for each in settles]
-    found = {key: (state, answer) for key, state, answer in await connection.fetch(_REPEATED, doubtful)}
-    told: list[Settled] = []
-    for each, result in zip(settles, results, strict=True):
-        state, answer = found.get(to_column(each.settle.key), (None, None))
-        if result == "no" and each.settle.forget and state is None:
-            result = "settled"
-        elif result == "no" and answer == each.answer and state is not None:
-            ours = {each.settle.state: "settled", "late": "late"}
-            result = ours.get(state, "no")
-        told.append(result)
-    return told
+async def repeated_settles(connection: Any, settles: Sequence[PreparedSettle]) -> list[Settled]:
+    """What comes of settlements that are sent again, because nobody knows whether the first copy
+    was stored: a message that is as that copy would have left it was settled by it."""
+    results = await store_settles(connection, settles)
+    keys = [to_column(each.settle.key) for each in settles]
+    found = {
+        row["key"]: (row["state"], row["answer"]) for row in await connection.fetch(_LOOK, keys)
+    }
+    return [
+        _by_first_copy(each, *found.get(key, (None, None))) if result == "no" else result
+        for each, key, result in zip(settles, keys, results, strict=True)
+    ]
+
+
+def _by_first_copy(prepared: PreparedSettle, state: str | None, answer: str | None) -> Settled:
+    wanted = prepared.settle.state
+    if prepared.settle.forget:
+        return "settled" if state is None else "no"
+    if state == wanted:
+        return "settled" if answer == prepared.answer else "no"
+    if state == "late" and not is_late("timed_out", wanted):
+        # An answer came after we had given up.
+        return "settled" if is_late(wanted, "answered") else "no"
+    return "late" if state == "late" and answer == prepared.answer else "no"
 
 
 def _columns(settles: Sequence[PreparedSettle]) -> list[list[Any]]:

@@ -7,9 +7,11 @@ from typing import Any, Self
 
 from ekiden.core.errors import UserError
 from ekiden.storage.postgres.address import parse_address
+from ekiden.storage.postgres.batches import Batches
 from ekiden.storage.postgres.changes import Changes
 from ekiden.storage.postgres.database import Database
 from ekiden.storage.postgres.documents import Documents
+from ekiden.storage.postgres.feed import Feed, mend_feed
 from ekiden.storage.postgres.journal import Journal
 from ekiden.storage.postgres.leases import Leases
 from ekiden.storage.postgres.migrate import migrate
@@ -26,7 +28,7 @@ select current_setting('server_version') as version,
     (select count(*) from messages) as messages"""
 
 
-class PostgresStore(Sessions, Leases, Journal, Documents, Queues):
+class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches):
     """A `Store` in one schema of a PostgreSQL database, 14 or newer.
 
     `url` is ``postgresql://user:password@host:port/database``; the schema may be given there too,
@@ -51,6 +53,7 @@ class PostgresStore(Sessions, Leases, Journal, Documents, Queues):
 
         async def prepare(connection: Any) -> None:
             await migrate(connection, address)
+            await mend_feed(connection, address.schema)
 
         database = Database(address, min_size=min_size, max_size=max_size, prepare=prepare)
         super().__init__(database, Changes(database))

@@ -17,8 +17,10 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.storage.base import (
+    Batch,
     Claim,
     DocumentWrite,
+    MessageSettle,
     QueueMessage,
     QueuePut,
     SessionFilter,
@@ -60,6 +62,15 @@ EVERY_CALL: tuple[Callable[[Store], Awaitable[Any]], ...] = (
     lambda store: store.ack_message(_MESSAGE),
     lambda store: store.release_message(_MESSAGE),
     lambda store: store.queue_depth("q"),
+    lambda store: store.settle_messages([MessageSettle(key="k", state="answered")]),
+    lambda store: store.find_messages(),
+    lambda store: store.requeue_messages(["k"]),
+    lambda store: store.prune_messages(before_us=1),
+    lambda store: store.write(Batch(wakes=["s"])),
+    lambda store: store.now_us(),
+    lambda store: store.find_events(),
+    lambda store: store.feed(),
+    lambda store: store.feed_end(),
 )
 """All that can be asked of a store, but to open and to close."""
 

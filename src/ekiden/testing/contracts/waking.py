@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from ekiden.core.errors import StoreUnavailable
 from ekiden.storage.base import (
     Batch,
     MessageSettle,
@@ -67,7 +66,6 @@ class WakeContract(StoreContractBase):
         await store.create(new_session("c", status="ready"))
         for name in ("b", "a"):
             await store.write(Batch(wakes=[name]))
-            await asyncio.sleep(0)
         order = []
         while (found := await store.claim_next(owner="w", lease_s=LEASE_S)) is not None:
             order.append(found[1].id)
@@ -169,7 +167,8 @@ class WakeContract(StoreContractBase):
             claim = await claimed(store, name)
             await store.put_messages([message(1, key=name, session_id=name)])
             park = store.commit(claim, step(patch=WAITING, seen_wakes=0, release=True))
-            await asyncio.gather(*((park, settle(other, name)) if number % 2 else (settle(other, name), park)))
+            answer = settle(other, name)
+            await asyncio.gather(*((park, answer) if number % 2 else (answer, park)))
             assert await status_of(store, name) == ("ready", 1)
 
     async def test_a_wake_is_a_change(self, store: Store, other: Store) -> None:

@@ -1,7 +1,7 @@
 """The waits that are stored: open messages that somebody waits for.
 
-They are read piece by piece while others begin and end waits, so that what was read is no picture of
-any one moment. But a wait that ended never begins again: what was open before and after a moment
+They are read piece by piece while others begin and end waits, so that what was read is no picture
+of any one moment. But a wait that ended never begins again: what was open before and after a moment
 was open at that moment. So whoever finds a cycle reads its waits once more and believes in those
 that were there both times (`still_there`).
 """
@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 
 from ekiden.bus.graph import Wait
 from ekiden.core.messages import node_agent
-from ekiden.storage.base import MessageFilter, QueueStore, StoredMessage
+from ekiden.storage.base import MessageFilter, MessageState, QueueStore, StoredMessage
 
 Rows: TypeAlias = dict[str, StoredMessage]
 """Messages by their names."""
 
-_OPEN = frozenset({"open"})
-_ANSWERED = frozenset({"answered"})
+_OPEN: frozenset[MessageState] = frozenset({"open"})
+_ANSWERED: frozenset[MessageState] = frozenset({"answered"})
 _PAGE = 1000
 _NAMES = 500
 _LEVELS = 32
@@ -84,7 +84,7 @@ def waits(rows: Iterable[StoredMessage], *, over: Collection[str] = ()) -> list[
     return [_wait(name, row) for row in rows if (name := row.key) is not None and name not in over]
 
 
-def over(
+def ended_waits(
     rows: Mapping[str, StoredMessage], *, now_us: int, answered: Collection[_Group]
 ) -> set[str]:
     """The names of those that nobody waits for any more, though they are open.

@@ -139,10 +139,16 @@ def resume_command(
     words = ["ekiden", "session", "resume", session_id]
     if team is not None:
         words += ["--team", team]
-    if store_option not in (None, os.environ.get("EKIDEN_STORE")):
-        # The store's own address has no password in it.
-        words += ["--store", store.url]
-    return shlex.join(words)
+    return shlex.join([*words, *store_words(store, store_option)])
+
+
+def store_words(store: Store, option: str | None) -> list[str]:
+    """The option that names the store in a command, if it has to be given again.
+
+    The store's own address has no password in it.
+    """
+    is_known = option in (None, os.environ.get("EKIDEN_STORE"))
+    return [] if is_known else ["--store", store.url]
 
 
 def run_config(

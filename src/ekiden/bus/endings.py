@@ -1,0 +1,135 @@
+"""How messages that were delivered come to their end: answered, failed, tried again, given up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+from ekiden.bus.checks import LEAVES, own_payload
+from ekiden.bus.delivery import Delivery
+from ekiden.bus.parts import Parts
+from ekiden.core.errors import StoreUnavailable, UserError
+from ekiden.core.events import Event
+from ekiden.core.message_answers import answer_json, error_json, exception_json
+from ekiden.storage.messages import MessageSettle, MessageState, QueueMessage
+from ekiden.storage.records import Batch, OwnJson
+
+_log = logging.getLogger("ekiden.bus")
+
+
+class Endings:
+    """Stores how the messages of one agent ended, and tells those who wait in this process."""
+
+    __slots__ = ("_agent", "_parts", "hurry")
+
+    def __init__(self, parts: Parts, agent: str) -> None:
+        self._parts = parts
+        self._agent = agent
+        self.hurry = False
+        """Do not try again when the store cannot be reached."""
+
+    async def answer(self, delivery: Delivery, result: Any) -> None:
+        """The handler is done, with this result."""
+        message = delivery.message
+        if message.type != "query":
+            await self._settle(delivery, "answered", None)
+            return
+        if type(result) in LEAVES:
+            await self._settle(delivery, "answered", OwnJson(payload=result))
+            return
+        try:
+            own = own_payload(
+                result, self._parts.settings, "the answer to message {!r}", message.id
+            )
+        except UserError as exc:
+            await self.fail(delivery, exc)
+            return
+        await self._settle(delivery, "answered", answer_json(own))
+
+    async def fail(self, delivery: Delivery, failure: BaseException) -> None:
+        """Whoever asked is told at once; a message that nobody waits for is tried again."""
+        message, settings = delivery.message, self._parts.settings
+        error = exception_json(failure)
+        _log.warning(
+            "%s failed with message %s (%s): %s",
+            self._agent, message.id, message.type, error["error"], exc_info=failure,
+        )  # fmt: skip
+        if message.type == "query":
+            await self._settle(delivery, "failed", error, self._event(delivery, error, "failed"))
+        elif delivery.attempts >= settings.max_attempts:
+            await self._settle(delivery, "dead", error, self._event(delivery, error, "dead"))
+        else:
+            event = self._event(delivery, error, "retried")
+            await self._parts.store.write(Batch(events=(event,)))
+            await self._parts.store.release_message(
+                delivery.row(self._parts.owner), delay_s=settings.retry_delay_s(delivery.attempts)
+            )
+
+    async def _settle(
+        self, delivery: Delivery, state: MessageState, answer: Any, event: Event | None = None
+    ) -> None:
+        """Store how it ended and tell who waits in this process."""
+        key = delivery.message.id
+        settle = MessageSettle(
+            key=key,
+            state=state,
+            answer=answer,
+            by=delivery.row(self._parts.owner) if state in ("dead", "expired") else None,
+        )
+        pause_s = 0.05
+        while True:
+            try:
+                settled = await self._parts.postings.settle(settle, event)
+                break
+            except StoreUnavailable as exc:
+                if self.hurry:
+                    raise
+                _log.warning("message %s cannot be settled, trying again: %s", key, exc)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, 5.0)
+        if settled == "settled":
+            self._parts.waits.end(key, state, answer)
+            self._parts.room.made(self._agent)
+
+    async def expire(self, delivery: Delivery) -> None:
+        """Its time was over before it was begun."""
+        await self._settle(delivery, "expired", None)
+
+    async def refuse(self, row: QueueMessage, reason: str) -> None:
+        """Give a message up that cannot be delivered."""
+        _log.error("message %s for %s is given up: %s", row.key, self._agent, reason)
+        if row.key is None:
+            await self._parts.store.ack_message(row)
+            return
+        error = error_json(reason, code="bus.dead")
+        settle = MessageSettle(key=row.key, state="dead", answer=error, by=row)
+        event = _error_event(self._agent, error, {"message_id": row.key, "outcome": "dead"})
+        if await self._parts.postings.settle(settle, event) == "settled":
+            self._parts.waits.end(row.key, "dead", error)
+            self._parts.room.made(self._agent)
+
+    def _event(self, delivery: Delivery, error: dict[str, Any], outcome: str) -> Event:
+        message = delivery.message
+        details = {
+            "message_id": message.id,
+            "message_type": message.type,
+            "from_agent": message.from_agent,
+            "subject": message.subject,
+            "attempt": delivery.attempts,
+            "outcome": outcome,
+        }
+        return _error_event(self._agent, error, details)
+
+
+def _error_event(agent: str, error: dict[str, Any], details: dict[str, Any]) -> Event:
+    return Event(
+        session_id="",
+        seq=0,
+        type="agent_error",
+        at_us=time.time_ns() // 1000,
+        agent=agent,
+        details={**details, "code": error["code"]},
+        error=error["error"],
+    )

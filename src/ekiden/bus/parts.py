@@ -1,0 +1,57 @@
+"""What the parts of a bus share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from ekiden.bus.postings import DirectPostings, GroupPostings, Postings
+from ekiden.bus.presence import Presence
+from ekiden.bus.room import Room
+from ekiden.bus.settings import BusSettings
+from ekiden.bus.waits import Waits
+from ekiden.storage.base import Store
+
+
+class Parts:
+    """One bus at work in one event loop."""
+
+    __slots__ = (
+        "_tasks",
+        "loop",
+        "owner",
+        "postings",
+        "presence",
+        "room",
+        "settings",
+        "store",
+        "waits",
+    )
+
+    def __init__(self, store: Store, settings: BusSettings, owner: str) -> None:
+        self.store = store
+        self.settings = settings
+        self.owner = owner
+        """Who this bus is, for what it takes."""
+        self.loop = asyncio.get_running_loop()
+        self.postings: Postings = (
+            GroupPostings(store) if store.shared else DirectPostings(store, settings.keep_most)
+        )
+        self.presence = Presence(store, owner, settings.visibility_s)
+        self.waits = Waits()
+        self.room = Room()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Do it beside; `finish` waits for it."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def finish(self) -> None:
+        """Return when everything that was begun beside is done."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        await self.postings.close()

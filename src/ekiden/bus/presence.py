@@ -1,0 +1,239 @@
+"""Who serves which agent: documents that say until when, on the store's clock.
+
+Whoever serves an agent renews its document. The messages that a process has taken are its own for
+as long as it is present, so there is one thing to renew however many messages it has. When its time
+is over, whoever else serves the agent gives the messages back, and they are delivered again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ekiden.core.errors import StaleDocument
+from ekiden.core.messages import agent_queue
+from ekiden.storage.base import Document, Store
+from ekiden.storage.messages import MessageFilter, QueueMessage
+from ekiden.storage.records import DocumentWrite
+
+PRESENCE = "bus.presence"
+"""The collection; keys are ``<agent>/<owner>``."""
+HELD_S = 86_400.0
+"""For so long a message is with whoever has taken it, if nobody finds out that it died."""
+_LEASE = 0.6
+"""Of the visibility time-out; the rest is for finding out."""
+_RENEW = 0.2
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A process that serves an agent."""
+
+    agent: str
+    owner: str
+    concurrency: int
+    until_us: int
+    version: int
+
+    @property
+    def key(self) -> str:
+        """Of its document."""
+        return f"{self.agent}/{self.owner}"
+
+
+class Presence:
+    """The presence of one bus, and what it knows of others."""
+
+    def __init__(self, store: Store, owner: str, visibility_s: float) -> None:
+        self._store = store
+        self._owner = owner
+        self._lease_s = visibility_s * _LEASE
+        self._every_s = visibility_s * _RENEW
+        self._loop = asyncio.get_running_loop()
+        self._versions: dict[str, tuple[int, int]] = {}
+        """By agent: the version of our document, and the concurrency."""
+        self._renew_at = 0.0
+        self._lapse_at = 0.0
+        self.look_at = 0.0
+        """When the next of the others may be found dead, in the time of the event loop."""
+
+    @property
+    def due_at(self) -> float:
+        """When there is something to do next, in the time of the event loop."""
+        return min(self._renew_at, self.look_at) if self._versions else self._loop.time() + 60.0
+
+    @property
+    def is_lapsed(self) -> bool:
+        """Whether others may think that this process is dead: it must begin nothing new."""
+        return self._loop.time() >= self._lapse_at
+
+    async def enter(self, agent: str, concurrency: int) -> None:
+        """Be present for the agent."""
+        now = self._loop.time()
+        until_us = await self._until_us()
+        await self._store.write_documents([self._write(agent, concurrency, until_us)])
+        document = await self._store.get_document(PRESENCE, f"{agent}/{self._owner}")
+        if not self._versions:
+            self._renew_at, self._lapse_at = now + self._every_s, now + self._lease_s
+        self._versions[agent] = (0 if document is None else document.version, concurrency)
+        self.look_at = now
+
+    async def leave(self, agent: str) -> None:
+        """Be present for the agent no more."""
+        if self._versions.pop(agent, None) is not None:
+            gone = DocumentWrite(collection=PRESENCE, key=f"{agent}/{self._owner}", body=None)
+            await self._store.write_documents([gone])
+
+    def next_look(self) -> None:
+        """The others are looked at now; again when it is time to renew, if not before."""
+        self.look_at = self._loop.time() + self._every_s
+
+    async def renew(self) -> list[str]:
+        """Stay, if it is time to say so; the agents for which we were taken for dead."""
+        now = self._loop.time()
+        if not self._versions or now < self._renew_at:
+            return []
+        until_us = await self._until_us()
+        lost = (
+            []
+            if await self._stay(list(self._versions), until_us)
+            else [
+                agent for agent in list(self._versions) if not await self._stay([agent], until_us)
+            ]
+        )
+        for agent in lost:
+            if agent in self._versions:
+                await self.enter(agent, self._versions[agent][1])
+        self._renew_at, self._lapse_at = now + self._every_s, now + self._lease_s
+        return lost
+
+    async def servers(self, agent: str) -> list[Server]:
+        """Those who serve the agent now, ourselves included."""
+        now_us = await self._store.now_us()
+        return [
+            each
+            async for each in self._listed(f"{agent}/")
+            if each.agent == agent and each.until_us > now_us
+        ]
+
+    async def served_agents(self) -> list[str]:
+        """All agents that somebody serves now, by name."""
+        now_us = await self._store.now_us()
+        return sorted({each.agent async for each in self._listed("") if each.until_us > now_us})
+
+    async def bury(self, agent: str) -> tuple[bool, int]:
+        """Give back what the dead have left of the agent's messages; whether others serve it now,
+        and how many messages were given back."""
+        now_us = await self._store.now_us()
+        others, released = False, 0
+        next_us: int | None = None
+        async for each in self._listed(f"{agent}/"):
+            if each.agent != agent or each.owner == self._owner:
+                continue
+            if each.until_us > now_us:
+                others = True
+                next_us = each.until_us if next_us is None else min(next_us, each.until_us)
+                continue
+            released += await self._give_back(each)
+            await self._remove(each)
+        if next_us is not None:
+            due = self._loop.time() + (next_us - now_us) / 1e6
+            self.look_at = min(self.look_at, due)
+        return others, released
+
+    async def _listed(self, prefix: str) -> AsyncIterator[Server]:
+        after = ""
+        while True:
+            page = await self._store.list_documents(
+                PRESENCE, prefix=prefix, after=after, limit=_PAGE
+            )
+            for document in page:
+                yield _server(document)
+            if len(page) < _PAGE:
+                return
+            after = page[-1].key
+
+    async def _give_back(self, dead: Server) -> int:
+        count = after = 0
+        while True:
+            where = MessageFilter(queue=agent_queue(dead.agent), states=("open",))
+            page = await self._store.find_messages(where, after=after, limit=_PAGE)
+            for row in page:
+                if row.owner == dead.owner:
+                    count += await self._store.release_message(
+                        QueueMessage(
+                            id=row.id,
+                            queue=row.queue,
+                            body=None,
+                            priority=row.priority,
+                            attempts=row.attempts,
+                            owner=dead.owner,
+                            key=row.key,
+                        )
+                    )
+            if len(page) < _PAGE:
+                return count
+            after = page[-1].id
+
+    async def _remove(self, dead: Server) -> None:
+        gone = DocumentWrite(
+            collection=PRESENCE, key=dead.key, body=None, expected_version=dead.version
+        )
+        with suppress(StaleDocument):  # It lives, or somebody else has removed it.
+            await self._store.write_documents([gone])
+
+    async def _stay(self, agents: Sequence[str], until_us: int) -> bool:
+        """Renew our documents; `False`, and nothing is written, if somebody has removed one."""
+        ours = {agent: self._versions[agent] for agent in agents if agent in self._versions}
+        try:
+            await self._store.write_documents(
+                [
+                    self._write(agent, concurrency, until_us, expected_version=version)
+                    for agent, (version, concurrency) in ours.items()
+                ]
+            )
+        except StaleDocument:
+            return not any(agent in self._versions for agent in agents)
+        for agent, (version, concurrency) in ours.items():
+            if agent in self._versions:
+                self._versions[agent] = (version + 1, concurrency)
+        return True
+
+    async def _until_us(self) -> int:
+        return await self._store.now_us() + int(self._lease_s * 1e6)
+
+    def _write(
+        self, agent: str, concurrency: int, until_us: int, *, expected_version: int | None = None
+    ) -> DocumentWrite:
+        body = {
+            "agent": agent,
+            "owner": self._owner,
+            "concurrency": concurrency,
+            "until_us": until_us,
+        }
+        return DocumentWrite(
+            collection=PRESENCE,
+            key=f"{agent}/{self._owner}",
+            body=body,
+            expected_version=expected_version,
+        )
+
+
+def alone(servers: Iterable[Server]) -> bool:
+    """Whether the agent does one thing at a time: one process serves it, with one hand."""
+    found: Sequence[Server] = list(servers)
+    return len(found) == 1 and found[0].concurrency == 1
+
+
+def _server(document: Document) -> Server:
+    body = document.body
+    return Server(
+        agent=body["agent"],
+        owner=body["owner"],
+        concurrency=body["concurrency"],
+        until_us=body["until_us"],
+        version=document.version,
+    )

@@ -1,0 +1,351 @@
+"""An agent that is served: its handler, and the messages that are with it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection
+from contextvars import copy_context
+from typing import Any, Final, Self, TypeAlias
+
+from ekiden.bus.delivery import CURRENT, Delivery
+from ekiden.bus.endings import Endings
+from ekiden.bus.line import Line
+from ekiden.bus.parts import Parts
+from ekiden.bus.presence import HELD_S
+from ekiden.core.acting import acting_as
+from ekiden.core.errors import EkidenError, StoreError
+from ekiden.core.messages import AgentMessage, Letter, agent_queue, wait_node
+from ekiden.storage.messages import QueueMessage
+
+_log = logging.getLogger("ekiden.bus")
+
+_FETCH = 64
+"""So many messages are taken from the store at once."""
+_STUBBORN_S = 5.0
+"""A handler that does not let itself be cancelled is left alone after so long."""
+
+
+class Later:
+    """The type of `LATER`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "LATER"
+
+
+LATER: Final = Later()
+"""What a handler returns that answers later, with `Bus.respond`."""
+
+Handler: TypeAlias = Callable[[AgentMessage], Awaitable[Any]]
+"""What serves an agent: what it returns is the answer to a query."""
+
+
+class Service:
+    """An agent that is served by this process, until it is closed; see `Bus.serve`."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        agent: str,
+        handler: Handler,
+        concurrency: int,
+        on_close: Callable[[Service], None],
+    ) -> None:
+        self.agent = agent
+        self.concurrency = concurrency
+        self._parts = parts
+        self._handler = handler
+        self._on_close = on_close
+        self._endings = Endings(parts, agent)
+        self._deliveries: dict[str, Delivery] = {}
+        """All that are with us, by message id."""
+        self._line = Line(parts.settings.oldest_every)
+        self._busy = 0
+        """How many handlers run."""
+        self._alone = True
+        """Whether nobody else serves the agent: then all that is sent here is ours."""
+        self._closing = False
+        self._closed: asyncio.Task[None] | None = None
+        self._fetching = False
+        self._fetch_again = False
+        self._fetches = 0
+        self._context = copy_context()
+        self._acting = acting_as(agent)
+        self._context.run(self._acting.__enter__)
+
+    def __repr__(self) -> str:
+        return f"<Service {self.agent!r}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    async def close(self, *, drain_s: float = 0.0) -> None:
+        """Serve no more: what runs may come to its end within `drain_s` and is cancelled then.
+
+        What is not done is given back, and delivered again, here or elsewhere, when somebody
+        serves the agent. A second call waits for the first.
+        """
+        if self._closed is None:
+            self._closing = self._endings.hurry = True
+            self._on_close(self)
+            self._closed = self._parts.spawn(self._close(drain_s))
+        await asyncio.shield(self._closed)
+
+    # What the rest of the bus asks of it
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes messages."""
+        return not self._closing
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other process serves the agent, as far as is known."""
+        return self._alone
+
+    @property
+    def takes_now(self) -> bool:
+        """Whether a message that is stored now is this service's from the beginning."""
+        if self._closing or self._parts.presence.is_lapsed:
+            return False
+        return self._alone or (self._busy < self.concurrency and not self._line)
+
+    def node(self, task: str) -> str:
+        """Who waits, in the graph of waits, when this agent waits in a task."""
+        if self._alone and self.concurrency == 1:
+            return self.agent
+        return wait_node(self.agent, task)
+
+    def has(self, key: str) -> Delivery | None:
+        """The message, if it is with us."""
+        return self._deliveries.get(key)
+
+    @property
+    def remote_keys(self) -> Collection[str]:
+        """The messages with us that wait to be answered later."""
+        return [key for key, each in self._deliveries.items() if each.stage == "later"]
+
+    def deliver(self, delivery: Delivery) -> None:
+        """The message was stored as ours: begin, or let it stand in line."""
+        self._deliveries[delivery.message.id] = delivery
+        if self._closing:
+            delivery.stage = "gone"
+            self._parts.spawn(self._give_back([delivery]))
+        elif (
+            self._busy < self.concurrency and not self._line and not self._parts.presence.is_lapsed
+        ):
+            self._begin(delivery)
+        else:
+            self._line.push(delivery)
+
+    def drop(self, key: str) -> None:
+        """Nobody waits for the message any more; if it is not begun it never is."""
+        delivery = self._deliveries.get(key)
+        if delivery is not None and delivery.stage in ("line", "later"):
+            if delivery.stage == "line":
+                self._line.leave(delivery)
+            self._forget(delivery)
+
+    def answered(self, key: str) -> None:
+        """The message was answered with `Bus.respond`."""
+        delivery = self._deliveries.get(key)
+        if delivery is not None and delivery.stage == "later":
+            self._forget(delivery)
+
+    def set_alone(self, alone: bool) -> None:
+        """Whether nobody else serves the agent."""
+        self._alone = alone
+
+    def forget_line(self) -> None:
+        """We were taken for dead: what is not begun is others' now."""
+        for delivery in self._line.drain():
+            self._forget(delivery)
+
+    def go_on(self) -> None:
+        """Begin what is next in line, as far as hands are free."""
+        while self._busy < self.concurrency and not self._closing:
+            delivery = None if self._parts.presence.is_lapsed else self._line.pop()
+            if delivery is None:
+                break
+            if delivery.expires is not None and self._parts.loop.time() >= delivery.expires:
+                self._deliveries.pop(delivery.message.id, None)
+                self._parts.spawn(self._endings.expire(delivery))
+            else:
+                self._begin(delivery)
+        if not self._alone and not self._closing and self._busy < self.concurrency:
+            self._parts.spawn(self.fetch())
+
+    def stop_overdue(self) -> float:
+        """Cancel handlers that take too long; when the next one would, in the loop's time."""
+        limit = self._parts.settings.handler_timeout_s
+        soonest = float("inf")
+        if limit is None:
+            return soonest
+        now = self._parts.loop.time()
+        for delivery in self._deliveries.values():
+            if delivery.stage != "running" or delivery.overdue or delivery.work is None:
+                continue
+            if now - delivery.began >= limit:
+                delivery.overdue = True
+                delivery.work.cancel()
+            else:
+                soonest = min(soonest, delivery.began + limit)
+        return soonest
+
+    async def fetch(self) -> int:
+        """Take what is in the mailbox, as much as is wanted; how many messages."""
+        if self._fetching:
+            self._fetch_again = True
+            return 0
+        self._fetching = True
+        count = 0
+        try:
+            while (limit := self._wanted()) > 0:
+                self._fetch_again = False
+                self._fetches += 1
+                rows = await self._parts.store.take_messages(
+                    agent_queue(self.agent),
+                    owner=self._parts.owner,
+                    lease_s=HELD_S,
+                    limit=limit,
+                    oldest_first=self._fetches % self._parts.settings.oldest_every == 0,
+                )
+                for row in rows:
+                    self._accept(row)
+                count += len(rows)
+                if len(rows) < limit and not self._fetch_again:
+                    break
+        finally:
+            self._fetching = False
+        return count
+
+    # Within
+
+    def _wanted(self) -> int:
+        if self._closing or self._parts.presence.is_lapsed:
+            return 0
+        if self._alone:
+            return _FETCH
+        return self.concurrency - self._busy - len(self._line)
+
+    def _accept(self, row: QueueMessage) -> None:
+        """A message came from the store."""
+        with_us = self._deliveries.get(row.key or "")
+        if with_us is not None:
+            with_us.attempts = row.attempts
+            return
+        try:
+            message = Letter.from_json(row.body).message
+            if message.id != row.key:
+                raise ValueError(f"the message {message.id!r} is stored as {row.key!r}")
+        except (TypeError, ValueError, KeyError) as exc:
+            self._parts.spawn(
+                self._endings.refuse(row, f"it is no message of the bus: {exc!r:.200}")
+            )
+            return
+        if row.attempts > self._parts.settings.max_attempts:
+            reason = f"it was delivered {row.attempts - 1} times, and nobody finished it"
+            self._parts.spawn(self._endings.refuse(row, reason))
+            return
+        message.redelivered = row.attempts > 1
+        delivery = Delivery(
+            message,
+            number=row.id,
+            attempts=row.attempts,
+            expires=self._expiry(message),
+        )
+        self.deliver(delivery)
+
+    def _expiry(self, message: AgentMessage) -> float | None:
+        """When a message that came from the store expires, in the loop's time."""
+        if message.ttl is None:
+            return None
+        age = min(max(time.time() - message.created_at, 0.0), message.ttl)
+        return self._parts.loop.time() + message.ttl - age
+
+    def _begin(self, delivery: Delivery) -> None:
+        delivery.stage = "running"
+        delivery.node = self.node(delivery.task)
+        delivery.began = self._parts.loop.time()
+        self._busy += 1
+        delivery.work = self._parts.loop.create_task(
+            self._handle(delivery), context=self._context.copy()
+        )
+
+    async def _handle(self, delivery: Delivery) -> None:
+        CURRENT.set(delivery)
+        failure: BaseException | None = None
+        result: Any = None
+        try:
+            result = await self._handler(delivery.message)
+        except Exception as exc:
+            failure = exc
+        except asyncio.CancelledError as exc:
+            if not delivery.overdue and _is_cancelled():
+                delivery.stage = "gone"  # The service is closed and gives it back.
+                raise
+            failure = exc
+        delivery.stage = "ending"
+        self._busy -= 1
+        if self._line or not self._alone:
+            self.go_on()
+        if delivery.overdue:
+            seconds = self._parts.settings.handler_timeout_s or 0.0
+            failure = TimeoutError(f"its handler took longer than {seconds:g} s")
+        try:
+            if failure is not None:
+                await self._endings.fail(delivery, failure)
+            elif result is LATER and delivery.message.type == "query":
+                delivery.stage = "later"
+                return
+            else:
+                await self._endings.answer(delivery, result)
+        except StoreError as exc:
+            _log.error("the end of message %s cannot be stored: %s", delivery.message.id, exc)
+        self._forget(delivery)
+
+    def _forget(self, delivery: Delivery) -> None:
+        delivery.stage = "gone"
+        if self._deliveries.get(delivery.message.id) is delivery:
+            del self._deliveries[delivery.message.id]
+
+    async def _close(self, drain_s: float) -> None:
+        left = self._line.drain()
+        running = [each for each in self._deliveries.values() if each.stage == "running"]
+        works = [each.work for each in running if each.work is not None]
+        if works and drain_s > 0:
+            await asyncio.wait(works, timeout=drain_s)
+        for work, delivery in zip(works, running, strict=True):
+            if delivery.stage == "running":
+                work.cancel()
+        if works:
+            _, stubborn = await asyncio.wait(works, timeout=_STUBBORN_S)
+            for _ in stubborn:
+                _log.error("a handler of %s does not let itself be cancelled", self.agent)
+        ending = [each.work for each in self._deliveries.values() if each.stage == "ending"]
+        await asyncio.gather(*filter(None, ending), return_exceptions=True)
+        left.extend(each for each in self._deliveries.values() if each not in left)
+        try:
+            await self._give_back(left)
+            await self._parts.presence.leave(self.agent)
+        except EkidenError as exc:
+            _log.warning("messages of %s could not be given back: %s", self.agent, exc)
+        self._context.run(self._acting.__exit__, None, None, None)
+
+    async def _give_back(self, deliveries: list[Delivery]) -> None:
+        rows = [each.row(self._parts.owner) for each in deliveries]
+        for each in deliveries:
+            self._forget(each)
+        await asyncio.gather(*(self._parts.store.release_message(row) for row in rows))
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody has cancelled this task, rather than that its code raised by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

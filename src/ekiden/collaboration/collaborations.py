@@ -1,0 +1,208 @@
+"""`Collaborations`: the door to the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ekiden.collaboration.bidding import BidFunction, capability_bid
+from ekiden.collaboration.execution import Executions, Executor
+from ekiden.collaboration.gate import Gate
+from ekiden.collaboration.ledger import Ledger
+from ekiden.collaboration.moves import Phase
+from ekiden.collaboration.party import Party
+from ekiden.collaboration.reading import Reader
+from ekiden.collaboration.reception import Incoming, Otherwise, Reception, Respond
+from ekiden.collaboration.record import Collaboration
+from ekiden.collaboration.settings import CollaborationSettings
+from ekiden.collaboration.upkeep import cleanup, expire_due
+from ekiden.core.errors import UserError
+from ekiden.core.ids import new_id
+from ekiden.core.messages import AgentMessage
+from ekiden.storage.timers import next_due_us
+
+if TYPE_CHECKING:
+    from ekiden.bus import Bus
+    from ekiden.core.agent import Agent
+
+_LOOK_S = 5.0
+"""Changes are hints: so often it is looked without one."""
+_DEFAULTS = CollaborationSettings()
+DAY_S = 86_400.0
+
+
+class Collaborations:
+    """Agents that agree on work with each other, over a bus.
+
+    A collaboration is a stored record: any process that uses the store can go on with it. What is
+    agreed is executed by `resume` or `run` of a `Collaborations` that has an executor, in whatever
+    process. For example::
+
+        collaborations = Collaborations(bus, executor=handoffs)
+        sales = collaborations.as_agent("sales")
+        asked = await sales.request_handoff("billing", "Refund order 7.")
+        await collaborations.as_agent("billing").acknowledge(asked.id)
+        [done] = await collaborations.resume()
+        print(done.outcome)
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        *,
+        executor: Executor | None = None,
+        settings: CollaborationSettings = _DEFAULTS,
+    ) -> None:
+        self._bus = bus
+        self._ledger = Ledger(bus.store, settings)
+        self._gate = Gate(self._ledger)
+        self._reader = Reader(self._ledger)
+        self._executions = (
+            None
+            if executor is None
+            else Executions(self._ledger, executor, new_id("executor"))
+        )
+
+    @property
+    def settings(self) -> CollaborationSettings:
+        """Those that it was made with."""
+        return self._ledger.settings
+
+    def as_agent(self, name: str) -> Party:
+        """A handle that acts in the name of this agent; `SenderForged` if another one's code runs.
+        """
+        return Party(name, self._ledger, self._gate, known=self._bus.served)
+
+    # Messages
+
+    async def submit(self, message: AgentMessage) -> Collaboration:
+        """Do what a signed message says that came by another way than a handle.
+
+        What is forged, changed, too old, or was said before is refused and put on record:
+        `SignatureInvalid`, `MessageReplayed`, `MessageExpired`, `MessageMalformed`,
+        `SenderForged`. Otherwise as the methods of `Party`.
+        """
+        return await self._gate.submit(message)
+
+    async def receive(self, agent: str, message: AgentMessage) -> Incoming:
+        """What a message says that lay in the agent's mailbox, if it is what it seems.
+
+        What is not is refused as with `submit`, and put on record.
+        """
+        return await self._reception(agent).receive(message)
+
+    def handler(
+        self,
+        agent: str | Agent[Any],
+        respond: Respond | None = None,
+        *,
+        bid: BidFunction | None = None,
+        otherwise: Otherwise | None = None,
+    ) -> Callable[[AgentMessage], Awaitable[Any]]:
+        """What `Bus.serve` needs for an agent that takes part in collaborations.
+
+        Messages of the protocol are verified and then given to `respond`; calls to `bid`, for which
+        an `Agent` with capabilities bids by itself. `otherwise` gets all other messages. An answer
+        that comes too late, because the collaboration moved on, is dropped. For example::
+
+            async def respond(incoming: Incoming) -> None:
+                if incoming.move == "request":
+                    await incoming.party.acknowledge(incoming.collaboration.id)
+
+            async with bus.serve("billing", collaborations.handler("billing", respond)):
+                ...
+        """
+        name = agent if isinstance(agent, str) else agent.name
+        if bid is None and not isinstance(agent, str):
+            bid = capability_bid(agent)
+        reception = self._reception(name)
+
+        async def handle(message: AgentMessage) -> Any:
+            return await reception.handle(message, respond=respond, bid=bid, otherwise=otherwise)
+
+        return handle
+
+    # Reading
+
+    async def get(self, collaboration_id: str) -> Collaboration:
+        """The collaboration as it stands; `CollaborationNotFound`."""
+        return await self._ledger.look(collaboration_id)
+
+    async def list(
+        self,
+        *,
+        agent: str | None = None,
+        phases: Sequence[Phase] | None = None,
+        after: str = "",
+        limit: int = 100,
+    ) -> list[Collaboration]:
+        """Oldest first, behind the id `after`: those of one agent, in some phases."""
+        return await self._reader.list(agent=agent, phases=phases, after=after, limit=limit)
+
+    # Work
+
+    async def resume(self) -> list[Collaboration]:
+        """Do everything that is due now: expire what is over, execute what is agreed.
+
+        That includes what a process had begun that died since, once its lease is over. Gives the
+        collaborations that came to an end by it.
+        """
+        ended = [each for each in await expire_due(self._ledger) if each.is_closed]
+        if self._executions is None:
+            return ended
+        due, _ = await self._executions.due()
+        places = asyncio.Semaphore(self.settings.concurrency)
+
+        async def execute(collaboration_id: str) -> Collaboration | None:
+            async with places:
+                return await self._execute(collaboration_id)
+
+        done = await asyncio.gather(*map(execute, due))
+        return [*ended, *(each for each in done if each is not None)]
+
+    async def run(self) -> None:
+        """`resume` for ever, as things become due; cancel it to stop."""
+        running: set[str] = set()
+        async with asyncio.TaskGroup() as group:
+
+            async def execute(collaboration_id: str) -> None:
+                try:
+                    await self._execute(collaboration_id)
+                finally:
+                    running.discard(collaboration_id)
+
+            while True:
+                await expire_due(self._ledger)
+                next_us: int | None = None
+                if self._executions is not None:
+                    due, next_us = await self._executions.due()
+                    free = self.settings.concurrency - len(running)
+                    for collaboration_id in [each for each in due if each not in running][:free]:
+                        running.add(collaboration_id)
+                        group.create_task(execute(collaboration_id))
+                await self._ledger.store.wait_for_change(await self._pause_s(next_us))
+
+    async def cleanup(self, older_than_s: float = DAY_S) -> int:
+        """Remove collaborations that were closed so long ago; how many. Open ones stay."""
+        if not older_than_s >= 0:
+            raise UserError(f"`older_than_s` is 0 or more, not {older_than_s!r:.40}")
+        return await cleanup(self._ledger.store, older_than_s=older_than_s)
+
+    # Within
+
+    def _reception(self, agent: str) -> Reception:
+        return Reception(self.as_agent(agent), self._ledger, self._gate)
+
+    async def _execute(self, collaboration_id: str) -> Collaboration | None:
+        assert self._executions is not None
+        return await self._executions.execute(collaboration_id)
+
+    async def _pause_s(self, next_us: int | None) -> float:
+        store = self._ledger.store
+        now_us = await store.now_us()
+        due_us = await next_due_us(store)
+        # A timer of another kind that nobody sees to must not keep this loop busy.
+        moments = [next_us, due_us if due_us is not None and due_us > now_us else None]
+        left = [(moment - now_us) / 1e6 for moment in moments if moment is not None]
+        return max(min([*left, _LOOK_S]), 0.001)

@@ -1,0 +1,266 @@
+"""What is agreed is done: once, and by another one if whoever did it died.
+
+An agreement that is to be executed has a document with who does so and until when. The collaboration
+counts how often its execution was begun, and only who began it last can complete it: whoever was
+paused and comes back late changes nothing. What an executor *does* may be begun again after a
+crash, so it goes by the collaboration's id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Protocol
+
+from ekiden.collaboration.canonical import canonical
+from ekiden.collaboration.ledger import EXECUTIONS, Ledger, Step
+from ekiden.collaboration.moves import SYSTEM
+from ekiden.collaboration.record import Collaboration
+from ekiden.collaboration.rules import follow, started
+from ekiden.core.collaboration_errors import CollaborationNotFound
+from ekiden.core.errors import EkidenError, StaleDocument, StoreUnavailable
+from ekiden.core.handoff_record import HandoffResult
+from ekiden.storage.base import Document, DocumentWrite
+from ekiden.tools.cancellation import is_being_cancelled
+
+_PAGE = 100
+_GAP_S = 0.02
+_MAX_TEXT = 2_000
+
+
+class Executor(Protocol):
+    """Does what was agreed: in Ekiden, a handoff through the controller."""
+
+    async def execute(self, collaboration: Collaboration) -> Any:
+        """Do it, and give a `HandoffResult` or anything that is JSON.
+
+        An exception, and a result that failed, close the collaboration as failed. It is called
+        again with the same collaboration if the process dies before the result is stored: make the
+        effect depend on ``collaboration.id``. It is cancelled when the collaboration is cancelled
+        or expires meanwhile. `StoreUnavailable` leaves it to be done later.
+        """
+        ...
+
+
+class Executions:
+    """Executes agreements of a store."""
+
+    def __init__(self, ledger: Ledger, executor: Executor, owner: str) -> None:
+        self._ledger = ledger
+        self._executor = executor
+        self._owner = owner
+
+    async def due(self) -> tuple[list[str], int | None]:
+        """Agreements that nobody executes now, and when the next of the others may be free."""
+        ledger, after = self._ledger, ""
+        found: list[str] = []
+        next_us: int | None = None
+        while True:
+            page = await ledger.store.list_documents(EXECUTIONS, after=after, limit=_PAGE)
+            now_us = await ledger.store.now_us() if page else 0
+            for document in page:
+                until_us = _until_us(document)
+                if until_us <= now_us:
+                    found.append(document.key)
+                else:
+                    next_us = until_us if next_us is None else min(next_us, until_us)
+            if len(page) < _PAGE:
+                return found, next_us
+            after = page[-1].key
+
+    async def execute(self, collaboration_id: str) -> Collaboration | None:
+        """Do what was agreed; `None` if somebody else does it, or there is nothing to do."""
+        begun = await self._begin(collaboration_id)
+        if begun is None:
+            return None
+        record, version = begun
+        if record.attempts > self._ledger.settings.max_attempts:
+            often = f"it was begun {record.attempts - 1} times and never finished"
+            return await self._complete(record, _failed(often))
+        try:
+            outcome = await self._watched(record, version)
+        except BaseException:
+            # Stopped, or without its store: another one shall not have to wait for the lease.
+            await self._give_up(record.id)
+            raise
+        return None if outcome is None else await self._complete(record, outcome)
+
+    async def _begin(self, collaboration_id: str) -> tuple[Collaboration, int] | None:
+        """Take it, unless somebody has it; with the version of the document that says so."""
+        ledger = self._ledger
+        claim = await ledger.store.get_document(EXECUTIONS, collaboration_id)
+        if claim is None or _until_us(claim) > await ledger.store.now_us():
+            return None
+        try:
+            seen = await ledger.load(collaboration_id)
+        except CollaborationNotFound:
+            return None
+        is_taken = False
+        tried = -1
+
+        def take(record: Collaboration, now_us: int) -> Step | None:
+            nonlocal is_taken, tried
+            # Stale, though the record is not: then the lease was renewed at the last moment.
+            is_taken = (
+                record.version != tried
+                and record.attempts == seen.attempts
+                and record.phase in ("agreement", "execution")
+            )
+            tried = record.version
+            if not is_taken:
+                return None
+            return Step(
+                record=started(record, now_us=now_us),
+                move="execute",
+                by=SYSTEM,
+                documents=[self._claim(record.id, now_us, claim.version)],
+            )
+
+        record = await ledger.change(collaboration_id, take)
+        return (record, claim.version + 1) if is_taken else None
+
+    async def _watched(self, record: Collaboration, version: int) -> dict[str, Any] | None:
+        """The outcome of the work; `None`, and the work is cancelled, if it is not ours any more.
+        """
+        async with asyncio.TaskGroup() as group:
+            work = group.create_task(self._work(record))
+            keeper = group.create_task(self._keep(record.id, version))
+            await asyncio.wait({work, keeper}, return_when=asyncio.FIRST_COMPLETED)
+            is_done = work.done()
+            work.cancel()
+            keeper.cancel()
+        if not is_done:
+            return None
+        outcome = work.result()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    async def _work(self, record: Collaboration) -> dict[str, Any] | BaseException:
+        try:
+            result = await self._executor.execute(record)
+        except StoreUnavailable as exc:
+            return exc
+        except asyncio.CancelledError:
+            if is_being_cancelled():
+                raise
+            return _failed("it cancelled itself")
+        except Exception as exc:
+            code = exc.code if isinstance(exc, EkidenError) else type(exc).__name__
+            return _failed(_text_of(exc), {"code": code})
+        return _outcome(result, max_bytes=self._ledger.settings.max_message_bytes // 2)
+
+    async def _keep(self, collaboration_id: str, version: int) -> None:
+        """Renew the lease for ever; return when it is lost, or the collaboration is closed."""
+        with suppress(StaleDocument, StoreUnavailable):
+            await self._renew(collaboration_id, version)
+
+    async def _renew(self, collaboration_id: str, version: int) -> None:
+        store, renew_s = self._ledger.store, self._ledger.settings.lease_s / 3
+        clock = asyncio.get_running_loop().time
+        renewed = clock()
+        while True:
+            left_s = renewed + renew_s - clock()
+            if left_s > 0:
+                await store.wait_for_change(left_s)
+                await asyncio.sleep(min(_GAP_S, renew_s / 10))
+            claim = await store.get_document(EXECUTIONS, collaboration_id)
+            if claim is None or claim.version != version:
+                return
+            if clock() - renewed >= renew_s:
+                renewed = clock()
+                write = self._claim(collaboration_id, await store.now_us(), version)
+                await store.write_documents([write])
+                version += 1
+
+    async def _complete(
+        self, record: Collaboration, outcome: dict[str, Any]
+    ) -> Collaboration | None:
+        """Close it, if it is still ours; else put on record that the result came late."""
+        ledger, mine = self._ledger, record.attempts
+        now_us = await ledger.store.now_us()
+        message = await ledger.system_message(record, "complete", {"outcome": outcome}, now_us)
+        is_ours = False
+
+        def complete(found: Collaboration, now_us: int) -> Step | None:
+            nonlocal is_ours
+            is_ours = found.phase == "execution" and found.attempts == mine
+            if not is_ours:
+                return None
+            after = follow(found, message, now_us=now_us)
+            return Step(record=after, move="complete", by=SYSTEM, message=message)
+
+        found = await ledger.change(record.id, complete)
+        if is_ours:
+            return found
+        await ledger.note_late(found, outcome["status"])
+        return None
+
+    async def _give_up(self, collaboration_id: str) -> None:
+        """Let the lease go; if that does not work, it runs out."""
+        store = self._ledger.store
+        with suppress(EkidenError):
+            claim = await store.get_document(EXECUTIONS, collaboration_id)
+            if claim is not None and claim.body.get("owner") == self._owner:
+                free = DocumentWrite(
+                    collection=EXECUTIONS,
+                    key=collaboration_id,
+                    body={"owner": "", "until_us": 0},
+                    expected_version=claim.version,
+                )
+                await store.write_documents([free])
+
+    def _claim(self, collaboration_id: str, now_us: int, version: int) -> DocumentWrite:
+        until_us = now_us + int(self._ledger.settings.lease_s * 1e6)
+        return DocumentWrite(
+            collection=EXECUTIONS,
+            key=collaboration_id,
+            body={"owner": self._owner, "until_us": until_us},
+            expected_version=version,
+        )
+
+
+def _until_us(document: Document) -> int:
+    body = document.body
+    until_us = body.get("until_us") if isinstance(body, Mapping) else 0
+    return until_us if isinstance(until_us, int) else 0
+
+
+def _failed(reason: str, result: Any = None) -> dict[str, Any]:
+    return {"status": "failed", "reason": reason, "result": result}
+
+
+def _outcome(result: Any, *, max_bytes: int) -> dict[str, Any]:
+    if isinstance(result, HandoffResult):
+        told = result.to_json()
+        if result.error is not None:
+            return _failed(result.error.message[:_MAX_TEXT], told)
+        if result.status in ("failed", "rolled_back"):
+            return _failed(f"the handoff is {result.status}", told)
+        return {"status": "completed", "reason": "", "result": told}
+    return {"status": "completed", "reason": "", "result": _stored(result, max_bytes)}
+
+
+def _stored(result: Any, max_bytes: int) -> Any:
+    """The result as JSON; of what is none, or is too long, the beginning of its text."""
+    try:
+        size = len(canonical(result))
+    except (TypeError, ValueError, RecursionError):
+        return {"text": _shown(result)}
+    return result if size <= max_bytes else {"text": _shown(result), "bytes": size}
+
+
+def _shown(result: Any) -> str:
+    try:
+        return f"{result!r:.{_MAX_TEXT}}"
+    except Exception:
+        return f"(a {type(result).__name__} that cannot be shown)"
+
+
+def _text_of(exc: Exception) -> str:
+    try:
+        text = str(exc)
+    except Exception:
+        text = "(it cannot be shown)"
+    return (text if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {text}")[:_MAX_TEXT]

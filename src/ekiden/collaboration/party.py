@@ -1,0 +1,365 @@
+"""A handle that acts in one agent's name, and in nobody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ekiden.collaboration.drafting import (
+    Drafts,
+    first_terms,
+    named_terms,
+    plain_json,
+    seconds,
+    short_text,
+    some_text,
+)
+from ekiden.collaboration.gate import Gate, check_actor
+from ekiden.collaboration.ledger import Ledger
+from ekiden.collaboration.moves import Phase
+from ekiden.collaboration.reading import Reader
+from ekiden.collaboration.record import Collaboration, Terms
+from ekiden.collaboration.wire import agent_name
+from ekiden.core.collaboration_errors import NotAParticipant
+from ekiden.core.errors import UserError
+
+
+class Party:
+    """What one agent can do in collaborations; `Collaborations.as_agent` gives it.
+
+    Every method that says something returns the collaboration as it is then, and raises
+    `ProtocolError` for what does not fit its phase, `NotAParticipant`, `CollaborationNotFound`,
+    `MailboxFull`, and `SenderForged` if another agent's code runs. What is said with a `key` is
+    said once: with the same key again, nothing happens. For example::
+
+        sales = collaborations.as_agent("sales")
+        offer = await sales.propose("purchasing", {"price": 90, "pieces": 10})
+        offer = await sales.wait_for(offer.id, lambda found: found.terms.by == "purchasing")
+        await sales.accept(offer.id, offer.terms.version)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        ledger: Ledger,
+        gate: Gate,
+        *,
+        known: Callable[[], Iterable[str]] | None = None,
+    ) -> None:
+        self.name = agent_name(name)
+        check_actor(self.name)
+        self._ledger = ledger
+        self._gate = gate
+        self._reader = Reader(ledger)
+        self._drafts = Drafts(self.name, ledger)
+        self._known = known
+
+    # Requests
+
+    async def request_handoff(
+        self,
+        target: str,
+        task_description: str,
+        requirements: Any = None,
+        *,
+        context: Mapping[str, Any] | None = None,
+        deadline_s: float | None = None,
+        key: str | None = None,
+    ) -> Collaboration:
+        """Ask `target` to take work over: it acknowledges, rejects, or makes a counter-proposal.
+
+        `context` goes along to whoever executes the agreement: ``{"session_id": …}`` names the
+        session that is to be handed over.
+        """
+        terms = {"task": some_text("task_description", task_description)}
+        if requirements is not None:
+            terms["requirements"] = requirements
+        return await self._open(
+            "request", terms, [target], context, deadline_s, None, key
+        )
+
+    async def acknowledge(self, collaboration_id: str, *, key: str | None = None) -> Collaboration:
+        """Take over what is requested, as it was requested."""
+        record = await self._ledger.load(collaboration_id)
+        return await self._say(
+            record, "acknowledge", first_terms(record), answers=record.messages[0].id, key=key
+        )
+
+    # Calls for bids
+
+    async def call(
+        self,
+        required: Iterable[str],
+        *,
+        task: str = "",
+        participants: Iterable[str] | None = None,
+        requirements: Any = None,
+        context: Mapping[str, Any] | None = None,
+        deadline_s: float | None = None,
+        key: str | None = None,
+    ) -> Collaboration:
+        """Ask who can do what needs these capabilities, and do not wait for the bids.
+
+        `participants` are those who are asked; without them, all agents that are known.
+        """
+        terms: dict[str, Any] = {"required": _names(required), "task": short_text("task", task)}
+        if requirements is not None:
+            terms["requirements"] = requirements
+        others = self._everybody() if participants is None else list(participants)
+        bids_s = self._ledger.settings.bids_s if deadline_s is None else deadline_s
+        return await self._open("call", terms, others, context, bids_s, None, key)
+
+    async def query_capabilities(
+        self,
+        required: Iterable[str],
+        *,
+        task: str = "",
+        participants: Iterable[str] | None = None,
+        requirements: Any = None,
+        context: Mapping[str, Any] | None = None,
+        deadline_s: float | None = None,
+        key: str | None = None,
+    ) -> Collaboration:
+        """`call`, and then `collect`: `ranked_bids` of what comes back are those to choose from."""
+        called = await self.call(
+            required,
+            task=task,
+            participants=participants,
+            requirements=requirements,
+            context=context,
+            deadline_s=deadline_s,
+            key=key,
+        )
+        return await self.collect(called.id)
+
+    async def collect(self, collaboration_id: str) -> Collaboration:
+        """Wait until all who were called have answered, or the deadline for bids is over."""
+        return await self._reader.collected(await self.get(collaboration_id))
+
+    async def bid(
+        self, collaboration_id: str, score: float, *, offer: Any = None, key: str | None = None
+    ) -> Collaboration:
+        """Say yes to a call: `score` from 0 to 1 says how well it can be done, `offer` (JSON) on
+        what terms. If the initiator awards it, both have agreed. After the deadline it is stored
+        and does not count."""
+        if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
+            raise UserError(f"a bid's `score` is a number from 0 to 1, not {score!r:.40}")
+        record = await self._ledger.load(collaboration_id)
+        body = {
+            **first_terms(record),
+            "score": float(score),
+            "offer": plain_json("offer", offer),
+        }
+        return await self._say(record, "bid", body, answers=record.messages[0].id, key=key)
+
+    async def decline(
+        self, collaboration_id: str, *, reason: str = "", key: str | None = None
+    ) -> Collaboration:
+        """Say no to a call, or take a bid back that was not awarded yet."""
+        record = await self._ledger.load(collaboration_id)
+        body = {"reason": short_text("reason", reason)}
+        return await self._say(record, "decline", body, answers=record.messages[0].id, key=key)
+
+    async def award(
+        self, collaboration_id: str, bidder: str, *, key: str | None = None
+    ) -> Collaboration:
+        """Choose a bid: the call with the bidder's offer is agreed; all bidders are told."""
+        record = await self._ledger.load(collaboration_id)
+        body = {"bidder": agent_name(bidder, what="`bidder`")}
+        return await self._say(record, "award", body, answers=_bid_of(record, bidder), key=key)
+
+    async def select(
+        self,
+        collaboration_id: str,
+        bidder: str,
+        *,
+        deadline_s: float | None = None,
+        key: str | None = None,
+    ) -> Collaboration:
+        """Negotiate with a bidder: the call with its offer lies on the table as its proposal."""
+        record = await self._ledger.load(collaboration_id)
+        limit_s = self._ledger.settings.negotiation_s if deadline_s is None else deadline_s
+        body = {
+            "bidder": agent_name(bidder, what="`bidder`"),
+            "deadline_us": await self._reader.moment_us(seconds("deadline_s", limit_s)),
+        }
+        return await self._say(record, "select", body, answers=_bid_of(record, bidder), key=key)
+
+    # Negotiations
+
+    async def propose(
+        self,
+        target: str,
+        terms: Any,
+        *,
+        context: Mapping[str, Any] | None = None,
+        deadline_s: float | None = None,
+        max_rounds: int | None = None,
+        key: str | None = None,
+    ) -> Collaboration:
+        """Put terms (JSON) before `target`; nobody has accepted them yet, nor has this agent."""
+        return await self._open(
+            "propose", terms, [target], context, deadline_s, max_rounds, key
+        )
+
+    async def counter(
+        self,
+        collaboration_id: str,
+        terms: Any,
+        *,
+        answers: int | str | None = None,
+        reason: str = "",
+        key: str | None = None,
+    ) -> Collaboration:
+        """Put other terms in place of those of the other side, which `answers` may name by version
+        or digest. `RoundsExhausted`, `NotYourTurn`, `TermsSuperseded`."""
+        record = await self._ledger.load(collaboration_id)
+        told = named_terms(record, answers)
+        body = {
+            **_name(told),
+            "terms": plain_json("terms", terms),
+            "reason": short_text("reason", reason),
+        }
+        # To a request it is a no that says on what terms it would be a yes.
+        is_no = record.pattern == "request" and told.version == 1
+        return await self._say(
+            record,
+            "counter",
+            body,
+            answers=told.message_id,
+            type="reject" if is_no else "negotiate",
+            key=key,
+        )
+
+    async def accept(
+        self, collaboration_id: str, terms: int | str, *, key: str | None = None
+    ) -> Collaboration:
+        """Accept the terms on the table, named by version or digest; when both have, it is agreed.
+
+        `TermsSuperseded` if these are not on the table any more.
+        """
+        record = await self._ledger.load(collaboration_id)
+        if terms is None:
+            raise UserError("name the terms that are accepted, by their version or digest")
+        told = named_terms(record, terms)
+        return await self._say(record, "accept", _name(told), answers=told.message_id, key=key)
+
+    async def reject(
+        self,
+        collaboration_id: str,
+        *,
+        reason: str = "",
+        counter: Any = None,
+        key: str | None = None,
+    ) -> Collaboration:
+        """Say no to the terms on the table, and nothing comes of it; or, with `counter`, say what
+        terms would do."""
+        if counter is not None:
+            return await self.counter(collaboration_id, counter, reason=reason, key=key)
+        record = await self._ledger.load(collaboration_id)
+        told = named_terms(record, None)
+        body = {**_name(told), "reason": short_text("reason", reason)}
+        return await self._say(record, "reject", body, answers=told.message_id, key=key)
+
+    async def cancel(
+        self, collaboration_id: str, *, reason: str = "", key: str | None = None
+    ) -> Collaboration:
+        """End it, in whatever phase before completion; a call can be ended by its initiator."""
+        record = await self._ledger.load(collaboration_id)
+        body = {"reason": short_text("reason", reason)}
+        return await self._say(record, "cancel", body, answers=record.messages[-1].id, key=key)
+
+    # Reading
+
+    async def get(self, collaboration_id: str) -> Collaboration:
+        """A collaboration in which this agent takes part; `NotAParticipant`."""
+        check_actor(self.name)
+        found = await self._ledger.look(collaboration_id)
+        if self.name not in found.participants:
+            raise NotAParticipant(self.name, collaboration_id=found.id)
+        return found
+
+    async def list(
+        self, *, phases: Sequence[Phase] | None = None, after: str = "", limit: int = 100
+    ) -> list[Collaboration]:
+        """Those in which this agent takes part, oldest first, behind the id `after`."""
+        check_actor(self.name)
+        return await self._reader.list(agent=self.name, phases=phases, after=after, limit=limit)
+
+    async def wait_for(
+        self,
+        collaboration_id: str,
+        until: Callable[[Collaboration], bool] | None = None,
+        *,
+        timeout_s: float = 30.0,
+    ) -> Collaboration:
+        """Wait until the condition holds (without one: until it is closed) or it is closed.
+
+        `TimeoutError` after `timeout_s`.
+        """
+        await self.get(collaboration_id)
+        return await self._reader.wait_for(collaboration_id, until, timeout_s=timeout_s)
+
+    # Within
+
+    async def _open(
+        self,
+        move: Any,
+        terms: Any,
+        others: Iterable[str],
+        context: Mapping[str, Any] | None,
+        deadline_s: float | None,
+        max_rounds: int | None,
+        key: str | None,
+    ) -> Collaboration:
+        limit_s = self._ledger.settings.negotiation_s if deadline_s is None else deadline_s
+        message = await self._drafts.opening(
+            move,
+            terms=terms,
+            others=others,
+            context=context,
+            deadline_s=limit_s,
+            max_rounds=max_rounds,
+            key=key,
+        )
+        return await self._gate.submit(message, is_own=True)
+
+    async def _say(
+        self,
+        record: Collaboration,
+        move: Any,
+        body: Mapping[str, Any],
+        *,
+        answers: str,
+        type: Any = None,
+        key: str | None = None,
+    ) -> Collaboration:
+        message = await self._drafts.answer(
+            record, move, body, answers=answers, type=type, key=key
+        )
+        return await self._gate.submit(message, is_own=True)
+
+    def _everybody(self) -> list[str]:
+        names = [] if self._known is None else [name for name in self._known()]
+        others = [name for name in names if name != self.name]
+        if not others:
+            raise UserError("nobody else is known who could bid: name the `participants`")
+        return others
+
+
+def _name(terms: Terms) -> dict[str, Any]:
+    return {"version": terms.version, "digest": terms.digest}
+
+
+def _bid_of(record: Collaboration, bidder: str) -> str:
+    """The message with the bid; of one who made none, the call."""
+    for bid in record.bids:
+        if bid.agent == bidder:
+            return bid.message_id
+    return record.messages[0].id
+
+
+def _names(required: Iterable[str]) -> list[str]:
+    from ekiden.capabilities.names import requirements
+
+    return [each.text for each in requirements(required)]

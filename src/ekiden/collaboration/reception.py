@@ -1,0 +1,139 @@
+"""Messages of the protocol at those who get them: verified, then answered."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ekiden.collaboration.bidding import BidFunction
+from ekiden.collaboration.gate import Gate
+from ekiden.collaboration.ledger import Ledger
+from ekiden.collaboration.moves import Move
+from ekiden.collaboration.party import Party
+from ekiden.collaboration.record import Collaboration, ProtocolMessage
+from ekiden.collaboration.wire import copy_id, from_agent_message, is_protocol
+from ekiden.core.collaboration_errors import (
+    AnsweredAlready,
+    CollaborationNotFound,
+    MessageExpired,
+    MessageRefused,
+    MessageReplayed,
+    NotAParticipant,
+    ProtocolError,
+    SignatureInvalid,
+    TermsSuperseded,
+)
+from ekiden.core.errors import UserError
+from ekiden.core.messages import AgentMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """A message that an agent got, and with which it may answer."""
+
+    message: ProtocolMessage
+    collaboration: Collaboration
+    """As it is now: others may have moved on since the message was sent."""
+    party: Party
+    """Acts in the name of the agent that got it."""
+    is_answered: bool = False
+    """Delivered again, though the agent answered it before."""
+
+    @property
+    def move(self) -> Move:
+        """What the sender did."""
+        return self.message.move
+
+
+Respond: TypeAlias = Callable[[Incoming], Awaitable[Any]]
+"""What an agent does with a message; what it returns is not looked at."""
+Otherwise: TypeAlias = Callable[[AgentMessage], Awaitable[Any]]
+"""What an agent does with messages of other kinds; what it returns is the answer to a query."""
+
+_TOO_LATE = (ProtocolError, TermsSuperseded, AnsweredAlready)
+
+
+class Reception:
+    """Verifies what arrives for one agent, and has it answered."""
+
+    def __init__(self, party: Party, ledger: Ledger, gate: Gate) -> None:
+        self._party = party
+        self._ledger = ledger
+        self._gate = gate
+
+    async def receive(self, message: AgentMessage) -> Incoming:
+        """What a message says, if it is what it seems.
+
+        What is refused is put on record: `MessageMalformed`, `SignatureInvalid`, `MessageExpired`,
+        `MessageReplayed`, `NotAParticipant`; `CollaborationNotFound`.
+        """
+        try:
+            parsed = from_agent_message(message, max_bytes=self._ledger.settings.max_message_bytes)
+            await self._ledger.signer.verify(parsed)
+            return await self._checked(parsed, message)
+        except (MessageRefused, NotAParticipant) as exc:
+            await self._gate.refuse(message, exc)
+
+    async def handle(
+        self,
+        message: AgentMessage,
+        *,
+        respond: Respond | None,
+        bid: BidFunction | None,
+        otherwise: Otherwise | None,
+    ) -> Any:
+        """`receive` it and have it answered; a refused one is dropped, as it will not get better."""
+        if not is_protocol(message):
+            if otherwise is None:
+                raise UserError(f"{self._party.name!r} takes messages of collaborations only")
+            return await otherwise(message)
+        try:
+            incoming = await self.receive(message)
+        except (MessageRefused, NotAParticipant, CollaborationNotFound):
+            return None
+        if incoming.is_answered:
+            return None
+        try:
+            if incoming.move == "call" and bid is not None:
+                await self._bid(incoming, bid)
+            elif respond is not None:
+                await respond(incoming)
+        except _TOO_LATE:
+            # The collaboration moved on while this agent thought: what it said counts for nothing.
+            return None
+        return None
+
+    async def _checked(self, parsed: ProtocolMessage, message: AgentMessage) -> Incoming:
+        name = self._party.name
+        record = await self._ledger.look(parsed.collaboration)
+        known = record.message(parsed.id)
+        if known is None or known.signature != parsed.signature:
+            raise SignatureInvalid(parsed.id, parsed.by)
+        if message.to_agent != name or parsed.to not in (None, name):
+            raise NotAParticipant(
+                name, collaboration_id=record.id, needed=f"a receiver of message {parsed.id}"
+            )
+        if name not in record.participants:
+            raise NotAParticipant(name, collaboration_id=record.id)
+        number = None if parsed.to is not None else record.participants.index(name)
+        is_answered = any(
+            each.by == name and each.correlation_id == parsed.id for each in record.messages
+        )
+        if message.id != copy_id(parsed, number) or (is_answered and not message.redelivered):
+            raise MessageReplayed(parsed.id, record.id)
+        now_us = await self._ledger.store.now_us()
+        if parsed.ttl is not None and now_us / 1e6 > parsed.created_at + parsed.ttl:
+            raise MessageExpired(parsed.id, parsed.ttl)
+        return Incoming(
+            message=parsed, collaboration=record, party=self._party, is_answered=is_answered
+        )
+
+    async def _bid(self, incoming: Incoming, bid: BidFunction) -> None:
+        offered = await bid(incoming.collaboration)
+        if offered is None:
+            await self._party.decline(incoming.collaboration.id)
+        else:
+            await self._party.bid(
+                incoming.collaboration.id, offered.score, offer=offered.offer
+            )

@@ -1,0 +1,58 @@
+"""What is to be done about collaborations as time goes by."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from ekiden.collaboration.ledger import TIMER, Ledger
+from ekiden.collaboration.record import Collaboration
+from ekiden.collaboration.settings import CollaborationSettings
+from ekiden.collaboration.stored import COLLABORATIONS, read_record
+from ekiden.core.collaboration_errors import CollaborationError
+from ekiden.core.errors import StaleDocument
+from ekiden.storage.base import DocumentWrite, Store
+from ekiden.storage.timers import due_timers, remove_timer
+
+_PAGE = 100
+
+
+async def run_due(store: Store, *, now_us: int | None = None) -> int:
+    """Expire the collaborations of a store whose time is over; how many timers were seen to."""
+    return len(await expire_due(Ledger(store, CollaborationSettings()), now_us=now_us))
+
+
+async def expire_due(ledger: Ledger, *, now_us: int | None = None) -> list[Collaboration]:
+    """Expire those whose time is over; as they are then."""
+    store = ledger.store
+    now_us = await store.now_us() if now_us is None else now_us
+    seen: list[Collaboration] = []
+    for timer in await due_timers(store, now_us=now_us, kind=TIMER, limit=_PAGE):
+        with suppress(CollaborationError):
+            seen.append(await ledger.look(timer.id))
+        # Expiring removed it; one that is still there was about something that is gone.
+        await remove_timer(store, timer)
+    return seen
+
+
+async def cleanup(store: Store, *, older_than_s: float) -> int:
+    """Remove those that were closed so long ago; how many. Open ones are not touched."""
+    before = (await store.now_us()) / 1e6 - older_than_s
+    count, after = 0, ""
+    while True:
+        page = await store.list_documents(COLLABORATIONS, after=after, limit=_PAGE)
+        for document in page:
+            after = document.key
+            with suppress(CollaborationError, StaleDocument):
+                closed_at = read_record(document).completed_at
+                if closed_at is None or closed_at > before:
+                    continue
+                removal = DocumentWrite(
+                    collection=COLLABORATIONS,
+                    key=document.key,
+                    body=None,
+                    expected_version=document.version,
+                )
+                await store.write_documents([removal])
+                count += 1
+        if len(page) < _PAGE:
+            return count

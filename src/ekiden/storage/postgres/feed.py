@@ -1,0 +1,114 @@
+"""All events in the order in which they became visible.
+
+Every event has the number of the transaction that wrote it. Transactions get their numbers when
+they begin to write, and end in any order: an event is shown when no transaction with a lower number
+can bring one any more, in the order of these numbers. Usually that is so for all that are visible,
+since no transaction of a store takes long. If not, it is asked who of those that are under way has
+locked the table of events as a writer does, which each does before it gets its number
+(`wakes.WRITES_EVENTS`): transactions of other programs in the same server do not hold up the feed,
+however long they take.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ekiden.core.errors import UserError
+from ekiden.storage.base import EventPage
+from ekiden.storage.postgres.found import COLUMNS
+from ekiden.storage.postgres.role import Role
+from ekiden.storage.postgres.rows import events_of
+from ekiden.storage.postgres.text import from_column
+from ekiden.storage.values import check_limit
+
+_BEGINNING = (-(2**63), 0, 0)
+_CURSOR = re.compile(r"(-?[0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
+
+_IS_OVER = "xid < pg_snapshot_xmin(pg_current_snapshot())::text::bigint as is_over"
+_BELOW = "($1::bigint is null or xid < $1)"
+_FEED = f"""
+select {_IS_OVER}, xid, session, coalesce(sessions.id, ''), {COLUMNS}
+from events left join sessions on sessions.num = session
+where {_BELOW} and (xid, session, events.seq) > ($2, $3, $4)
+order by xid, session, events.seq limit $5"""
+_END = f"""
+select {_IS_OVER}, xid, session, seq from events where {_BELOW}
+order by xid desc, session desc, seq desc limit 1"""
+# The snapshot is older than what is read of the locks: whoever has a number below its end, and
+# still writes, is among them; whoever is not has ended, and the next statement sees what it wrote.
+_HORIZON = """
+with locks as materialized (select * from pg_locks where granted)
+select least(pg_snapshot_xmax(snapshot)::text::bigint, (
+    select min(number::text::bigint) from pg_snapshot_xip(snapshot) as number
+    where number::xid in (
+        select theirs.transactionid
+        from locks as writing join locks as theirs using (virtualtransaction)
+        where writing.locktype = 'relation' and writing.relation = 'events'::regclass
+            and writing.database = (select oid from pg_database where datname = current_database())
+            and writing.mode not in ('AccessShareLock', 'RowShareLock', 'ShareUpdateExclusiveLock')
+            and theirs.locktype = 'transactionid'
+    )
+)) from pg_current_snapshot() as snapshot"""
+
+_TOO_HIGH = """
+select max(xid) - pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 1 from events"""
+_LOWER = "update events set xid = xid - $1::bigint"
+_PATIENCE_S = 600.0
+_LOCK = "select pg_advisory_xact_lock(hashtextextended($1, 0))"
+
+
+async def mend_feed(connection: Any, schema: str) -> None:
+    """Lower the numbers of all events if they are those of another server's transactions.
+
+    A copy of the database that was loaded into a new server brings numbers along that this one has
+    not reached: nothing would be shown until it has, and then in the wrong order. Cursors from the
+    other server do not fit any more.
+    """
+    if (await connection.fetchval(_TOO_HIGH) or 0) <= 0:
+        return
+    async with connection.transaction():
+        await connection.execute(_LOCK, f"ekiden/feed/{schema}", timeout=_PATIENCE_S)
+        too_high = await connection.fetchval(_TOO_HIGH)
+        if too_high > 0:
+            await connection.execute(_LOWER, too_high, timeout=_PATIENCE_S)
+
+
+class Feed(Role):
+    """All events of all sessions and of none."""
+
+    async def feed(self, *, after: str | None = None, limit: int = 100) -> EventPage:
+        check_limit(limit)
+        place = _BEGINNING if after is None else _parsed(after)
+        rows = await self._settled(_FEED, *place, limit)
+        events = events_of([from_column(row[3]) for row in rows], [tuple(row)[4:] for row in rows])
+        cursors = [
+            f"{row['xid']}.{row['session']}.{event.seq}"
+            for row, event in zip(rows, events, strict=True)
+        ]
+        return EventPage(
+            events=events, cursors=cursors, next_cursor=cursors[-1] if cursors else after
+        )
+
+    async def feed_end(self) -> str:
+        rows = await self._settled(_END)
+        return "{xid}.{session}.{seq}".format(**rows[0]) if rows else "0.0.0"
+
+    async def _settled(self, sql: str, *args: Any) -> list[Any]:
+        """The rows among which no other can come any more."""
+        rows = await self._database.query(sql, None, *args, repeatable=True)
+        if all(row["is_over"] for row in rows):
+            return rows
+        horizon = await self._database.query(_HORIZON, repeatable=True)
+        return await self._database.query(sql, horizon[0][0], *args, repeatable=True)
+
+
+def _parsed(cursor: str) -> tuple[int, int, int]:
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        raise UserError(
+            f"{cursor[:40]!r} is not a cursor of the feed: pass the `next_cursor` of a page, or "
+            "the text of `feed_end`"
+        )
+    xid, session, seq = map(int, found.groups())
+    return xid, session, seq

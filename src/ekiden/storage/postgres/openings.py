@@ -1,0 +1,57 @@
+"""Making sessions together with something else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ekiden.core.errors import SessionExists
+from ekiden.storage.base import SessionOpening
+from ekiden.storage.postgres.rows import EVENT, event_columns
+from ekiden.storage.postgres.sessions import INSERT, new_columns
+from ekiden.storage.values import check_numbers, json_text
+
+_OPEN = f"""
+with made as (
+    {INSERT}, cursor, variables, seq)
+    select $1, $2, $3, $4, $5, now, now, now, $6, $7, cardinality($8::bigint[])
+    from clock_timestamp() as now
+    on conflict (id) do nothing returning num
+), new_events as (
+    insert into events (session, {EVENT})
+    select num, said.* from made, unnest($8, $9::text[], $10::bigint[], $11::text[], $12::text[],
+        $13::bigint[], $14::text[], $15::text[], $16::text[]) as said
+)
+select num from made"""
+
+
+class PreparedOpening(NamedTuple):
+    """A session to be made, as columns."""
+
+    session_id: str
+    columns: Sequence[Any]
+
+
+def prepare_openings(openings: Sequence[SessionOpening]) -> Sequence[PreparedOpening]:
+    """The sessions; `StepConflict` for events that are not numbered from 1, `UserError`."""
+    return [_prepared(opening) for opening in openings]
+
+
+def _prepared(opening: SessionOpening) -> PreparedOpening:
+    new, events = opening.new, opening.events
+    if events:
+        check_numbers(new.id, 0, events)
+    columns = [
+        *new_columns(new),
+        json_text(opening.cursor, "the cursor of session {!r}", new.id),
+        json_text(opening.variables, "`variables` of session {!r}", new.id),
+        *event_columns(events),
+    ]
+    return PreparedOpening(new.id, columns)
+
+
+async def store_openings(connection: Any, openings: Sequence[PreparedOpening]) -> None:
+    """Make them within the transaction of `connection`; `SessionExists`: it must be undone."""
+    for opening in openings:
+        if await connection.fetchval(_OPEN, *opening.columns) is None:
+            raise SessionExists(opening.session_id)

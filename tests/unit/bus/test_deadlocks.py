@@ -1,0 +1,279 @@
+"""Deadlocks among stored waits are found, broken, told and recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ekiden.bus.deadlocks import (
+    Deadlock,
+    break_deadlock,
+    break_deadlocks,
+    deadlocks,
+    find_present,
+)
+from ekiden.core.errors import UserError
+from ekiden.core.message_answers import error_of
+from ekiden.core.message_errors import DeadlockError
+from ekiden.core.messages import AgentMessage
+from ekiden.storage.base import MessageFilter, MessageSettle, NewSession, QueuePut
+from ekiden.storage.memory import MemoryStore
+from tests.unit.bus.asked import ask, open_waits, query, states
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+async def error_at(store: MemoryStore, name: str) -> DeadlockError:
+    """What the asker of this message gets."""
+    [row] = await store.find_messages(MessageFilter(keys=[name]))
+    asked = AgentMessage(id=name, type="query", from_agent="x", to_agent="y")
+    error = error_of(row.answer, asked)
+    assert isinstance(error, DeadlockError)
+    return error
+
+
+async def test_the_one_who_waited_longest_gives_up_and_is_told_the_whole_cycle(
+    store: MemoryStore,
+) -> None:
+    await ask(store, "a>b", "b>c", "c>a")
+    found = await break_deadlock(store, "c")
+    assert found is not None
+    assert (found.cycle, found.victim, found.policy) == (("a", "b", "c", "a"), "a", "longest")
+    assert await states(store) == {"a>b": "failed", "b>c": "open", "c>a": "open"}
+    error = await error_at(store, "a>b")
+    assert (error.cycle, error.victim) == (["a", "b", "c", "a"], "a")
+    assert (error.code, error.message_id) == ("bus.deadlock", "a>b")
+
+
+async def test_where_nobody_waits_in_a_circle_nothing_is_touched(store: MemoryStore) -> None:
+    await ask(store, "a>b", "b>c|a", "x>x")
+    assert await break_deadlock(store, "b") is None
+    assert await break_deadlock(store, "nobody") is None
+    assert len(await open_waits(store)) == 4
+    assert (await store.feed()).events == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "victim"), [("longest", "b"), ("youngest", "a"), ("lowest_priority", "c")]
+)
+async def test_the_policy_decides_who_gives_up(
+    store: MemoryStore, policy: Any, victim: str
+) -> None:
+    for put in (query("b", "c"), query("c", "a", priority=1), query("a", "b", priority=3)):
+        await store.put_messages([put])
+    found = await break_deadlock(store, "a", policy=policy)
+    assert found is not None
+    assert (found.victim, found.cycle[0], found.cycle[-1]) == (victim, victim, victim)
+    assert len(await open_waits(store)) == 2
+
+
+async def test_a_policy_that_is_none_is_refused_before_anything_is_read(
+    store: MemoryStore,
+) -> None:
+    await store.close()
+    with pytest.raises(UserError, match="lowest_priority"):
+        await break_deadlock(store, "a", policy="random")  # type: ignore[arg-type]
+
+
+async def test_it_is_recorded_with_the_settlement(store: MemoryStore) -> None:
+    await ask(store, "a>b", "b>a")
+    now_us = await store.now_us()
+    found = await break_deadlock(store, "b", now_us=now_us)
+    assert found is not None
+    assert await deadlocks(store) == [found]
+    assert (found.resolved, found.given_up, found.found_at_us) == (True, ("a>b",), now_us)
+    assert sorted(found.message_ids) == ["a>b", "b>a"]
+    [event] = (await store.feed()).events
+    assert (event.session_id, event.type, event.agent) == ("", "message", "a")
+    assert event.details == {"deadlock": found.to_json()}
+    assert Deadlock.from_json(found.to_json()) == found
+
+
+async def test_whoever_is_its_own_victim_learns_that(store: MemoryStore) -> None:
+    await ask(store, "b>c", "c>b", "a>b", "a>a")
+    found = await break_deadlock(store, "a", policy="youngest")
+    assert found is not None
+    assert found.victim == "a"
+    assert await find_present(store) == []
+    assert len(await deadlocks(store)) == 2
+
+
+async def test_one_wait_can_close_several_cycles(store: MemoryStore) -> None:
+    await ask(store, "b>d", "c>d", "d>b", "d>c")
+    found = await break_deadlock(store, "d", policy="youngest")
+    assert found is not None
+    broken = await deadlocks(store)
+    assert len(broken) == 2
+    assert {each.victim for each in broken} == {"d"}
+    assert await open_waits(store) == ["b>d", "c>d"]
+
+
+async def test_a_group_that_is_the_victim_fails_as_a_whole(store: MemoryStore) -> None:
+    await ask(store, "a>b|c", "b>a", "c>a")
+    found = await break_deadlock(store, "c")
+    assert found is not None
+    assert found.given_up == ("a>b", "a>c")
+    assert await open_waits(store) == ["b>a", "c>a"]
+
+
+async def test_of_waits_that_must_all_be_answered_only_the_one_in_the_cycle_fails(
+    store: MemoryStore,
+) -> None:
+    both = [query("a", name, group=("g", "all")) for name in ("b", "z")]
+    await store.put_messages(both)
+    await ask(store, "b>a")
+    assert await break_deadlock(store, "b") is not None
+    assert await open_waits(store) == ["a>z", "b>a"]
+
+
+async def test_waiting_for_a_person_is_no_deadlock(store: MemoryStore) -> None:
+    await store.put_messages([query("a", None), query("b", "a")])
+    await store.put_messages([query("a", "person:operator", key="p")])
+    assert await break_deadlock(store, "b") is None
+    await ask(store, "a>b")
+    found = await break_deadlock(store, "a")
+    assert found is not None
+    assert found.given_up == ("b>a",)
+
+
+async def test_tasks_of_one_agent_do_not_block_each_other(store: MemoryStore) -> None:
+    await ask(store, "a#1>b#1", "b#1>a#2", "a#2>c")
+    assert await break_deadlock(store, "a#2") is None
+    await ask(store, "a#2>b#1")
+    found = await break_deadlock(store, "a#2")
+    assert found is not None
+    assert found.cycle == ("b", "a", "b")
+
+
+@pytest.mark.parametrize("name", ["会计部", "ロボット🤖", "c#", "a b"])
+async def test_agents_are_told_by_their_own_names(store: MemoryStore, name: str) -> None:
+    puts = [query("x", name), query(name, "x")]
+    for put in puts:
+        put.body["from_agent"] = put.waiter
+    await store.put_messages(puts)
+    found = await break_deadlock(store, "x")
+    assert found is not None
+    assert set(found.cycle) == {"x", name}
+
+
+async def test_a_wait_whose_time_is_over_is_none(store: MemoryStore) -> None:
+    await store.put_messages([query("a", "b", timeout_s=5)])
+    await ask(store, "b>a")
+    late_us = await store.now_us() + 6_000_000
+    assert await break_deadlock(store, "b", now_us=late_us) is None
+    assert await break_deadlock(store, "b") is not None
+
+
+async def test_a_group_is_over_when_the_time_of_one_of_it_is(store: MemoryStore) -> None:
+    short, long = (
+        query("a", name, group=("g", "any"), timeout_s=timeout_s)
+        for name, timeout_s in (("b", 5), ("c", 50))
+    )
+    await store.put_messages([short, long])
+    await ask(store, "b>a", "c>a")
+    late_us = await store.now_us() + 6_000_000
+    assert await break_deadlock(store, "b", now_us=late_us) is None
+
+
+async def test_the_time_of_a_wait_that_a_session_has_is_kept_by_its_timer(
+    store: MemoryStore,
+) -> None:
+    await store.create(NewSession(id="s", agent="a", status="waiting"))
+    await store.put_messages([query("a#s", "b#s", timeout_s=5, session_id="s")])
+    await ask(store, "b#s>a#s")
+    late_us = await store.now_us() + 6_000_000
+    found = await break_deadlock(store, "b#s", now_us=late_us)
+    assert found is not None
+    assert found.victim == "a"
+    row = await store.get("s")
+    assert (row.status, row.wakes) == ("ready", 1)
+
+
+async def test_a_group_of_which_one_is_answered_waits_no_more(store: MemoryStore) -> None:
+    await ask(store, "a>b|c|d", "b>a", "c>a")
+    await store.settle_messages([MessageSettle(key="a>d", state="answered", answer={})])
+    assert await break_deadlock(store, "c") is None
+
+
+async def test_a_group_of_which_one_failed_waits_for_the_others(store: MemoryStore) -> None:
+    await ask(store, "a>b|c|d", "b>a", "c>a")
+    await store.settle_messages([MessageSettle(key="a>d", state="failed", answer={})])
+    found = await break_deadlock(store, "a")
+    assert found is not None
+    assert found.given_up == ("a>b", "a>c")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        "text",
+        [],
+        {},
+        {"awaits": 5},
+        {"awaits": ""},
+        {"awaits": ["b"], "group": "any"},
+    ],
+)
+async def test_a_message_that_says_not_whom_it_awaits_holds_nobody(
+    store: MemoryStore, body: Any
+) -> None:
+    await ask(store, "b>a")
+    await store.put_messages([QueuePut(queue="q", body=body, key="odd", waiter="a")])
+    assert await break_deadlock(store, "b") is None
+    assert await find_present(store) == []
+
+
+async def test_a_message_that_says_little_is_a_wait_all_the_same(store: MemoryStore) -> None:
+    odd = {"awaits": "a#1", "group": ["g"], "timeout_seconds": None, "from_agent": ""}
+    await store.put_messages([QueuePut(queue="q", body=odd, key="odd", waiter="a#1")])
+    await store.put_messages([QueuePut(queue="q", body=odd, waiter="a#1")])
+    found = await break_deadlock(store, "a#1")
+    assert found is not None
+    assert (found.cycle, found.given_up) == (("a", "a"), ("odd",))
+
+
+async def test_long_chains_are_followed_to_their_end(store: MemoryStore) -> None:
+    await ask(store, *(f"n{number}>n{number + 1}" for number in range(300)))
+    assert await break_deadlock(store, "n0") is None
+    await ask(store, "n300>n0")
+    found = await break_deadlock(store, "n300")
+    assert found is not None
+    assert (len(found.cycle), found.victim) == (302, "n0")
+
+
+async def test_many_waits_of_many_are_read_page_by_page(store: MemoryStore) -> None:
+    crowd = [query("hub", f"n{number}") for number in range(1500)]
+    await store.put_messages(crowd)
+    await store.put_messages([query(f"n{number}", "far") for number in range(1500)])
+    assert await break_deadlock(store, "hub") is None
+    await ask(store, "far>n1499")
+    found = await break_deadlock(store, "far")
+    assert found is not None
+    assert set(found.cycle) == {"far", "n1499"}
+
+
+async def test_present_ones_are_listed_before_past_ones(store: MemoryStore) -> None:
+    await ask(store, "a>b", "b>a")
+    await break_deadlock(store, "b")
+    await ask(store, "c>d", "d>c")
+    assert [each.cycle for each in await find_present(store)] == [("c", "d", "c")]
+    present, past = await deadlocks(store)
+    assert (present.resolved, present.victim, present.id) == (False, None, "")
+    assert (past.resolved, past.victim) == (True, "a")
+    assert [each.cycle for each in await deadlocks(store, limit=1)] == [present.cycle]
+    assert [each.victim for each in await break_deadlocks(store)] == ["c"]
+    assert await find_present(store) == []
+
+
+async def test_past_ones_are_listed_newest_first_and_page_by_page(store: MemoryStore) -> None:
+    for number in range(5):
+        await ask(store, f"n{number}>n{number}")
+        await break_deadlock(store, f"n{number}")
+    first = await deadlocks(store, limit=3)
+    rest = await deadlocks(store, limit=3, after=first[-1].id)
+    assert [each.victim for each in [*first, *rest]] == ["n4", "n3", "n2", "n1", "n0"]

@@ -1,0 +1,124 @@
+"""Events as lines, and what is said around them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from ekiden.cli.event_view import Spectator, event_line, event_text
+from ekiden.cli.exits import Exit
+from ekiden.core.errors import StoreUnavailable
+from ekiden.core.events import Event
+from ekiden.hub import EventHub
+from ekiden.storage.base import Batch
+from ekiden.storage.memory import MemoryStore
+
+
+def event(**fields: Any) -> Event:
+    return Event(**{"session_id": "s1", "seq": 1, "type": "message", "at_us": 0, **fields})
+
+
+USER = {"role": "user", "content": "Where is\nmy order?"}
+CALL = {"type": "function_call", "call_id": "c", "name": "lookup", "arguments": '{"order": 7}'}
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"items": (USER,)}, "user: Where is\nmy order?"),
+        ({"type": "llm_call", "agent": "orders", "items": (CALL,)}, "orders: lookup(order=7)"),
+        ({"type": "agent_start"}, ""),
+        ({"type": "agent_complete", "details": {"outcome": "waiting"}}, "waiting"),
+        ({"type": "agent_error", "error": "it broke"}, "!: it broke"),
+        ({"type": "tool_call", "details": {"tool": "t"}, "error": "too slow"}, "t too slow"),
+        (
+            {"type": "handoff", "details": {"from": "a", "to": "b", "status": "transferring"}},
+            "a → b (transferring)",
+        ),
+        (
+            {"type": "handoff", "details": {"from": "a", "to": "b", "reason": "because"}},
+            "a → b because",
+        ),
+        (
+            {"type": "handoff", "details": {"from": "a", "to": "b"}, "error": "no such agent"},
+            "a → b no such agent",
+        ),
+        ({"type": "handoff"}, ""),
+        ({"type": "route", "details": {"agent": "b", "method": "named"}}, "named → b"),
+        ({"details": {"from_agent": "a", "to_agent": "b", "subject": "why"}}, "a → b why"),
+        (
+            {"type": "inbox", "details": {"change": "posted", "kind": "approval", "item": "inb_1",
+                                          "subject": "10 % off?"}},
+            "posted approval inb_1 10 % off?",
+        ),
+        ({"type": "inbox", "details": {"change": "answered", "choice": "yes"}}, "answered → yes"),
+        ({"type": "inbox"}, ""),
+    ],
+)  # fmt: skip
+def test_an_event_says_what_happened(fields: dict[str, Any], text: str) -> None:
+    assert event_text(event(**fields)) == text
+
+
+def test_a_line_is_one_line_and_not_too_long() -> None:
+    line = event_line(event(agent="triage", items=({"role": "user", "content": "a\nb" * 300},)))
+    assert "\n" not in line
+    assert "  s1  triage  message  user: a ba b" in line
+    assert line.endswith("more characters)")
+    assert event_line(event(session_id="")).split("  ")[1:] == ["-", "-", "message"]
+
+
+async def _happen(store: MemoryStore, count: int) -> None:
+    await store.write(Batch(events=[event(session_id="", seq=0) for _ in range(count)]))
+
+
+async def test_what_is_shown_ends_with_the_command_to_go_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with MemoryStore() as store, EventHub(store) as hub:
+        await _happen(store, 2)
+        spectator = Spectator(as_json=False, words=["--session", "日 本"])
+        async with hub.subscribe(after="", follow=False) as stream:
+            spectator.begin(stream, "memory:")
+            assert await spectator.show(stream) == Exit.OK
+        out, err = capsys.readouterr()
+        assert len(out.splitlines()) == 2
+        assert err.splitlines() == [
+            "watching memory:; Ctrl-C ends it",
+            f"go on with: ekiden watch --after {await store.feed_end()} --session '日 本'",
+        ]
+
+
+async def test_as_json_everything_is_an_object(capsys: pytest.CaptureFixture[str]) -> None:
+    async with MemoryStore() as store, EventHub(store) as hub, hub.subscribe(after="") as stream:
+        await _happen(store, 1)
+        spectator = Spectator(as_json=True)
+        spectator.begin(stream, "memory:")
+        showing = asyncio.create_task(spectator.show(stream))
+        while stream.position == "":  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        showing.cancel()
+        assert await showing == Exit.INTERRUPTED
+        spectator.outage(StoreUnavailable("away"))
+        spectator.outage(None)
+        out, err = capsys.readouterr()
+        end = await store.feed_end()
+    assert [json.loads(line)["id"] for line in out.splitlines()] == [end]
+    assert [json.loads(line) for line in err.splitlines()] == [
+        {"watching": {"store": "memory:", "after": ""}},
+        {"after": end},
+        {"error": {"code": "store.unavailable", "message": "away; trying again"}},
+        {"note": "the store is back"},
+    ]
+
+
+def test_people_are_told_of_outages(capsys: pytest.CaptureFixture[str]) -> None:
+    spectator = Spectator(as_json=False)
+    spectator.outage(StoreUnavailable("away"))
+    spectator.outage(None)
+    assert capsys.readouterr().err.splitlines() == [
+        "error[store.unavailable]: away; trying again",
+        "the store is back",
+    ]

@@ -1,0 +1,259 @@
+"""An item is answered once, by a person, with an answer that fits."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ekiden.core.acting import AGENT_VARIABLE, acting_as
+from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxForbidden, InboxItemClosed
+from ekiden.core.messages import agent_queue
+from ekiden.inbox import Inbox
+from ekiden.storage.base import MessageFilter, NewSession, QueuePut
+from ekiden.storage.memory import MemoryStore
+from tests.unit.inbox.conftest import confirmation, question
+
+
+async def test_the_answer_tells_what_who_when_and_from_where(inbox: Inbox) -> None:
+    item = await inbox.post(question())
+    done = await inbox.answer(item.id, choice="YES", text="好的", by=" 安娜 ", via="terminal")
+    assert done.status == "answered"
+    assert done.answer is not None
+    assert (done.answer.choice, done.answer.text) == ("yes", "好的")
+    assert (done.answer.by, done.answer.via) == ("安娜", "terminal")
+    assert done.answer.at_us >= item.created_at_us
+    assert await inbox.get(item.id) == done
+
+
+async def test_the_second_answer_is_told_who_was_first_and_when(inbox: Inbox) -> None:
+    item = await inbox.post(question())
+    await inbox.answer(item.id, choice="yes", by="安娜")
+    with pytest.raises(InboxItemClosed, match=r"answered already by 安娜 at 20..-") as closed:
+        await inbox.answer(item.id, choice="no", by="Bob")
+    assert (closed.value.status, closed.value.by) == ("answered", "安娜")
+    answer = (await inbox.get(item.id)).answer
+    assert answer is not None
+    assert answer.choice == "yes"
+
+
+async def test_of_many_answers_at_once_one_wins_and_the_session_is_woken_once(
+    inbox: Inbox, store: MemoryStore
+) -> None:
+    await store.create(NewSession(id="s", agent="sales", status="waiting"))
+    item = await inbox.post(question(session_id="s"))
+    outcomes = await asyncio.gather(
+        *(inbox.answer(item.id, choice="yes", by=f"person {n}") for n in range(20)),
+        return_exceptions=True,
+    )
+    won = [each for each in outcomes if not isinstance(each, BaseException)]
+    lost = [each for each in outcomes if isinstance(each, InboxItemClosed)]
+    assert (len(won), len(lost)) == (1, 19)
+    assert won[0].answer is not None
+    assert {each.by for each in lost} == {won[0].answer.by}
+    row = await store.get("s")
+    assert (row.wakes, row.status) == (1, "ready")
+
+
+async def test_the_message_that_waits_is_settled_with_the_answer(
+    inbox: Inbox, store: MemoryStore
+) -> None:
+    await store.put_messages([QueuePut(queue=agent_queue("person"), body={}, key="m1")])
+    item = await inbox.post(question(message_id="m1"))
+    await inbox.answer(item.id, choice="no", by="Anna")
+    [message] = await store.find_messages(MessageFilter(keys=["m1"]))
+    assert message.state == "answered"
+    assert message.answer["payload"]["choice"] == "no"
+
+
+async def test_the_message_of_a_cancelled_item_fails(inbox: Inbox, store: MemoryStore) -> None:
+    await store.put_messages([QueuePut(queue=agent_queue("person"), body={}, key="m1")])
+    item = await inbox.post(question(message_id="m1"))
+    await inbox.cancel(item.id, by="Anna", reason="no longer needed")
+    [message] = await store.find_messages(MessageFilter(keys=["m1"]))
+    assert (message.state, message.answer["code"]) == ("failed", "inbox.closed")
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        ({"choice": "maybe"}, "not one of the options .* 'yes', 'no'"),
+        ({"choice": "yess"}, "did you mean 'yes'"),
+        ({"choice": " "}, "needs a choice"),
+        ({}, "needs a choice"),
+        ({"choice": "yes", "by": " "}, "must not be empty"),
+        ({"choice": "yes", "by": "a\x1b[31m"}, "control"),
+        ({"choice": "yes", "by": "\udc80"}, "control"),
+        ({"choice": "yes", "by": "Nobody"}, "no person"),
+        ({"choice": "yes", "always": True}, "no confirmation"),
+        ({"choice": "yes", "arguments": "{}"}, "no arguments"),
+        ({"choice": "yes", "text": "x" * 100_001}, "at most 100,000"),
+    ],
+)
+async def test_an_answer_that_does_not_fit_changes_nothing(
+    inbox: Inbox, reply: dict[str, Any], problem: str
+) -> None:
+    item = await inbox.post(question())
+    with pytest.raises(InboxAnswerInvalid, match=problem):
+        await inbox.answer(item.id, **{"by": "Anna", **reply})
+    assert await inbox.get(item.id) == item
+
+
+async def test_a_question_without_options_is_answered_in_words(inbox: Inbox) -> None:
+    item = await inbox.post(question(options=()))
+    with pytest.raises(InboxAnswerInvalid, match="`text` is empty"):
+        await inbox.answer(item.id, text=" ", by="Anna")
+    with pytest.raises(InboxAnswerInvalid, match="answer in words"):
+        await inbox.answer(item.id, choice="yes", by="Anna")
+    done = await inbox.answer(item.id, text="請打八折 🎉", by="Anna")
+    assert done.answer is not None
+    assert (done.answer.choice, done.answer.text) == ("", "請打八折 🎉")
+
+
+async def test_a_notice_is_seen_without_words(inbox: Inbox) -> None:
+    item = await inbox.post(question(kind="rollback_failed", options=(), notice=True))
+    assert (await inbox.answer(item.id, by="Anna")).status == "answered"
+
+
+async def test_agents_can_never_answer_assign_or_snooze(
+    inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = await inbox.post(question())
+    tries: list[Any] = [
+        lambda: inbox.answer(item.id, choice="yes", by="Anna"),
+        lambda: inbox.answer_identical(item.id, choice="yes", by="Anna"),
+        lambda: inbox.assign(item.id, "Anna", by="Anna"),
+        lambda: inbox.snooze(item.id, for_s=5, by="Anna"),
+    ]
+    for attempt in tries:
+        with acting_as("sales"), pytest.raises(InboxForbidden, match="'sales' tried"):
+            await attempt()
+    monkeypatch.setenv(AGENT_VARIABLE, "sales")
+    for attempt in tries:
+        with pytest.raises(InboxForbidden):
+            await attempt()
+    assert await inbox.get(item.id) == item
+
+
+async def test_an_agent_withdraws_what_it_asked_and_nothing_else(inbox: Inbox) -> None:
+    item = await inbox.post(question())
+    with acting_as("stranger"), pytest.raises(InboxForbidden):
+        await inbox.cancel(item.id, by="Anna")
+    with acting_as("sales"):
+        gone = await inbox.cancel(item.id, by="Anna", reason="found it out")
+    assert (gone.status, gone.closed_by, gone.reason) == ("cancelled", "sales", "found it out")
+    with pytest.raises(InboxItemClosed, match="cancelled already by sales"):
+        await inbox.answer(item.id, choice="yes", by="Anna")
+
+
+async def test_edited_arguments_are_a_decision_of_their_own(inbox: Inbox) -> None:
+    item = await inbox.post(confirmation())
+    edited = '{"order": 1042, "amount": 3}'
+    with pytest.raises(InboxAnswerInvalid, match="confirm_edit"):
+        await inbox.answer(item.id, choice="yes", arguments=edited, by="Anna")
+    done = await inbox.answer(
+        item.id, choice="yes", arguments=edited, confirm_edit=True, always=True, by="Anna"
+    )
+    assert done.answer is not None
+    assert (done.answer.arguments, done.answer.always) == (edited, True)
+
+
+@pytest.mark.parametrize("same", ['{"order": 1042, "amount": 5}', '{"amount":5,"order":1042}'])
+async def test_the_same_arguments_are_not_an_edit(inbox: Inbox, same: str) -> None:
+    item = await inbox.post(confirmation())
+    done = await inbox.answer(item.id, choice="yes", arguments=same, by="Anna")
+    assert done.answer is not None
+    assert done.answer.arguments is None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "",
+        "{",
+        "[]",
+        "5",
+        '{"a": NaN}',
+        '{"a": 1e999}',
+        '{"a": 1, "a": 2}',
+        "[" * 100_000,
+        '{"order": 1042, "amount": 5.0}',
+        '{"order": 1042, "amount": true}',
+    ],
+)
+async def test_arguments_that_are_no_object_or_others_are_never_taken_for_the_same(
+    inbox: Inbox, arguments: str
+) -> None:
+    item = await inbox.post(confirmation())
+    with pytest.raises(InboxAnswerInvalid):
+        await inbox.answer(item.id, choice="yes", arguments=arguments, by="Anna")
+    assert (await inbox.get(item.id)).status == "open"
+
+
+async def test_arguments_that_a_model_broke_can_be_replaced(inbox: Inbox) -> None:
+    item = await inbox.post(confirmation(arguments='{"order": '))
+    with pytest.raises(InboxAnswerInvalid, match="confirm_edit"):
+        await inbox.answer(item.id, choice="yes", arguments='{"order": 1}', by="Anna")
+    done = await inbox.answer(
+        item.id, choice="yes", arguments='{"order": 1}', confirm_edit=True, by="Anna"
+    )
+    assert done.answer is not None
+    assert done.answer.arguments == '{"order": 1}'
+
+
+async def test_an_answer_to_what_was_seen_is_refused_once_the_item_changed(inbox: Inbox) -> None:
+    item = await inbox.post(question())
+    changed = await inbox.assign(item.id, "Bob", by="Anna")
+    with pytest.raises(InboxAnswerInvalid, match="look at it again"):
+        await inbox.answer(item.id, choice="yes", by="Anna", seen_version=item.version)
+    await inbox.answer(item.id, choice="yes", by="Anna", seen_version=changed.version)
+
+
+async def test_identical_questions_are_answered_together_and_no_others(inbox: Inbox) -> None:
+    same = [await inbox.post(confirmation()) for _ in range(130)]
+    await inbox.snooze(same[5].id, for_s=60, by="Anna")
+    others = [
+        await inbox.post(confirmation(arguments='{"order": 1043, "amount": 5}')),
+        await inbox.post(confirmation(context={"pct": 50})),
+        await inbox.post(confirmation(from_agent="billing")),
+        await inbox.post(confirmation(body="really")),
+        await inbox.post(question()),
+    ]
+    result = await inbox.answer_identical(same[77].id, choice="yes", by="Anna")
+    assert set(result.answered) == {item.id for item in same}
+    assert result.closed == 0
+    left = await inbox.list()
+    assert {item.id for item in left.items} == {item.id for item in others}
+
+
+async def test_bulk_answers_of_two_people_answer_each_item_once(inbox: Inbox) -> None:
+    same = [await inbox.post(question()) for _ in range(40)]
+    first, second = await asyncio.gather(
+        inbox.answer_identical(same[0].id, choice="yes", by="Anna"),
+        inbox.answer_identical(same[39].id, choice="no", by="Bob"),
+    )
+    assert sorted([*first.answered, *second.answered]) == sorted(item.id for item in same)
+
+
+async def test_edited_arguments_are_refused_in_bulk(inbox: Inbox) -> None:
+    item = await inbox.post(confirmation())
+    with pytest.raises(InboxAnswerInvalid, match="one by one"):
+        await inbox.answer_identical(item.id, choice="yes", arguments='{"a": 1}', by="Anna")
+    with pytest.raises(InboxAnswerInvalid, match="not one of the options"):
+        await inbox.answer_identical(item.id, choice="perhaps", by="Anna")
+    same = item.arguments
+    result = await inbox.answer_identical(item.id, choice="yes", arguments=same, by="Anna")
+    assert result.answered == (item.id,)
+    with pytest.raises(InboxItemClosed):
+        await inbox.answer_identical(item.id, choice="yes", by="Anna")
+
+
+async def test_assigning_says_whose_it_is_and_whoever_answers_still_may(inbox: Inbox) -> None:
+    item = await inbox.post(question())
+    assert (await inbox.assign(item.id, "佐藤 さん", by="Anna")).assignee == "佐藤 さん"
+    assert (await inbox.assign(item.id, None, by="Anna")).assignee is None
+    await inbox.assign(item.id, "Bob", by="Anna")
+    assert (await inbox.answer(item.id, choice="yes", by="Anna")).status == "answered"
+    with pytest.raises(InboxItemClosed):
+        await inbox.assign(item.id, "Bob", by="Anna")

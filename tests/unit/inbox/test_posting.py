@@ -1,0 +1,134 @@
+"""Questions are stored as they are asked, and those that make no sense are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ekiden.core.errors import StaleDocument, UserError
+from ekiden.core.inbox_errors import InboxItemNotFound
+from ekiden.core.inbox_item import Step
+from ekiden.inbox import Inbox, InboxSettings
+from ekiden.storage.memory import MemoryStore
+from tests.unit.inbox.conftest import question
+
+
+async def test_a_posted_item_is_open_and_found_by_its_id(inbox: Inbox) -> None:
+    posted = await inbox.post(
+        question(context={"客户": "山田 👩‍💻"}, body="\udc00 half a character")
+    )
+    assert posted.status == "open"
+    assert posted.created_at_us > 0
+    assert await inbox.get(posted.id) == posted
+
+
+async def test_an_unknown_id_is_not_found_with_the_way_out(inbox: Inbox) -> None:
+    with pytest.raises(InboxItemNotFound, match="ekiden inbox list"):
+        await inbox.get("inb_none")
+
+
+async def test_posting_the_same_question_again_gives_what_became_of_it(inbox: Inbox) -> None:
+    item = question()
+    first = await inbox.post(item)
+    assert await inbox.post(item) == first
+    done = await inbox.answer(item.id, choice="no", by="Anna")
+    assert await inbox.post(item) == done
+    assert len((await inbox.list()).items) == 0
+
+
+async def test_an_id_that_is_taken_is_refused(inbox: Inbox) -> None:
+    first = await inbox.post(question())
+    with pytest.raises(UserError, match="another inbox item"):
+        await inbox.post(question(id=first.id, subject="something else"))
+    await inbox.answer(first.id, choice="yes", by="Anna")
+    with pytest.raises(UserError, match="another inbox item"):
+        await inbox.post(question(id=first.id, subject="something else"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"id": "a b"}, "not a valid id"),
+        ({"id": ""}, "not a valid id"),
+        ({"kind": "joke"}, "no kind of inbox item"),
+        ({"from_agent": ""}, "who asks"),
+        ({"subject": "  "}, "subject"),
+        ({"subject": "x" * 2001}, "belongs into its body"),
+        ({"priority": 5}, "priority"),
+        ({"status": "answered"}, "is open"),
+        ({"options": ("yes", "ＹＥＳ ")}, "look the same"),
+        ({"options": ("yes", " ")}, "an option has"),
+        ({"options": ("yes", "n" * 501)}, "an option has"),
+        ({"options": tuple(map(str, range(101)))}, "at most 100"),
+        ({"default": "maybe"}, "not one of the options"),
+        ({"deadline_us": -1}, "microseconds"),
+        ({"deadline_us": 10**17}, "microseconds"),
+        ({"role": " "}, "must not be empty"),
+        ({"role": "a\nb"}, "one line"),
+        ({"role": "r" * 201}, "longer than 200"),
+        ({"chain": (Step(role="boss", after_s=0),)}, "some seconds"),
+        ({"chain": (Step(role="boss", after_s=float("inf")),)}, "some seconds"),
+        ({"chain": (Step(role="", after_s=1),)}, "must not be empty"),
+        ({"chain": (Step(role="boss", after_s=1),) * 51}, "at most 50"),
+        ({"context": object()}, "not JSON"),
+    ],
+)
+async def test_an_item_that_makes_no_sense_is_refused_and_nothing_is_stored(
+    inbox: Inbox, store: MemoryStore, fields: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(UserError, match=problem):
+        await inbox.post(question(**fields))
+    for collection in ("inbox.open", "inbox.order", "timers"):
+        assert not await store.list_documents(collection)
+
+
+async def test_items_get_role_and_chain_of_the_settings_unless_they_name_their_own(
+    store: MemoryStore,
+) -> None:
+    chain = (Step(role="经理", after_s=60), Step(role="CEO", after_s=600))
+    inbox = Inbox(store, settings=InboxSettings(role="CEO の秘書", escalation=chain))
+    plain = await inbox.post(question())
+    assert (plain.role, plain.chain) == ("CEO の秘書", chain)
+    assert plain.escalate_at_us == plain.created_at_us + 60_000_000
+    own = await inbox.post(question(role="legal"))
+    assert (own.role, own.chain, own.escalate_at_us) == ("legal", (), None)
+    notice = await inbox.post(question(notice=True))
+    assert (notice.role, notice.chain) == ("CEO の秘書", ())
+    longer = (Step(role="boss", after_s=5),)
+    chained = await inbox.post(question(chain=longer))
+    assert chained.chain == longer
+
+
+async def test_the_default_takes_the_spelling_of_the_options(inbox: Inbox) -> None:
+    posted = await inbox.post(question(default="NO", deadline_us=10**16))
+    assert posted.default == "no"
+
+
+async def test_writes_of_an_item_are_for_a_commit_of_somebody_else(
+    inbox: Inbox, store: MemoryStore
+) -> None:
+    item = question(created_at_us=await store.now_us(), deadline_us=10**16)
+    await store.write_documents(inbox.item_writes(item))
+    assert (await inbox.get(item.id)).subject == item.subject
+    assert [each.id for each in (await inbox.list()).items] == [item.id]
+    with pytest.raises(StaleDocument):
+        await store.write_documents(inbox.item_writes(item))
+    await inbox.answer(item.id, choice="yes", by="Anna")
+    with pytest.raises(StaleDocument):
+        await store.write_documents(inbox.item_writes(item))
+    assert (await inbox.get(item.id)).status == "answered"
+
+
+async def test_writes_of_an_item_need_its_time(inbox: Inbox) -> None:
+    with pytest.raises(UserError, match="created_at_us"):
+        inbox.item_writes(question())
+
+
+async def test_ids_are_found_by_their_beginning(inbox: Inbox) -> None:
+    for name in ("inb_a1", "inb_a2", "inb_b", "inb_b2"):
+        await inbox.post(question(id=name))
+    await inbox.answer("inb_a1", choice="yes", by="Anna")
+    assert await inbox.ids("inb_a") == ("inb_a2", "inb_a1")
+    assert await inbox.ids("inb_b") == ("inb_b",)
+    assert await inbox.ids("zzz") == ()

@@ -1,0 +1,85 @@
+"""Each change is told: as an event in the feed and the audit, and to whoever looks on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ekiden.audit.record import records_of
+from ekiden.core.events import Event
+from ekiden.core.inbox_errors import InboxAnswerInvalid
+from ekiden.inbox import Inbox, new_item_notice, posted_details
+from ekiden.storage.memory import MemoryStore
+from tests.unit.inbox.conftest import confirmation, question
+
+
+async def told(store: MemoryStore) -> list[dict[str, Any]]:
+    """What the events say."""
+    events = (await store.feed()).events
+    assert all((event.session_id, event.type) == ("", "inbox") for event in events)
+    return [event.details or {} for event in events]
+
+
+async def test_every_change_is_an_event_that_says_who_and_from_where(
+    inbox: Inbox, store: MemoryStore
+) -> None:
+    item = await inbox.post(confirmation(session_id="s"))
+    await inbox.assign(item.id, "佐藤", by="Anna", via="http")
+    await inbox.snooze(item.id, for_s=60, by="佐藤", via="websocket")
+    edited = '{"order": 1042, "amount": 3}'
+    await inbox.answer(
+        item.id, choice="yes", text="好", arguments=edited, confirm_edit=True, by="佐藤",
+        via="terminal",
+    )  # fmt: skip
+    events = await told(store)
+    assert [(event["change"], event["by"], event["via"]) for event in events] == [
+        ("posted", {"kind": "agent", "name": "sales"}, "program"),
+        ("assigned", "Anna", "http"),
+        ("snoozed", "佐藤", "websocket"),
+        ("answered", "佐藤", "terminal"),
+    ]
+    assert {event["item"] for event in events} == {item.id}
+    last = events[-1]
+    assert (last["choice"], last["text"], last["edited"]) == ("yes", "好", True)
+    assert (last["arguments"], last["task"], last["tool"]) == (edited, "s", "refund")
+
+
+async def test_the_audit_reads_people_agents_and_the_clock_from_the_events(
+    inbox: Inbox, store: MemoryStore
+) -> None:
+    item = await inbox.post(question())
+    await inbox.cancel(item.id, by="Anna", reason="never mind")
+    due = await inbox.post(question(deadline_us=1))
+    await inbox.get(due.id)
+    records = [records_of(event)[0] for event in (await store.feed()).events]
+    assert [str(record.actor) for record in records] == [
+        "agent sales", "person Anna", "agent sales", "system nobody"
+    ]  # fmt: skip
+    assert records[1].reason == "never mind"
+
+
+async def test_a_refused_change_tells_nothing(inbox: Inbox, store: MemoryStore) -> None:
+    item = await inbox.post(question())
+    for choice, by in (("maybe", "Anna"), ("yes", "")):
+        with pytest.raises(InboxAnswerInvalid):
+            await inbox.answer(item.id, choice=choice, by=by)
+    assert len(await told(store)) == 1
+
+
+async def test_a_new_item_is_pushed_with_what_a_person_needs(inbox: Inbox) -> None:
+    item = await inbox.post(question(context={"客户": 1}, priority=3))
+    notice = new_item_notice(item)
+    assert set(notice) == {"id", "from", "subject", "payload", "priority", "created_at"}
+    assert (notice["id"], notice["from"], notice["priority"]) == (item.id, "sales", 3)
+    assert notice["payload"]["context"] == {"客户": 1}
+    assert notice["payload"]["options"] == ["yes", "no"]
+    assert notice["created_at"] == item.created_at_us / 1e6
+
+
+async def test_a_sessions_own_event_of_a_new_item_reads_like_the_inboxes(inbox: Inbox) -> None:
+    item = await inbox.post(question(session_id="s"))
+    details = posted_details(item)
+    event = Event(session_id="s", seq=1, type="inbox", at_us=1, agent="sales", details=details)
+    assert (details["change"], details["item"], details["task"]) == ("posted", item.id, "s")
+    assert str(records_of(event)[0].actor) == "agent sales"

@@ -1,0 +1,303 @@
+"""What people are asked: approvals, confirmations of tools, and conversations handed to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import UserError
+from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxForbidden, InboxItemClosed
+from ekiden.core.inbox_item import Step
+from ekiden.core.outcomes import Waiting
+from ekiden.core.profile import Confirmation
+from ekiden.core.team import Team
+from ekiden.engine import submit
+from ekiden.handoff import handoff, person
+from ekiden.inbox import Inbox, InboxQuery
+from ekiden.runtime import CodeContext, HandoffController, RunConfig, Runner
+from ekiden.runtime.timekeeping import run_timers
+from ekiden.sessions import Session
+from ekiden.storage.memory import MemoryStore
+from ekiden.testing import ManualClock, ScriptedModel, call, say, transfer
+from ekiden.tools import function_tool
+from tests.unit.runtime.asking.desks import open_items, outcome, said, submitted, team_of, work
+
+
+async def desk(ctx: CodeContext[Any]) -> str:
+    answer = await ctx.request_approval(
+        "15 % discount?", ("yes", "no"), {"customer": 42}, body="a good customer"
+    )
+    return f"{answer.choice} by {answer.by} via {answer.via}: {answer.text}"
+
+
+async def test_a_person_decides_and_the_run_goes_on_with_it() -> None:
+    store = MemoryStore()
+    session, team = Session("s", store=store), team_of(desk=desk)
+    result = await Runner.run(team, "go", session=session)
+    assert result.outcome == Waiting("person:operator")
+    [item] = await open_items(store)
+    assert (item.kind, item.from_agent, item.session_id) == ("approval", "desk", "s")
+    assert (item.subject, item.body) == ("15 % discount?", "a good customer")
+    assert (item.options, item.context) == (("yes", "no"), {"customer": 42})
+    await Inbox(store).answer(item.id, choice="yes", text="好的", by="美咲", via="terminal")
+    result = await Runner.wait(team, session)
+    assert result.final_output == "yes by 美咲 via terminal: 好的"
+    inbox = [event.details for event in result.events if event.type == "inbox"]
+    assert [(each or {})["item"] for each in inbox] == [item.id, item.id]
+    assert (inbox[1] or {})["answer"]["by"] == "美咲"
+
+
+async def test_waiting_sessions_are_rows_and_each_answer_wakes_its_own() -> None:
+    store, team = MemoryStore(), team_of(desk=desk)
+    for number in range(20):
+        await submit(team, "go", session=Session(f"s{number}", store=store))
+    await work(store, team)
+    items = {item.session_id: item for item in await open_items(store)}
+    assert len(items) == 20
+    for number in (7, 3, 19):
+        await Inbox(store).answer(items[f"s{number}"].id, choice="no", by="mira", text=str(number))
+        await work(store, team)
+        assert await said(store, f"s{number}") == f"no by mira via program: {number}"
+    states = [await outcome(store, f"s{number}") for number in range(20)]
+    assert states.count(("waiting", "waiting")) == 17
+    assert states.count(("idle", "done")) == 3
+
+
+async def test_the_default_is_taken_when_the_deadline_is_over() -> None:
+    clock = ManualClock()
+    store, config = MemoryStore(clock), RunConfig(clock=clock)
+
+    async def hurried(ctx: CodeContext[Any]) -> str:
+        answer = await ctx.request_approval("?", deadline_s=60, default="reject")
+        return f"{answer.choice} by {answer.by}"
+
+    await submitted(store, team_of(desk=hurried), config)
+    clock.advance(61)
+    await run_timers(store)
+    await work(store, team_of(desk=hurried), config)
+    assert await said(store) == "reject by nobody"
+
+
+async def test_a_withdrawn_question_is_an_error_that_the_code_can_handle() -> None:
+    async def careful(ctx: CodeContext[Any]) -> str:
+        try:
+            return (await ctx.request_approval("?")).choice
+        except InboxItemClosed as exc:
+            return f"then not ({exc.status})"
+
+    store = MemoryStore()
+    await submitted(store, team_of(desk=careful))
+    [item] = await open_items(store)
+    await Inbox(store).cancel(item.id, by="mira")
+    await work(store, team_of(desk=careful))
+    assert await said(store) == "then not (cancelled)"
+
+
+async def test_roles_and_chains_come_from_the_run() -> None:
+    clock = ManualClock()
+    store = MemoryStore(clock)
+    config = RunConfig(
+        clock=clock, operator="当番", escalation=(Step(role="manager", after_s=600),)
+    )
+    await submitted(store, team_of(desk=desk), config)
+    [item] = await open_items(store)
+    assert item.role == "当番"
+    assert await outcome(store) == ("waiting", "waiting")
+    clock.advance(601)
+    await run_timers(store)
+    assert (await Inbox(store).get(item.id)).role == "manager"
+
+
+async def test_without_a_store_nobody_could_answer() -> None:
+    with pytest.raises(UserError, match="give it a session in a store"):
+        await Runner.run(team_of(desk=desk), "go")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"subject": ""},
+        {"subject": "?", "default": "maybe"},
+        {"subject": "?", "deadline_s": -1},
+        {"subject": "?", "priority": 9},
+        {"subject": "?", "context": object()},
+    ],
+)
+async def test_what_cannot_be_asked_is_refused(wrong: Any) -> None:
+    async def asks(ctx: CodeContext[Any]) -> Any:
+        return await ctx.request_approval(**wrong)
+
+    store = MemoryStore()
+    with pytest.raises(UserError):
+        await Runner.run(team_of(desk=asks), "go", session=Session("s", store=store))
+    assert await open_items(store) == []
+
+
+async def test_an_agent_can_never_answer() -> None:
+    store = MemoryStore()
+
+    @function_tool(failure_error_function=None)
+    async def cheat() -> str:
+        """Cheat."""
+        [item] = await open_items(store)
+        await Inbox(store).answer(item.id, choice="yes", by="mira")
+        return "yes"
+
+    await submitted(store, team_of(desk=desk))
+    rogue = Agent("rogue", model=ScriptedModel([call("cheat")]), tools=[cheat])
+    with pytest.raises(InboxForbidden, match="'rogue'"):
+        await Runner.run(rogue, "go", session=Session("r", store=store))
+
+    async def code(ctx: CodeContext[Any]) -> str:
+        [item] = await open_items(store)
+        await Inbox(store).answer(item.id, choice="yes", by="mira")
+        return "yes"
+
+    with pytest.raises(InboxForbidden, match="'sly'"):
+        await Runner.run(Agent("sly", run=code), "go", session=Session("q", store=store))
+    [item] = await open_items(store)
+    assert item.status == "open"
+
+
+class Till:
+    """A team whose tool needs a person's yes."""
+
+    def __init__(self, *answers: Any, **confirmation: Any) -> None:
+        self.paid: list[int] = []
+
+        @function_tool(confirmation=Confirmation(**confirmation))
+        async def pay(cents: int) -> str:
+            """Pay."""
+            self.paid.append(cents)
+            return f"{cents} paid"
+
+        self.model = ScriptedModel([call("pay", cents=100), *answers])
+        self.team = Team(Agent("till", model=self.model, tools=[pay]))
+        self.clock = ManualClock()
+        self.store = MemoryStore(self.clock)
+        self.config = RunConfig(approver="inbox", clock=self.clock)
+
+    async def begin(self) -> str:
+        """Run until the person is asked; the item's id."""
+        await submitted(self.store, self.team, self.config)
+        [item] = await open_items(self.store)
+        assert self.paid == []
+        assert (item.kind, item.tool, item.arguments) == ("confirmation", "pay", '{"cents":100}')
+        return item.id
+
+    async def go_on(self) -> None:
+        await work(self.store, self.team, self.config)
+
+    @property
+    def told(self) -> str:
+        """What the model was told of its call."""
+        return str(self.model.calls[-1].input[-1]["output"])
+
+
+async def test_a_tool_waits_in_the_inbox_for_its_yes() -> None:
+    till = Till(say("done"))
+    item = await till.begin()
+    await Inbox(till.store).answer(item, choice="approve", by="mira", via="http")
+    await till.go_on()
+    assert till.paid == [100]
+    assert await said(till.store) == "done"
+    [event] = [e for e in await till.store.events("s") if e.type == "tool_confirmation"]
+    assert (event.details or {})["by"] == "mira"
+
+
+async def test_a_no_in_the_inbox_is_told_to_the_model() -> None:
+    till = Till(say("not then"))
+    item = await till.begin()
+    await Inbox(till.store).answer(item, choice="reject", by="mira", text="too dear")
+    await till.go_on()
+    assert till.paid == []
+    assert "the person refused: too dear" in till.told
+
+
+async def test_no_answer_within_the_time_is_a_no() -> None:
+    till = Till(say("not then"), timeout_s=20)
+    await till.begin()
+    till.clock.advance(21)
+    await run_timers(till.store)
+    await till.go_on()
+    assert till.paid == []
+    assert "nobody answered within 20 s" in till.told
+
+
+async def test_edited_arguments_are_run_if_the_person_means_them() -> None:
+    till = Till(say("done"))
+    item = await till.begin()
+    inbox = Inbox(till.store)
+    with pytest.raises(InboxAnswerInvalid):
+        await inbox.answer(item, choice="approve", by="mira", arguments='{"cents": 5}')
+    await inbox.answer(
+        item, choice="approve", by="mira", arguments='{"cents": 5}', confirm_edit=True
+    )
+    await till.go_on()
+    assert till.paid == [5]
+    assert "changed the arguments" in till.told
+
+
+async def test_an_always_in_the_inbox_holds_for_the_session() -> None:
+    till = Till(call("pay", cents=100), say("done"))
+    item = await till.begin()
+    await Inbox(till.store).answer(item, choice="approve", by="mira", always=True)
+    await till.go_on()
+    assert till.paid == [100, 100]
+    assert await open_items(till.store) == []
+
+
+def handed() -> tuple[Team, MemoryStore]:
+    model = ScriptedModel([transfer("person_support", reason="too hard"), say("thank you")])
+    front = Agent("front", model=model)
+    front.handoffs = [handoff(person("support"))]
+    return Team(front), MemoryStore()
+
+
+async def test_a_conversation_handed_to_people_is_answered_in_the_inbox() -> None:
+    team, store = handed()
+    session = Session("s", store=store)
+    result = await Runner.run(team, "help me", session=session)
+    assert result.outcome == Waiting("person:support")
+    [item] = await open_items(store)
+    assert (item.kind, item.role, item.from_agent) == ("handoff", "support", "front")
+    assert (item.subject, item.body) == ("too hard", "help me")
+    await Inbox(store).answer(item.id, choice="answer", text="We replace it.", by="mira")
+    result = await Runner.wait(team, session)
+    assert result.final_output == "We replace it."
+    [said_by] = [e.details for e in result.events if e.details and "by" in e.details and e.items]
+    assert said_by["by"]["name"] == "mira"
+
+
+async def test_a_person_gives_a_conversation_back_from_the_inbox() -> None:
+    team, store = handed()
+    session = Session("s", store=store)
+    await Runner.run(team, "help me", session=session)
+    [item] = await open_items(store)
+    await Inbox(store).answer(item.id, choice="give back", text="tell them yes", by="mira")
+    result = await Runner.wait(team, session)
+    assert (result.final_output, result.last_agent.name) == ("thank you", "front")
+
+
+async def test_answering_through_the_controller_closes_the_item_and_only_once() -> None:
+    team, store = handed()
+    await Runner.run(team, "help me", session=Session("s", store=store))
+    [item] = await open_items(store)
+    controller = HandoffController(team, store)
+    result = await controller.answer("s", "We replace it.", by="mira")
+    assert result.final_output == "We replace it."
+    done = await Inbox(store).get(item.id)
+    assert (done.status, done.closed_by) == ("answered", "mira")
+    with pytest.raises(InboxItemClosed, match="mira"):
+        await Inbox(store).answer(item.id, choice="answer", text="No.", by="ken")
+
+
+async def test_a_conversation_taken_from_people_leaves_nothing_in_the_inbox() -> None:
+    team, store = handed()
+    session = Session("s", store=store)
+    await Runner.run(team, "help me", session=session)
+    await Runner.run(team, "never mind", session=session, to="front")
+    items = (await Inbox(store).list(InboxQuery(status="cancelled"))).items
+    assert [item.status for item in items] == ["cancelled"]
