@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from ekiden.core.messages import AgentMessage, agent_queue
 from ekiden.storage.messages import QueueMessage
-
-if TYPE_CHECKING:
-    from ekiden.bus.waits import Wait
 
 Stage: TypeAlias = Literal["line", "running", "ending", "later", "gone"]
 """`line`: not begun; `running`: with the handler; `ending`: its end is being stored; `later`: to
@@ -30,7 +27,6 @@ class Delivery:
         "overdue",
         "stage",
         "task",
-        "wait",
         "work",
     )
 
@@ -41,7 +37,6 @@ class Delivery:
         number: int,
         attempts: int = 1,
         expires: float | None = None,
-        wait: Wait | None = None,
     ) -> None:
         self.message = message
         self.number = number
@@ -49,8 +44,6 @@ class Delivery:
         self.attempts = attempts
         self.expires = expires
         """In the time of the event loop."""
-        self.wait = wait
-        """Who asks, if it is somebody in this process."""
         self.stage: Stage = "line"
         self.task = message.task or message.id
         """What it is a part of."""

@@ -13,7 +13,7 @@ from ekiden.bus.parts import Parts
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.events import Event
 from ekiden.core.message_answers import answer_json, error_json, exception_json
-from ekiden.storage.messages import MessageSettle, MessageState, QueueMessage
+from ekiden.storage.messages import MessageSettle, MessageState, QueueMessage, Settled
 from ekiden.storage.records import Batch, OwnJson
 
 _log = logging.getLogger("ekiden.bus")
@@ -78,20 +78,22 @@ class Endings:
             answer=answer,
             by=delivery.row(self._parts.owner) if state in ("dead", "expired") else None,
         )
+        if await self._post(settle, event) == "settled":
+            self._parts.waits.end(key, state, answer)
+            self._parts.room.made(self._agent)
+
+    async def _post(self, settle: MessageSettle, event: Event | None) -> Settled:
+        """Try until the store can be reached, or there is no time."""
         pause_s = 0.05
         while True:
             try:
-                settled = await self._parts.postings.settle(settle, event)
-                break
+                return await self._parts.postings.settle(settle, event)
             except StoreUnavailable as exc:
                 if self.hurry:
                     raise
-                _log.warning("message %s cannot be settled, trying again: %s", key, exc)
+                _log.warning("message %s cannot be settled, trying again: %s", settle.key, exc)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, 5.0)
-        if settled == "settled":
-            self._parts.waits.end(key, state, answer)
-            self._parts.room.made(self._agent)
 
     async def expire(self, delivery: Delivery) -> None:
         """Its time was over before it was begun."""
@@ -106,7 +108,7 @@ class Endings:
         error = error_json(reason, code="bus.dead")
         settle = MessageSettle(key=row.key, state="dead", answer=error, by=row)
         event = _error_event(self._agent, error, {"message_id": row.key, "outcome": "dead"})
-        if await self._parts.postings.settle(settle, event) == "settled":
+        if await self._post(settle, event) == "settled":
             self._parts.waits.end(row.key, "dead", error)
             self._parts.room.made(self._agent)
 

@@ -10,7 +10,7 @@ from ekiden.bus.postings import DirectPostings, GroupPostings, Postings
 from ekiden.bus.presence import Presence
 from ekiden.bus.room import Room
 from ekiden.bus.settings import BusSettings
-from ekiden.bus.waits import Waits
+from ekiden.bus.waiting import Waits
 from ekiden.storage.base import Store
 
 

@@ -11,11 +11,12 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 from ekiden.core.errors import StaleDocument
 from ekiden.core.messages import agent_queue
 from ekiden.storage.base import Document, Store
-from ekiden.storage.messages import MessageFilter, QueueMessage
+from ekiden.storage.messages import MessageFilter, MessageState, QueueMessage
 from ekiden.storage.records import DocumentWrite
 
 PRESENCE = "bus.presence"
@@ -26,6 +27,7 @@ _LEASE = 0.6
 """Of the visibility time-out; the rest is for finding out."""
 _RENEW = 0.2
 _PAGE = 500
+OPEN: Final[frozenset[MessageState]] = frozenset({"open"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +161,7 @@ class Presence:
     async def _give_back(self, dead: Server) -> int:
         count = after = 0
         while True:
-            where = MessageFilter(queue=agent_queue(dead.agent), states=("open",))
+            where = MessageFilter(queue=agent_queue(dead.agent), states=OPEN)
             page = await self._store.find_messages(where, after=after, limit=_PAGE)
             for row in page:
                 if row.owner == dead.owner:

@@ -18,6 +18,8 @@ from ekiden.storage.base import MessageFilter, MessageState, QueueStore, StoredM
 
 Rows: TypeAlias = dict[str, StoredMessage]
 """Messages by their names."""
+Group: TypeAlias = tuple[str, str]
+"""A waiter, and the name of queries that it asked together."""
 
 _OPEN: frozenset[MessageState] = frozenset({"open"})
 _ANSWERED: frozenset[MessageState] = frozenset({"answered"})
@@ -27,8 +29,6 @@ _LEVELS = 32
 """After so many steps along a chain of waits it is quicker to read all waits there are."""
 _NEAR = 10_000
 """The messages of a group are put together, so their numbers are not further apart than this."""
-
-_Group: TypeAlias = tuple[str, str]
 
 
 async def reachable_waits(store: QueueStore, nodes: Collection[str]) -> Rows:
@@ -40,7 +40,7 @@ async def reachable_waits(store: QueueStore, nodes: Collection[str]) -> Rows:
         known |= frontier
         found = await waits_of(store, frontier)
         rows.update(found)
-        frontier = {awaited for row in found.values() if (awaited := _awaits(row))} - known
+        frontier = {awaited for row in found.values() if (awaited := awaited_node(row))} - known
         if not frontier:
             return rows
     return await all_waits(store)
@@ -48,12 +48,7 @@ async def reachable_waits(store: QueueStore, nodes: Collection[str]) -> Rows:
 
 async def waits_of(store: QueueStore, nodes: Iterable[str]) -> Rows:
     """The open waits of these nodes."""
-    rows: Rows = {}
-    names = sorted(nodes)
-    for begin in range(0, len(names), _NAMES):
-        where = MessageFilter(waiters=names[begin : begin + _NAMES], states=_OPEN)
-        rows.update(await _read(store, where))
-    return rows
+    return await _read_of(store, nodes, _OPEN)
 
 
 async def all_waits(store: QueueStore) -> Rows:
@@ -61,22 +56,21 @@ async def all_waits(store: QueueStore) -> Rows:
     return await _read(store, MessageFilter(waited_for=True, states=_OPEN))
 
 
-async def answered_groups(store: QueueStore, rows: Iterable[StoredMessage]) -> set[_Group]:
+async def answered_groups(store: QueueStore, rows: Iterable[StoredMessage]) -> set[Group]:
     """Those "any" groups of the rows of which one message is answered: their waits are over.
 
     Whoever waits will take the others back as soon as it gets to it.
     """
-    first: dict[_Group, int] = {}
+    first: dict[Group, int] = {}
     for row in rows:
-        group = _any_group(row)
+        group = any_group(row)
         if group is not None:
             first[group] = min(row.id, first.get(group, row.id))
     if not first:
         return set()
-    where = MessageFilter(waiters=sorted({waiter for waiter, _ in first}), states=_ANSWERED)
     after = max(min(first.values()) - _NEAR, 0)
-    answered = await _read(store, where, after=after)
-    return {group for row in answered.values() if (group := _any_group(row)) in first and group}
+    answered = await _read_of(store, {waiter for waiter, _ in first}, _ANSWERED, after=after)
+    return {group for row in answered.values() if (group := any_group(row)) in first and group}
 
 
 def waits(rows: Iterable[StoredMessage], *, over: Collection[str] = ()) -> list[Wait]:
@@ -85,22 +79,22 @@ def waits(rows: Iterable[StoredMessage], *, over: Collection[str] = ()) -> list[
 
 
 def ended_waits(
-    rows: Mapping[str, StoredMessage], *, now_us: int, answered: Collection[_Group]
+    rows: Mapping[str, StoredMessage], *, now_us: int, answered: Collection[Group]
 ) -> set[str]:
     """The names of those that nobody waits for any more, though they are open.
 
     When the time of one is over, so is the wait for its whole group. The time of a query that a
     session waits for is kept by a timer, and what is open is waited for.
     """
-    ended: set[_Group] = set(answered)
+    ended: set[Group] = set(answered)
     names: set[str] = set()
     for name, row in rows.items():
         if row.session_id is None and _ends_at_us(row) <= now_us:
             names.add(name)
-            group = _any_group(row)
+            group = any_group(row)
             if group is not None:
                 ended.add(group)
-    return names | {name for name, row in rows.items() if _any_group(row) in ended}
+    return names | {name for name, row in rows.items() if any_group(row) in ended}
 
 
 def still_there(before: Rows, after: Rows) -> list[StoredMessage]:
@@ -110,8 +104,53 @@ def still_there(before: Rows, after: Rows) -> list[StoredMessage]:
     return [
         row
         for name, row in before.items()
-        if name in after and ((group := _any_group(row)) is None or whole[group] == now.get(group))
+        if name in after and ((group := any_group(row)) is None or whole[group] == now.get(group))
     ]
+
+
+def awaited_node(row: StoredMessage) -> str | None:
+    """The node that is to answer; `None`: a person."""
+    return text_of(row, "awaits") or None
+
+
+def sender_of(row: StoredMessage) -> str:
+    """The agent that waits."""
+    return text_of(row, "from_agent") or node_agent(row.waiter or "")
+
+
+def group_of(row: StoredMessage) -> Group | None:
+    """The waiter's group of queries that were asked together."""
+    match _body(row).get("group"):
+        case [str(group), _]:
+            return row.waiter or "", group
+        case _:
+            return None
+
+
+def any_group(row: StoredMessage) -> Group | None:
+    """Its group, if one answer is enough."""
+    match _body(row).get("group"):
+        case [_, "any"]:
+            return group_of(row)
+        case _:
+            return None
+
+
+def text_of(row: StoredMessage, name: str) -> str:
+    """A text of the message; empty if it has none of that name."""
+    value = _body(row).get(name)
+    return value if isinstance(value, str) else ""
+
+
+async def _read_of(
+    store: QueueStore, nodes: Iterable[str], states: Collection[MessageState], *, after: int = 0
+) -> Rows:
+    rows: Rows = {}
+    names = sorted(nodes)
+    for begin in range(0, len(names), _NAMES):
+        where = MessageFilter(waiters=names[begin : begin + _NAMES], states=states)
+        rows.update(await _read(store, where, after=after))
+    return rows
 
 
 async def _read(store: QueueStore, where: MessageFilter, *, after: int = 0) -> Rows:
@@ -124,41 +163,27 @@ async def _read(store: QueueStore, where: MessageFilter, *, after: int = 0) -> R
         after = page[-1].id
 
 
-def _groups(rows: Rows) -> dict[_Group, set[str]]:
-    members: defaultdict[_Group, set[str]] = defaultdict(set)
+def _groups(rows: Rows) -> dict[Group, set[str]]:
+    members: defaultdict[Group, set[str]] = defaultdict(set)
     for name, row in rows.items():
-        group = _any_group(row)
+        group = any_group(row)
         if group is not None:
             members[group].add(name)
     return members
 
 
 def _wait(name: str, row: StoredMessage) -> Wait:
-    waiter, body = row.waiter or "", _body(row)
-    group, sender, priority = _any_group(row), body.get("from_agent"), body.get("priority")
+    group, priority = any_group(row), _body(row).get("priority")
     return Wait(
         id=name,
-        waiter=waiter,
-        awaits=_awaits(row),
+        waiter=row.waiter or "",
+        awaits=awaited_node(row),
         any_of=None if group is None else group[1],
         since_us=row.created_at_us,
         number=row.id,
         priority=priority if isinstance(priority, int) else row.priority,
-        agent=sender if isinstance(sender, str) and sender else node_agent(waiter),
+        agent=sender_of(row),
     )
-
-
-def _awaits(row: StoredMessage) -> str | None:
-    awaits = _body(row).get("awaits")
-    return awaits if isinstance(awaits, str) and awaits else None
-
-
-def _any_group(row: StoredMessage) -> _Group | None:
-    match _body(row).get("group"):
-        case [str(group), "any"]:
-            return row.waiter or "", group
-        case _:
-            return None
 
 
 def _ends_at_us(row: StoredMessage) -> float:

@@ -16,6 +16,7 @@ from ekiden.core.errors import (
     UnknownAgent,
     UserError,
 )
+from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxItemNotFound
 
 if TYPE_CHECKING:
     from ekiden.core.handoff_record import RefusalCode
@@ -34,11 +35,15 @@ class Exit(IntEnum):
         return member
 
     OK = 0, "done"
-    FAILED = 1, "the run failed, the model refused, or a handoff was not made; its work is kept"
+    FAILED = (
+        1,
+        "the run failed, the model refused, a handoff was not made, or somebody else was first to "
+        "answer; its work is kept",
+    )
     USAGE = 2, "the command line, the input or the team is wrong"
     OUT_OF_BUDGET = 3, "the run reached a limit; its work is kept and it can be resumed"
     WAITING = 4, "the session waits for somebody"
-    NOT_FOUND = 5, "there is no such session or handoff, or the team has no such agent"
+    NOT_FOUND = 5, "there is no such session, handoff or inbox item, or the team has no such agent"
     BUSY = 6, "another process has the session"
     STORE = 7, "the store cannot be reached, is too new, or fails"
     TAMPERED = 8, "what is stored is not what was written: the audit is broken"
@@ -54,6 +59,8 @@ _BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (
     (NobodyCapable, Exit.NOT_FOUND),
     (NoRecord, Exit.NOT_FOUND),
     (HandoffNotFound, Exit.NOT_FOUND),
+    (InboxItemNotFound, Exit.NOT_FOUND),
+    (InboxAnswerInvalid, Exit.USAGE),
     (SessionBusy, Exit.BUSY),
     (LeaseLost, Exit.BUSY),
     (StoreError, Exit.STORE),

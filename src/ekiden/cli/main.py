@@ -35,7 +35,8 @@ _GROUPS = {
             "show": "Show everything about an agent.",
             "validate": "Check agent files; lists every fault.",
             "schema": "Print the JSON Schema of agent files, for editors.",
-            "ps": "Show which sessions each agent has.",
+            "ps": "Show who works, and who waits for whom.",
+            "deadlocks": "List agents that waited for each other in a circle.",
             "match": "Find the agents that have certain capabilities.",
         },
     ),
@@ -68,6 +69,18 @@ _GROUPS = {
             "cancel": "Undo a handoff that is not confirmed, or withdraw one.",
             "history": "List the handoffs from and to an agent, newest first.",
             "answer": "Answer, as a person, a session that waits for one.",
+        },
+    ),
+    "inbox": (
+        "Answer what agents ask people.",
+        {
+            "list": "List what waits for people, the most urgent first.",
+            "show": "Show everything about a question.",
+            "answer": "Answer a question, once.",
+            "assign": "Say whose a question is.",
+            "snooze": "Hide a question for a time.",
+            "cancel": "Withdraw a question.",
+            "watch": "Show questions, and what becomes of them, as they come.",
         },
     ),
     "audit": (

@@ -1,4 +1,4 @@
-"""Which agent has which sessions."""
+"""Which agent has which sessions, and waits for whom."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from ekiden.core.messages import BlockingContext, BlockingStatus
 from ekiden.storage.base import SessionRow, Store
 
 _PAGE = 500
@@ -13,7 +14,7 @@ _PAGE = 500
 
 @dataclass(slots=True, kw_only=True)
 class Presence:
-    """The sessions that one agent has."""
+    """The sessions that one agent has, and its waits."""
 
     agent: str
     known: bool
@@ -25,6 +26,14 @@ class Presence:
     waiting: int = 0
     running: dict[str, str] = field(default_factory=dict)
     """Who has the lease, by session; these sessions are counted by their status too."""
+    waits: list[BlockingContext] = field(default_factory=list)
+    """For whom it waits, the longest wait first."""
+
+    @property
+    def status(self) -> BlockingStatus:
+        """``internal`` if it waits for an agent, ``user`` if only for people, else ``none``."""
+        statuses = {wait.status for wait in self.waits}
+        return "internal" if "internal" in statuses else "user" if statuses else "none"
 
     def count(self, row: SessionRow) -> None:
         """Add a session."""
@@ -52,28 +61,39 @@ class Presence:
                 {"session_id": session, "owner": owner}
                 for session, owner in sorted(self.running.items())
             ],
+            "status": self.status,
+            "waits": [wait.to_json() for wait in self.waits],
         }
 
 
 async def presences(
-    store: Store | None, names: Iterable[str], *, router: str | None = None
+    store: Store | None,
+    names: Iterable[str],
+    *,
+    router: str | None = None,
+    waits: Iterable[BlockingContext] = (),
 ) -> list[Presence]:
-    """One for each of `names`, and behind them one for everybody else who has a session.
+    """One for each of `names`, and behind them one for everybody else who has a session or waits.
 
     Those may be the `router`'s, too. Without a store nobody has any.
     """
     found = {name: Presence(agent=name, known=True) for name in names}
     strangers: dict[str, Presence] = {}
+
+    def of(agent: str) -> Presence:
+        here = found.get(agent) or strangers.get(agent)
+        if here is None:
+            routes = agent == router
+            here = strangers[agent] = Presence(agent=agent, known=routes, is_router=routes)
+        return here
+
+    for wait in waits:
+        of(wait.agent).waits.append(wait)
     cursor: str | None = None
     while store is not None:
         page = await store.list(limit=_PAGE, cursor=cursor)
         for row in page.sessions:
-            here = found.get(row.agent)
-            if here is None:
-                routes = row.agent == router
-                other = Presence(agent=row.agent, known=routes, is_router=routes)
-                here = strangers.setdefault(row.agent, other)
-            here.count(row)
+            of(row.agent).count(row)
         cursor = page.next_cursor
         if cursor is None:
             break

@@ -37,9 +37,7 @@ def capability_bid(agent: Agent[Any], *, min_score: float = 0.5) -> BidFunction:
     return matcher_bid(matcher, agent.name, min_score=min_score)
 
 
-def matcher_bid(
-    matcher: CapabilityMatcher, agent: str, *, min_score: float = 0.5
-) -> BidFunction:
+def matcher_bid(matcher: CapabilityMatcher, agent: str, *, min_score: float = 0.5) -> BidFunction:
     """Bids with the score that the matcher gives the agent now; nothing while it is busy."""
 
     async def bid(call: Collaboration) -> Offer | None:

@@ -59,9 +59,7 @@ class Collaborations:
         self._gate = Gate(self._ledger)
         self._reader = Reader(self._ledger)
         self._executions = (
-            None
-            if executor is None
-            else Executions(self._ledger, executor, new_id("executor"))
+            None if executor is None else Executions(self._ledger, executor, new_id("executor"))
         )
 
     @property
@@ -70,8 +68,7 @@ class Collaborations:
         return self._ledger.settings
 
     def as_agent(self, name: str) -> Party:
-        """A handle that acts in the name of this agent; `SenderForged` if another one's code runs.
-        """
+        """A handle that acts in the name of this agent; `SenderForged` if another one's code runs."""
         return Party(name, self._ledger, self._gate, known=self._bus.served)
 
     # Messages
@@ -136,13 +133,13 @@ class Collaborations:
         phases: Sequence[Phase] | None = None,
         after: str = "",
         limit: int = 100,
-    ) -> list[Collaboration]:
+    ) -> Sequence[Collaboration]:
         """Oldest first, behind the id `after`: those of one agent, in some phases."""
         return await self._reader.list(agent=agent, phases=phases, after=after, limit=limit)
 
     # Work
 
-    async def resume(self) -> list[Collaboration]:
+    async def resume(self) -> Sequence[Collaboration]:
         """Do everything that is due now: expire what is over, execute what is agreed.
 
         That includes what a process had begun that died since, once its lease is over. Gives the

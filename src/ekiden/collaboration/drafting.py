@@ -175,9 +175,7 @@ def named_terms(record: Collaboration, named: int | str | None) -> Terms:
     assert terms is not None
     if named is None or named == terms.digest or (_is_version(named) and named == terms.version):
         return terms
-    raise TermsSuperseded(
-        f"{named!r:.80}", current=terms.version, collaboration_id=record.id
-    )
+    raise TermsSuperseded(f"{named!r:.80}", current=terms.version, collaboration_id=record.id)
 
 
 def first_terms(record: Collaboration) -> dict[str, Any]:

@@ -121,8 +121,7 @@ class Executions:
         return (record, claim.version + 1) if is_taken else None
 
     async def _watched(self, record: Collaboration, version: int) -> dict[str, Any] | None:
-        """The outcome of the work; `None`, and the work is cancelled, if it is not ours any more.
-        """
+        """The outcome of the work; `None`, and the work is cancelled, if it is not ours any more."""
         async with asyncio.TaskGroup() as group:
             work = group.create_task(self._work(record))
             keeper = group.create_task(self._keep(record.id, version))

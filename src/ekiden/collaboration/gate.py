@@ -48,9 +48,7 @@ class Gate:
         `MailboxFull`, and what `rules.follow` raises.
         """
         try:
-            parsed = from_agent_message(
-                message, max_bytes=self._ledger.settings.max_message_bytes
-            )
+            parsed = from_agent_message(message, max_bytes=self._ledger.settings.max_message_bytes)
             await self._ledger.signer.verify(parsed)
             check_actor(parsed.by)
             if not MOVES[parsed.move].fits:
@@ -100,9 +98,7 @@ class Gate:
     async def _begun_before(self, message: ProtocolMessage, *, is_own: bool) -> Collaboration:
         found = await self._ledger.look(message.collaboration)
         if found.message(message.id) is None:
-            raise ProtocolError(
-                message.move, phase=found.phase, fits=(), collaboration_id=found.id
-            )
+            raise ProtocolError(message.move, phase=found.phase, fits=(), collaboration_id=found.id)
         if not is_own:
             raise MessageReplayed(message.id, found.id)
         return found

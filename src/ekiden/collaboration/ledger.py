@@ -87,9 +87,7 @@ class Ledger:
                 record = await self.load(collaboration_id)
                 now_us = await self.store.now_us()
                 is_due = record.due_us is not None and record.due_us <= now_us
-                step = (
-                    await self._expiry(record, now_us) if is_due else decide(record, now_us)
-                )
+                step = await self._expiry(record, now_us) if is_due else decide(record, now_us)
                 if step is None:
                     return record
                 try:
@@ -157,9 +155,7 @@ class Ledger:
                 *step.documents,
             ],
             messages=puts,
-            events=[
-                move_event(after, move=step.move, by=step.by, at_us=now_us, message=message)
-            ],
+            events=[move_event(after, move=step.move, by=step.by, at_us=now_us, message=message)],
         )
         try:
             await self.store.write(batch)
@@ -170,7 +166,9 @@ class Ledger:
         """Whose mailbox takes no more; the first receiver if nobody's is full any more."""
         names = told(puts)
         for name in names:
-            if await self.store.queue_depth(agent_queue(name)) >= (self.settings.mailbox_bound or 0):
+            if await self.store.queue_depth(agent_queue(name)) >= (
+                self.settings.mailbox_bound or 0
+            ):
                 return name
         return names[0]
 

@@ -74,9 +74,7 @@ class Party:
         terms = {"task": some_text("task_description", task_description)}
         if requirements is not None:
             terms["requirements"] = requirements
-        return await self._open(
-            "request", terms, [target], context, deadline_s, None, key
-        )
+        return await self._open("request", terms, [target], context, deadline_s, None, key)
 
     async def acknowledge(self, collaboration_id: str, *, key: str | None = None) -> Collaboration:
         """Take over what is requested, as it was requested."""
@@ -198,9 +196,7 @@ class Party:
         key: str | None = None,
     ) -> Collaboration:
         """Put terms (JSON) before `target`; nobody has accepted them yet, nor has this agent."""
-        return await self._open(
-            "propose", terms, [target], context, deadline_s, max_rounds, key
-        )
+        return await self._open("propose", terms, [target], context, deadline_s, max_rounds, key)
 
     async def counter(
         self,
@@ -281,7 +277,7 @@ class Party:
 
     async def list(
         self, *, phases: Sequence[Phase] | None = None, after: str = "", limit: int = 100
-    ) -> list[Collaboration]:
+    ) -> Sequence[Collaboration]:
         """Those in which this agent takes part, oldest first, behind the id `after`."""
         check_actor(self.name)
         return await self._reader.list(agent=self.name, phases=phases, after=after, limit=limit)
@@ -334,9 +330,7 @@ class Party:
         type: Any = None,
         key: str | None = None,
     ) -> Collaboration:
-        message = await self._drafts.answer(
-            record, move, body, answers=answers, type=type, key=key
-        )
+        message = await self._drafts.answer(record, move, body, answers=answers, type=type, key=key)
         return await self._gate.submit(message, is_own=True)
 
     def _everybody(self) -> list[str]:

@@ -86,9 +86,7 @@ def refusal_event(
         "code": error.code,
     }
     text = str(error)[:_MAX_ERROR]
-    return Event(
-        session_id="", seq=0, type="message", at_us=at_us, details=details, error=text
-    )
+    return Event(session_id="", seq=0, type="message", at_us=at_us, details=details, error=text)
 
 
 def told(puts: Sequence[QueuePut]) -> list[str]:

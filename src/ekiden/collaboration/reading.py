@@ -29,7 +29,7 @@ class Reader:
         phases: Sequence[Phase] | None = None,
         after: str = "",
         limit: int = _PAGE,
-    ) -> list[Collaboration]:
+    ) -> Sequence[Collaboration]:
         """By id, which is by age: those behind `after`, of one agent and in some phases."""
         if limit < 1:
             raise UserError(f"`limit` is 1 or more, not {limit!r:.40}")

@@ -134,6 +134,4 @@ class Reception:
         if offered is None:
             await self._party.decline(incoming.collaboration.id)
         else:
-            await self._party.bid(
-                incoming.collaboration.id, offered.score, offer=offered.offer
-            )
+            await self._party.bid(incoming.collaboration.id, offered.score, offer=offered.offer)

@@ -209,9 +209,7 @@ def _complete(record: Collaboration, message: ProtocolMessage, now_us: int) -> C
     return replace(_go(record, "completion", now_us=now_us), outcome=outcome)
 
 
-_EFFECTS: Final[
-    Mapping[Move, Callable[[Collaboration, ProtocolMessage, int], Collaboration]]
-] = {
+_EFFECTS: Final[Mapping[Move, Callable[[Collaboration, ProtocolMessage, int], Collaboration]]] = {
     "bid": _bid,
     "decline": _decline,
     "award": _award,
@@ -305,6 +303,6 @@ def _check_invited(record: Collaboration, message: ProtocolMessage) -> None:
 def _why(record: Collaboration) -> str:
     outcome = record.outcome
     if outcome is not None:
-        reason = f": {outcome.reason}" if outcome.reason else ""
-        return f"{outcome.status} by {outcome.by}{reason[:200]}"
+        reason = f": {outcome.reason!r:.200}" if outcome.reason else ""
+        return f"{outcome.status} by {outcome.by}{reason}"
     return ""

@@ -28,8 +28,11 @@ async def expire_due(ledger: Ledger, *, now_us: int | None = None) -> list[Colla
     seen: list[Collaboration] = []
     for timer in await due_timers(store, now_us=now_us, kind=TIMER, limit=_PAGE):
         with suppress(CollaborationError):
-            seen.append(await ledger.look(timer.id))
-        # Expiring removed it; one that is still there was about something that is gone.
+            found = await ledger.look(timer.id)
+            seen.append(found)
+            if found.due_us == timer.due_us:
+                continue
+        # Expiring removed it; if it is still there, it is about something that is gone.
         await remove_timer(store, timer)
     return seen
 

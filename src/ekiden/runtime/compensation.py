@@ -11,6 +11,7 @@ from ekiden.core.faults import fault_point
 from ekiden.runtime.calls import settled
 from ekiden.runtime.cursor import Compensation, PendingHandoff
 from ekiden.runtime.finish import describe
+from ekiden.runtime.inboxes import tell_people
 from ekiden.runtime.registration import forget, found, takes_rollback
 from ekiden.runtime.state import RunState
 
@@ -114,13 +115,11 @@ async def undo_staged(
     owner.compensations = staged
     forget(owner)
     if failed:
-        run.record(
-            "inbox",
-            details={
-                "kind": "rollback_failed",
-                "handoff": handoff_id,
-                "from": run.agent.name,
-                "subject": "effects of a handoff that was refused could not be undone",
-                "not_compensated": failed,
-            },
-        )
+        case: dict[str, Any] = {
+            "kind": "rollback_failed",
+            "handoff": handoff_id,
+            "from": run.agent.name,
+            "subject": "effects of a handoff that was refused could not be undone",
+            "not_compensated": failed,
+        }
+        await tell_people(run, case)

@@ -15,6 +15,7 @@ from ekiden.runtime.answering import withdraw_questions
 from ekiden.runtime.compensation import compensate
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.finish import describe, finish
+from ekiden.runtime.inboxes import tell_people
 from ekiden.runtime.registration import forget
 from ekiden.runtime.state import REDACTED, RunState
 from ekiden.sessions import history_length, visible_items
@@ -120,9 +121,9 @@ async def finish_rollback(run: RunState, *, release: bool = True) -> None:
     run.record("handoff", items=answer, details=details, error=reason)
     shown = reason if run.config.trace_include_sensitive_data else REDACTED
     if left_over:
-        run.record("inbox", details=_case(pending, shown, left_over))
+        await tell_people(run, _case(pending, shown, left_over))
     if run.config.escalate_to is not None:
-        run.record("inbox", details=_escalation(pending, shown, run.config.escalate_to))
+        await tell_people(run, _escalation(pending, shown, run.config.escalate_to))
     forget(pending)
     is_over = bool(pending.saved.get("begins_run"))
     if is_over:

@@ -222,18 +222,20 @@ async def test_a_run_that_a_program_began_is_under_way_for_everybody(
     assert (await Runner.resume(a, session)).final_output == "from b"
 
 
+@pytest.mark.parametrize(("commit", "holder"), [(1, "person:desk"), (2, "a")])
 async def test_what_a_person_gave_back_waits_for_nobody(
-    store: CuttingMemory, session: Session
+    store: CuttingMemory, session: Session, commit: int, holder: str
 ) -> None:
     model = ScriptedModel([transfer("person:desk"), say("thanks")])
     a = Agent("a", model=model, handoffs=[person("desk")])
     await Runner.run(a, "hi", session=session)
     assert (await session.row()).status == "waiting"
-    cut_at(store, 1, AFTER)
+    cut_at(store, commit, AFTER)
     with pytest.raises(Cut):
         await HandoffController(a, store).answer("s", "It is paid.", by="anna", give_back=True)
     row = await session.row()
-    assert (row.agent, row.status, row.outcome) == ("a", "ready", None)
+    assert (row.agent, row.status, row.outcome) == (holder, "ready", None)
+    assert (await Runner.resume(a, session)).final_output == "thanks"
 
 
 async def test_a_budget_undoes_the_handoff_that_it_came_with() -> None:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from ekiden.cli.commands.agents_ps import agents_deadlocks as agents_deadlocks
+from ekiden.cli.commands.agents_ps import agents_ps as agents_ps
 from ekiden.cli.options import (
-    STORE,
     TEAM,
     JsonLinesOption,
     JsonOption,
     KeepGoingOption,
-    StoreOption,
     TeamOption,
 )
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.tables import print_pairs, print_table
-
-if TYPE_CHECKING:
-    from ekiden.cli.presence import Presence
 
 
 def agents_list(
@@ -68,37 +65,6 @@ def agents_show(
         emit(record)
     else:
         print_pairs(detail_pairs(record))
-
-
-async def agents_ps(
-    *,
-    team: TeamOption = TEAM,
-    store: StoreOption = STORE,
-    keep_going: KeepGoingOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Show how many sessions each agent has, and who is running them now.
-
-    Sessions of agents that the team does not have are listed too.
-    """
-    from ekiden.app import open_store
-    from ekiden.app.stores import sqlite_path
-    from ekiden.cli.presence import presences
-    from ekiden.cli.projects import open_project
-
-    project = open_project(team=team, keep_going=keep_going, inert=True, as_json=as_json)
-    address = project.settings.store if store is None else store
-    path = sqlite_path(address)
-    names, router = sorted(project.agents), project.router.agent.name
-    if path is not None and not path.exists():
-        found = await presences(None, names)
-    else:
-        async with open_store(address, create=False) as opened:
-            found = await presences(opened, names, router=router)
-    if as_json:
-        emit([each.to_json() for each in found])
-    else:
-        _print_presences(found)
 
 
 def agents_match(
@@ -211,28 +177,6 @@ def _print_agents(records: list[dict[str, Any]]) -> None:
             for record in records
         ],
     )
-
-
-def _print_presences(found: list[Presence]) -> None:
-    print_table(
-        ("agent", "idle", "ready", "waiting", "run by"),
-        [
-            (
-                _with_standing(each),
-                str(each.idle),
-                str(each.ready),
-                str(each.waiting),
-                ", ".join(f"{owner} ({session})" for session, owner in each.running.items()),
-            )
-            for each in found
-        ],
-    )
-
-
-def _with_standing(presence: Presence) -> str:
-    if presence.is_router:
-        return f"{presence.agent} (the router)"
-    return presence.agent if presence.known else f"{presence.agent} (not in the team)"
 
 
 def _short(path: str) -> str:

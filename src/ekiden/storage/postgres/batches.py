@@ -27,7 +27,13 @@ with {WRITES_EVENTS}, old as (
         order by written_at limit 10 for update skip locked
     )
 )
-insert into writes (token) values ($1) on conflict do nothing returning token"""
+insert into writes (token) select $1::bigint {{when}} on conflict do nothing returning token"""
+_BEGIN_QUIETLY = _BEGIN.format(when="")
+# One after the other, from before they have their transaction's number until they end, so that the
+# events of no session become visible in the order of their own numbers.
+_BEGIN_TO_SAY = _BEGIN.format(
+    when="from pg_advisory_xact_lock(hashtextextended(current_schema() || '/free_events', 0))"
+)
 _REMEMBER = "update writes set result = $2 where token = $1"
 _RESULT = "select result from writes where token = $1"
 _EVENT = ", ".join(EVENT.split(", ")[1:])
@@ -46,10 +52,11 @@ class Batches(Role):
             check_free_event(event)
         beside = Beside.prepare(batch)
         said = event_columns(batch.events)[1:] if batch.events else None
+        begin = _BEGIN_QUIETLY if said is None else _BEGIN_TO_SAY
         token = secrets.randbits(63)
 
         async def work(connection: Any) -> Written:
-            if await connection.fetchval(_BEGIN, token) is None:
+            if await connection.fetchval(begin, token) is None:
                 return _written(await connection.fetchval(_RESULT, token))
             await beside.lock(connection)
             written = await beside.store(connection, token=token)

@@ -46,7 +46,7 @@ class Beside:
             await lock_sessions(connection, num=num, ids=self.wakes, keys=keys)
 
     async def store(self, connection: Any, *, token: int) -> Written:
-        """Write it; `SessionExists`, `StaleDocument`, `QueueFull`: the transaction must be undone."""
+        """Write it; `SessionExists`, `StaleDocument`, `QueueFull`: all must be undone."""
         receipts: Sequence[PutReceipt] = ()
         settled: Sequence[Settled] = ()
         if self.openings:

@@ -2,124 +2,275 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import apsw
 
 from ekiden.core.errors import QueueFull
-from ekiden.core.jsonio import loads
-from ekiden.storage.base import QueueMessage, QueuePut
+from ekiden.core.jsonio import dumps, loads
+from ekiden.storage.base import PutReceipt, QueueMessage, QueuePut
+from ekiden.storage.sqlite.clock import Moment
 from ekiden.storage.sqlite.connection import query
+from ekiden.storage.sqlite.rows import Row, chunks, padded, values_sql
+from ekiden.storage.sqlite.waking import wake_sessions
 from ekiden.storage.values import json_text
 
+_WIDTH = 12
+"""The columns of `PreparedPut.row`, and the id before them."""
 
-class PreparedMessage(NamedTuple):
-    """A message with its body as JSON text."""
+
+class PreparedPut(NamedTuple):
+    """A message with its body as JSON text, made on the event loop's thread."""
 
     queue: str
-    priority: int
-    delay_ms: int
-    dedup_key: str | None
     bound: int | None
-    body: str
+    row: Row
+    """Queue, priority, milliseconds until it is due, attempts, owner, key for duplicates, body,
+    key, waiter, session, milliseconds until it expires."""
+
+    @property
+    def key(self) -> str | None:
+        return self.row[7]
 
 
-def prepare_messages(puts: Sequence[QueuePut]) -> Sequence[PreparedMessage]:
+def prepare_puts(puts: Sequence[QueuePut]) -> list[PreparedPut]:
     """The messages as rows; `UserError` for what is not JSON."""
     return [
-        PreparedMessage(
+        PreparedPut(
             put.queue,
-            put.priority,
-            int(put.delay_s * 1000),
-            put.dedup_key,
             put.bound,
-            json_text(put.body, "a message for queue {!r}", put.queue),
+            (
+                put.queue,
+                put.priority,
+                int((put.delay_s if put.taken_by is None else put.lease_s) * 1000),
+                0 if put.taken_by is None else 1,
+                put.taken_by,
+                put.dedup_key,
+                json_text(put.body, "a message for queue {!r}", put.queue),
+                put.key,
+                put.waiter,
+                put.session_id,
+                None if put.ttl_s is None else int(put.ttl_s * 1000),
+            ),
         )
         for put in puts
     ]
 
 
-def put_messages(db: apsw.Connection, messages: Sequence[PreparedMessage], now_ms: int) -> None:
-    """Put them one after the other; `QueueFull` may come after some were put."""
-    for message in messages:
-        if message.bound is not None and _is_full(db, message, message.bound):
-            raise QueueFull(message.queue, message.bound)
-        db.execute(
-            "INSERT INTO messages (queue, priority, due_ms, dedup_key, body)"
-            " VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT (queue, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING",
-            (
-                message.queue,
-                message.priority,
-                now_ms + message.delay_ms,
-                message.dedup_key,
-                message.body,
-            ),
-        )
+def put_messages(
+    db: apsw.Connection, groups: Sequence[Sequence[PreparedPut]], now: Moment
+) -> list[list[PutReceipt] | QueueFull]:
+    """Put the messages of several callers; of each, all or none: then it is why.
+
+    As long as no bound can be reached, all of them are few statements.
+    """
+    if _have_room(db, groups):
+        return _put_all(db, groups, now)
+    fates: list[list[PutReceipt] | QueueFull] = []
+    for group in groups:
+        refusal = _refusal(db, group)
+        if refusal is None:
+            fates += _put_all(db, [group], now)
+        else:
+            fates.append(refusal)
+    return fates
 
 
 def take_messages(
-    db: apsw.Connection, queue: str, owner: str, lease_ms: int, limit: int, now_ms: int
+    db: apsw.Connection,
+    queue: str,
+    *,
+    owner: str,
+    lease_ms: int,
+    limit: int,
+    oldest_first: bool,
+    now: Moment,
 ) -> list[QueueMessage]:
-    """The next ones that are due, leased to `owner`."""
-    rows = query(
-        db,
-        "UPDATE messages SET due_ms = ?, owner = ?, attempts = attempts + 1 WHERE id IN"
-        " (SELECT id FROM messages WHERE queue = ? AND due_ms <= ?"
-        " ORDER BY priority DESC, id LIMIT ?)"
-        " RETURNING id, body, priority, attempts",
-        (now_ms + lease_ms, owner, queue, now_ms, limit),
-    )
-    rows.sort(key=lambda row: (-row[2], row[0]))
-    return [
-        QueueMessage(
-            id=message_id,
-            queue=queue,
-            body=loads(body),
-            priority=priority,
-            attempts=attempts,
-            owner=owner,
+    """The next ones that are due, leased to `owner`; what comes up too late is settled."""
+    order = "id" if oldest_first else "priority DESC, id"
+    taken: list[QueueMessage] = []
+    while len(taken) < limit:
+        found = query(
+            db,
+            "SELECT id, expires_ms <= ?2 FROM messages"
+            " WHERE queue = ?1 AND state = 'open' AND due_ms <= ?2"
+            f" ORDER BY {order} LIMIT ?3",
+            (queue, now.ms, limit - len(taken)),
         )
-        for message_id, body, priority, attempts in rows
-    ]
+        ids = [message_id for message_id, is_over in found if not is_over]
+        if ids:
+            taken += _lease(db, queue, ids, owner, now.ms + lease_ms)
+        if len(ids) == len(found):
+            break
+        _expire(db, [message_id for message_id, is_over in found if is_over], now)
+    return taken
 
 
 def ack_message(db: apsw.Connection, message: QueueMessage) -> bool:
-    """Remove it if this delivery is its last."""
+    """Remove an open message if this delivery is its last."""
     db.execute(
-        "DELETE FROM messages WHERE id = ? AND owner = ? AND attempts = ?",
+        "DELETE FROM messages WHERE id = ? AND owner = ? AND attempts = ? AND state = 'open'",
         (message.id, message.owner, message.attempts),
     )
     return db.changes() == 1
 
 
 def release_message(db: apsw.Connection, message: QueueMessage, delay_ms: int, now_ms: int) -> bool:
-    """Put it back if this delivery is its last."""
+    """Put an open message back if this delivery is its last."""
     db.execute(
-        "UPDATE messages SET owner = NULL, due_ms = ? WHERE id = ? AND owner = ? AND attempts = ?",
+        "UPDATE messages SET owner = NULL, due_ms = ?"
+        " WHERE id = ? AND owner = ? AND attempts = ? AND state = 'open'",
         (now_ms + delay_ms, message.id, message.owner, message.attempts),
     )
     return db.changes() == 1
 
 
 def read_depth(db: apsw.Connection, queue: str) -> int:
-    """How many messages the queue holds."""
-    ((count,),) = query(db, "SELECT count(*) FROM messages WHERE queue = ?", (queue,))
+    """How many open messages the queue holds."""
+    ((count,),) = query(
+        db, "SELECT count(*) FROM messages WHERE queue = ? AND state = 'open'", (queue,)
+    )
     return int(count)
 
 
-def _is_full(db: apsw.Connection, message: PreparedMessage, bound: int) -> bool:
-    """Whether there is no room for it; a message that will be dropped needs none."""
-    if message.dedup_key is not None and query(
-        db,
-        "SELECT 1 FROM messages WHERE queue = ? AND dedup_key = ?",
-        (message.queue, message.dedup_key),
-    ):
-        return False
+def _put_all(
+    db: apsw.Connection, groups: Sequence[Sequence[PreparedPut]], now: Moment
+) -> list[list[PutReceipt] | QueueFull]:
+    """Insert them, but for duplicates, and tell what became of each."""
+    puts = [put for group in groups for put in group]
+    found = query(db, "SELECT seq FROM sqlite_sequence WHERE name = 'messages'")
+    first = (found[0][0] if found else 0) + 1
+    inserted, number = 0, first
+    for chunk in chunks(puts):
+        size = padded(len(chunk))
+        values: list[Any] = [now.ms, now.ms, now.us]
+        for put in chunk:
+            values.append(number)
+            values += put.row
+            number += 1
+        values += [None] * ((size - len(chunk)) * _WIDTH)
+        db.execute(_put_sql(size), values)
+        inserted += db.changes()
+    if inserted == len(puts):
+        receipts = [PutReceipt(id=at, is_new=True) for at in range(first, number)]
+    else:
+        receipts = _receipts(db, puts, first)
+    if len(groups) == 1:
+        return [receipts]
+    given = iter(receipts)
+    return [[next(given) for _ in group] for group in groups]
+
+
+@cache
+def _put_sql(size: int) -> str:
+    return f"""
+        INSERT INTO messages (id, queue, priority, due_ms, attempts, owner, dedup_key, body, key,
+            waiter, session_id, expires_ms, created_us)
+        SELECT column1, column2, column3, column4 + ?, column5, column6, column7, column8,
+            column9, column10, column11, column12 + ?, ?
+        FROM ({values_sql(size, _WIDTH)}) WHERE column1 IS NOT NULL
+        ON CONFLICT DO NOTHING
+    """
+
+
+def _receipts(db: apsw.Connection, puts: Sequence[PreparedPut], first: int) -> list[PutReceipt]:
+    """Of messages that were given the ids from `first` on, some of which were duplicates."""
+    new = {row[0] for row in query(db, "SELECT id FROM messages WHERE id >= ?", (first,))}
+    receipts = []
+    for number, put in enumerate(puts, start=first):
+        found = [(number,)]
+        if number not in new:
+            found = query(db, "SELECT id FROM messages WHERE key = ?", (put.key,)) or [(0,)]
+        receipts.append(PutReceipt(id=found[0][0], is_new=number in new))
+    return receipts
+
+
+def _have_room(db: apsw.Connection, groups: Sequence[Sequence[PreparedPut]]) -> bool:
+    """Whether no queue with a bound can reach it, even if none of the messages is dropped."""
+    bounds: dict[str, int] = {}
+    for group in groups:
+        for put in group:
+            if put.bound is not None:
+                bounds[put.queue] = min(put.bound, bounds.get(put.queue, put.bound))
+    if not bounds:
+        return True
+    added = Counter(put.queue for group in groups for put in group)
+    return all(
+        _open_up_to(db, queue, bound) + added[queue] <= bound for queue, bound in bounds.items()
+    )
+
+
+def _refusal(db: apsw.Connection, puts: Sequence[PreparedPut]) -> QueueFull | None:
+    """Why these messages cannot be put; one that will be dropped needs no room."""
+    added: Counter[str] = Counter()
+    keys: set[str | None] = set()
+    dedup_keys: set[tuple[str, str]] = set()
+    for put in puts:
+        key, dedup_key = put.key, put.row[5]
+        if key is not None and (key in keys or _has(db, "key = ?", key)):
+            continue
+        if dedup_key is not None:
+            at = (put.queue, dedup_key)
+            if at in dedup_keys or _has(db, "queue = ? AND dedup_key = ?", *at):
+                continue
+            dedup_keys.add(at)
+        held = added[put.queue]
+        if put.bound is not None and held + _open_up_to(db, put.queue, put.bound) >= put.bound:
+            return QueueFull(put.queue, put.bound)
+        added[put.queue] += 1
+        keys.add(key)
+    return None
+
+
+def _open_up_to(db: apsw.Connection, queue: str, most: int) -> int:
+    """How many open messages the queue holds, or `most` if there are more."""
     ((count,),) = query(
         db,
-        "SELECT count(*) FROM (SELECT 1 FROM messages WHERE queue = ? LIMIT ?)",
-        (message.queue, bound),
+        "SELECT count(*) FROM"
+        " (SELECT 1 FROM messages WHERE queue = ? AND state = 'open' LIMIT ?)",
+        (queue, max(most, 0)),
     )
-    return int(count) >= bound
+    return int(count)
+
+
+def _has(db: apsw.Connection, condition: str, *values: str) -> bool:
+    return bool(query(db, f"SELECT 1 FROM messages WHERE {condition}", values))
+
+
+def _lease(
+    db: apsw.Connection, queue: str, ids: Sequence[int], owner: str, until_ms: int
+) -> list[QueueMessage]:
+    """Give these messages to `owner`, in this order."""
+    rows = query(
+        db,
+        "UPDATE messages SET due_ms = ?, owner = ?, attempts = attempts + 1"
+        " WHERE id IN (SELECT value FROM json_each(?))"
+        " RETURNING id, body, priority, attempts, key",
+        (until_ms, owner, dumps(ids)),
+    )
+    given = {
+        message_id: QueueMessage(
+            id=message_id,
+            queue=queue,
+            body=loads(body),
+            priority=priority,
+            attempts=attempts,
+            owner=owner,
+            key=key,
+        )
+        for message_id, body, priority, attempts, key in rows
+    }
+    return [given[message_id] for message_id in ids]
+
+
+def _expire(db: apsw.Connection, ids: Sequence[int], now: Moment) -> None:
+    woken = query(
+        db,
+        "UPDATE messages SET state = 'expired', settled_us = ?, dedup_key = NULL"
+        " WHERE id IN (SELECT value FROM json_each(?)) RETURNING session_id",
+        (now.us, dumps(ids)),
+    )
+    wake_sessions(db, [session_id for (session_id,) in woken if session_id is not None], now)

@@ -1,0 +1,99 @@
+"""Who waits, for whom and why, as it is stored: nobody keeps it beside the waits themselves.
+
+Whoever waits for an agent does so by an open message, whoever waits for a person by an open item of
+the inbox. Both are stored before anybody waits, and closed by whatever ends the wait: an answer, an
+error, a time-out, a cancellation. So nothing has to be cleared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+
+from ekiden.bus.stored_waits import (
+    Rows,
+    all_waits,
+    answered_groups,
+    awaited_node,
+    ended_waits,
+    group_of,
+    sender_of,
+    text_of,
+)
+from ekiden.core.inbox_item import DEFAULT_ROLE, InboxItem
+from ekiden.core.messages import BlockingContext, node_agent
+from ekiden.storage.base import DocumentStore, Store, StoredMessage
+
+_INBOX = "inbox.open"
+_PAGE = 500
+
+
+async def blocked(store: Store) -> list[BlockingContext]:
+    """Everybody who waits, those of one agent together, the longest wait first.
+
+    Queries that were asked together are one wait. An agent that is not among them waits for nobody.
+    """
+    items = [item async for item in _open_items(store) if not item.notice]
+    rows = await all_waits(store)
+    answered = await answered_groups(store, rows.values())
+    over = ended_waits(rows, now_us=await store.now_us(), answered=answered)
+    told = {item.message_id for item in items}
+    waits = {name: row for name, row in rows.items() if name not in over and name not in told}
+    found = [*map(_for_a_person, items), *map(_for_others, _together(waits))]
+    return sorted(found, key=lambda each: (each.agent, each.started_at or 0, each.message_id or ""))
+
+
+async def blocking_of(store: Store, agent: str) -> BlockingContext:
+    """The agent's longest wait; the status is ``none`` if it waits for nobody."""
+    mine = (each for each in await blocked(store) if each.agent == agent)
+    return next(mine, BlockingContext(agent=agent))
+
+
+async def _open_items(store: DocumentStore) -> AsyncIterator[InboxItem]:
+    after = ""
+    while True:
+        page = await store.list_documents(_INBOX, after=after, limit=_PAGE)
+        for document in page:
+            yield InboxItem.from_json(document.body, version=document.version)
+        if len(page) < _PAGE:
+            return
+        after = page[-1].key
+
+
+def _together(rows: Rows) -> Iterable[list[StoredMessage]]:
+    groups: dict[object, list[StoredMessage]] = {}
+    for name, row in rows.items():
+        groups.setdefault(group_of(row) or name, []).append(row)
+    return groups.values()
+
+
+def _for_a_person(item: InboxItem) -> BlockingContext:
+    return BlockingContext(
+        status="user",
+        waiting_for=(f"person:{item.role}",),
+        reason=item.subject,
+        message_id=item.id,
+        started_at=item.created_at_us / 1e6,
+        agent=item.from_agent,
+        session_id=item.session_id,
+    )
+
+
+def _for_others(rows: list[StoredMessage]) -> BlockingContext:
+    first = rows[0]
+    return BlockingContext(
+        status="user" if all(awaited_node(row) is None for row in rows) else "internal",
+        waiting_for=tuple(dict.fromkeys(map(_awaited, rows))),
+        reason=text_of(first, "subject"),
+        message_id=first.key,
+        started_at=first.created_at_us / 1e6,
+        agent=sender_of(first),
+        session_id=first.session_id,
+    )
+
+
+def _awaited(row: StoredMessage) -> str:
+    """An agent, or ``person:role``."""
+    name, node = text_of(row, "to_agent"), awaited_node(row)
+    if node is None:
+        return f"person:{name.removeprefix('person:') or DEFAULT_ROLE}"
+    return name or node_agent(node)

@@ -1,0 +1,201 @@
+"""Questions to people as people see them.
+
+What agents wrote is marked, and what cannot be seen in it is spelled out: nobody shall approve
+something else than what they read.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ekiden.cli.approving import Question, marked
+from ekiden.cli.output import emit, note, say
+from ekiden.cli.tables import clock_time, print_pairs, print_table
+from ekiden.cli.transcript import shorten
+from ekiden.core.inbox_item import InboxItem
+from ekiden.core.jsonio import dumps
+from ekiden.core.messages import PRIORITIES
+from ekiden.tools.text import spelled_out
+
+_LONGEST_SUBJECT = 80
+_LONGEST_TEXT = 20_000
+_NAMES = {number: name for name, number in PRIORITIES.items()}
+_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
+
+
+def item_record(item: InboxItem) -> dict[str, Any]:
+    """An item for programs."""
+    return {**item.to_json(), "version": item.version}
+
+
+def print_items(
+    items: Sequence[InboxItem], *, now_us: int, next_cursor: str | None, as_json: bool
+) -> None:
+    """One page, with the cursor of the next one on standard error."""
+    if as_json:
+        emit([item_record(item) for item in items])
+    elif items:
+        _print_table(items, now_us)
+    else:
+        say("nothing waits for people")
+    if next_cursor is not None:
+        note(dumps({"next_cursor": next_cursor}) if as_json else f"more: --cursor {next_cursor}")
+
+
+def print_item(item: InboxItem, *, now_us: int) -> None:
+    """Everything about one item."""
+    print_pairs((name, text) for name, text in _facts(item, now_us) if text)
+    for heading, text in _texts(item):
+        if text:
+            say(f"{heading}:")
+            say(marked(quoted(text)))
+
+
+def quoted(text: str) -> str:
+    """Text of an agent, with what is hidden in it spelled out, and not without end."""
+    return shorten(spelled_out(text), _LONGEST_TEXT)
+
+
+def edit_question(item: InboxItem, arguments: str) -> Question:
+    """Asks whether the edited arguments are meant."""
+    return Question(
+        heading=f"{item.tool or 'the tool'} is to run with other arguments than "
+        f"{spelled_out(item.from_agent)} asked for:",
+        quoted=quoted(difference(item.arguments or "", arguments)),
+        rules="-: as asked for, +: as you wrote it",
+        line="run it with yours? [y]es, [n]o: ",
+    )
+
+
+def difference(before: str, after: str) -> str:
+    """What changes from one JSON text to another, line by line."""
+    lines = difflib.unified_diff(_lines(before), _lines(after), lineterm="", n=2)
+    changed = [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+    return "\n".join(changed) or "(nothing but the spelling)"
+
+
+def span(seconds: float) -> str:
+    """A time for people: ``45s``, ``12m``, ``3h``, ``2d``."""
+    for unit, size in _UNITS:
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(int(seconds), 0)}s"
+
+
+def _print_table(items: Sequence[InboxItem], now_us: int) -> None:
+    if all(item.status == "open" for item in items):
+        headers = ("item", "age", "kind", "from", "role", "subject", "deadline")
+        print_table(headers, [(*_row(item, now_us), _deadline(item, now_us)) for item in items])
+    else:
+        headers = ("item", "age", "kind", "from", "role", "subject", "status")
+        print_table(headers, [(*_row(item, now_us), _end(item)) for item in items])
+
+
+def _row(item: InboxItem, now_us: int) -> tuple[str, ...]:
+    urgency = f" ({_NAMES[item.priority]})" if item.priority != PRIORITIES["normal"] else ""
+    whose = item.role if item.assignee is None else f"{item.role}: {item.assignee}"
+    return (
+        item.id,
+        span((now_us - item.created_at_us) / 1e6),
+        f"{item.kind}{urgency}",
+        item.from_agent,
+        whose,
+        shorten(" ".join(item.subject.split()), _LONGEST_SUBJECT),
+    )
+
+
+def _deadline(item: InboxItem, now_us: int) -> str:
+    if item.deadline_us is None:
+        return ""
+    return f"in {span((item.deadline_us - now_us) / 1e6)}"
+
+
+def _end(item: InboxItem) -> str:
+    choice = "" if item.answer is None else item.answer.choice or item.answer.text
+    words = (item.status, f"by {item.closed_by}" if item.closed_by else "")
+    told = " ".join(word for word in words if word)
+    return shorten(f"{told}: {choice}" if choice else told, _LONGEST_SUBJECT)
+
+
+def _facts(item: InboxItem, now_us: int) -> list[tuple[str, str]]:
+    asked = f"{_time(item.created_at_us)} ({span((now_us - item.created_at_us) / 1e6)} ago)"
+    return [
+        ("item", item.id),
+        ("status", _status(item)),
+        ("kind", item.kind),
+        ("from", spelled_out(item.from_agent)),
+        ("role", item.role),
+        ("assigned to", item.assignee or ""),
+        ("priority", _NAMES[item.priority]),
+        ("asked", asked),
+        ("deadline", _deadline_fact(item)),
+        ("hidden until", _time(item.snoozed_until_us)),
+        ("goes on to", _chain(item)),
+        ("session", item.session_id or ""),
+        ("tool", spelled_out(item.tool or "")),
+        ("answers", "\n".join(map(spelled_out, item.options)) or "in your own words"),
+        ("reason", item.reason),
+    ]
+
+
+def _texts(item: InboxItem) -> list[tuple[str, str]]:
+    answer = item.answer
+    return [
+        ("subject", item.subject),
+        ("question", item.body),
+        ("arguments", "" if item.arguments is None else _pretty(item.arguments)),
+        ("context", "" if item.context is None else _pretty(dumps(item.context))),
+        ("answer", "" if answer is None else answer.text),
+        (
+            "with other arguments",
+            "" if answer is None or answer.arguments is None else _pretty(answer.arguments),
+        ),
+    ]
+
+
+def _status(item: InboxItem) -> str:
+    if item.status == "open":
+        return "open"
+    answer = item.answer
+    words = [
+        item.status,
+        f"by {item.closed_by}" if item.closed_by else "",
+        f"at {_time(item.closed_at_us)}",
+        f"from {answer.via}" if answer is not None else "",
+        f"→ {answer.choice}" if answer is not None and answer.choice else "",
+        "(always)" if answer is not None and answer.always else "",
+    ]
+    return " ".join(word for word in words if word)
+
+
+def _deadline_fact(item: InboxItem) -> str:
+    if item.deadline_us is None:
+        return ""
+    then = "it expires" if item.default is None else f"the answer is {spelled_out(item.default)!r}"
+    return f"{_time(item.deadline_us)}, then {then}"
+
+
+def _chain(item: InboxItem) -> str:
+    if not item.chain:
+        return ""
+    roles = " → ".join(step.role for step in item.chain)
+    return f"{roles}, first at {_time(item.escalate_at_us)}"
+
+
+def _time(at_us: int | None) -> str:
+    return "" if at_us is None else clock_time(at_us / 1e6)
+
+
+def _pretty(text: str) -> str:
+    """JSON on several lines; what is none as it is."""
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _lines(text: str) -> list[str]:
+    return _pretty(text).splitlines()

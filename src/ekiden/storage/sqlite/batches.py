@@ -1,0 +1,134 @@
+"""What is written beside a session's own step: openings, wakes, events of no session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+from ekiden.core.errors import QueueFull, SessionExists
+from ekiden.core.events import Event
+from ekiden.storage.base import Batch, SessionOpening, Written
+from ekiden.storage.sqlite.clock import Moment
+from ekiden.storage.sqlite.connection import query
+from ekiden.storage.sqlite.documents import PreparedDocument, prepare_documents, write_documents
+from ekiden.storage.sqlite.event_rows import event_row, insert_events
+from ekiden.storage.sqlite.queues import PreparedPut, prepare_puts, put_messages
+from ekiden.storage.sqlite.rows import Row
+from ekiden.storage.sqlite.settling import PreparedSettle, prepare_settles, settle_messages
+from ekiden.storage.sqlite.waking import wake_sessions
+from ekiden.storage.values import check_free_event, check_numbers, check_session_id, json_text
+
+_NO_SESSION = 0
+
+
+class PreparedOpening(NamedTuple):
+    """A session that is to be made."""
+
+    row: Row
+    """Id, agent, status, user, meta, cursor, variables, number of the last event, time twice."""
+    events: Sequence[Row]
+    """Without the session's number in front."""
+
+
+class PreparedBatch:
+    """A batch as rows, made on the event loop's thread so that bad JSON fails there."""
+
+    __slots__ = ("documents", "events", "openings", "puts", "settles", "wakes")
+
+    def __init__(self, batch: Batch, now_us: int) -> None:
+        for event in batch.events:
+            check_free_event(event)
+        self.documents: Sequence[PreparedDocument] = prepare_documents(batch.documents, now_us)
+        self.puts: Sequence[PreparedPut] = prepare_puts(batch.messages)
+        self.settles: Sequence[PreparedSettle] = prepare_settles(batch.settles)
+        self.openings: Sequence[PreparedOpening] = prepare_openings(batch.openings, now_us)
+        self.wakes = batch.wakes
+        self.events = [event_row(_NO_SESSION, event) for event in batch.events]
+
+
+def prepare_openings(openings: Sequence[SessionOpening], now_us: int) -> list[PreparedOpening]:
+    """The sessions as rows; `UserError`, `StepConflict`."""
+    return [_prepare_opening(opening, now_us) for opening in openings]
+
+
+def write_batch(db: apsw.Connection, batch: PreparedBatch, now: Moment) -> Written:
+    """Write it; `SessionExists` comes before anything is written, `StaleDocument` and `QueueFull`
+    may come after some is."""
+    check_openings(db, batch.openings)
+    if batch.documents:
+        write_documents(db, batch.documents)
+    receipts: Sequence[Any] = ()
+    if batch.puts:
+        (fate,) = put_messages(db, [batch.puts], now)
+        if isinstance(fate, QueueFull):
+            raise fate
+        receipts = fate
+    settled = settle_messages(db, batch.settles, now) if batch.settles else ()
+    open_sessions(db, batch.openings)
+    if batch.wakes:
+        wake_sessions(db, batch.wakes, now)
+    if batch.events:
+        _insert_free_events(db, batch.events)
+    return Written(receipts=receipts, settled=settled)
+
+
+def check_openings(db: apsw.Connection, openings: Sequence[PreparedOpening]) -> None:
+    """`SessionExists` if one of the ids is taken, or there twice."""
+    seen: set[str] = set()
+    for opening in openings:
+        session_id = opening.row[0]
+        if session_id in seen or query(
+            db, "SELECT 1 FROM sessions WHERE id = ?", (session_id,)
+        ):
+            raise SessionExists(session_id)
+        seen.add(session_id)
+
+
+def open_sessions(db: apsw.Connection, openings: Sequence[PreparedOpening]) -> None:
+    """Make sessions whose ids are free, with their events."""
+    for opening in openings:
+        db.execute(
+            "INSERT INTO sessions (id, agent, status, user_id, meta, cursor, variables, seq,"
+            " created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            opening.row,
+        )
+        num = db.last_insert_rowid()
+        insert_events(db, [(num, *row[1:]) for row in opening.events])
+
+
+def _prepare_opening(opening: SessionOpening, now_us: int) -> PreparedOpening:
+    new, events = opening.new, opening.events
+    check_session_id(new.id)
+    if events:
+        check_numbers(new.id, 0, events)
+    return PreparedOpening(
+        (
+            new.id,
+            new.agent,
+            new.status,
+            new.user_id,
+            json_text(new.meta, "`meta` of session {!r}", new.id) if new.meta else None,
+            json_text(opening.cursor, "the cursor of session {!r}", new.id)
+            if opening.cursor
+            else None,
+            json_text(opening.variables, "`variables` of session {!r}", new.id)
+            if opening.variables
+            else None,
+            len(events),
+            now_us,
+            now_us,
+        ),
+        [event_row(_NO_SESSION, event) for event in events],
+    )
+
+
+def _insert_free_events(db: apsw.Connection, rows: Sequence[Row]) -> None:
+    """Number the events of no session and store them."""
+    ((last,),) = query(
+        db, "SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", (_NO_SESSION,)
+    )
+    insert_events(
+        db, [(_NO_SESSION, seq, *row[2:]) for seq, row in enumerate(rows, start=last + 1)]
+    )

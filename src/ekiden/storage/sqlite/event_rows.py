@@ -1,0 +1,94 @@
+"""Events as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import apsw
+
+from ekiden.core.events import Event, EventType
+from ekiden.storage.sqlite.rows import Row, insert_rows
+from ekiden.storage.values import json_text
+
+_TYPES: tuple[EventType, ...] = (
+    "route",
+    "llm_call",
+    "tool_call",
+    "handoff",
+    "guardrail",
+    "tool_confirmation",
+    "agent_start",
+    "agent_complete",
+    "agent_error",
+    "message",
+    "task",
+    "inbox",
+)
+"""Stored as their places here, which format 1 fixes; a type that is not here is stored by name."""
+
+_CODES: Mapping[str, int] = {name: code for code, name in enumerate(_TYPES)}
+
+_INSERT_EVENTS = (
+    "INSERT INTO events"
+    " (session, seq, type, at_us, agent, step, duration_us, details, items, error)"
+)
+
+
+def stored_type(type: EventType) -> int | str:
+    """An event's type as it stands in the table."""
+    return _CODES.get(type, type)
+
+
+def type_of(stored: int | str) -> EventType:
+    """The inverse of `stored_type`."""
+    return _TYPES[stored] if isinstance(stored, int) else cast("EventType", stored)
+
+
+def event_row(num: int, event: Event) -> Row:
+    """The event as it stands in the table, in the session with this number."""
+    details, items, error = event.details, event.items, event.error
+    return (
+        num,
+        event.seq,
+        _CODES.get(event.type, event.type),
+        event.at_us,
+        event.agent,
+        event.step,
+        event.duration_us,
+        None if details is None else json_text(details, "`details` of {!r}", event),
+        json_text(items, "`items` of {!r}", event) if event.speaks else None,
+        None if error is None else json_text(error, "`error` of {!r}", event),
+    )
+
+
+def insert_events(db: apsw.Connection, rows: Sequence[Row]) -> None:
+    """Insert rows of events with few statements, in this order."""
+    insert_rows(db, _INSERT_EVENTS, rows)
+
+
+def event_of(
+    session_id: str,
+    seq: int,
+    type: int | str,
+    at_us: int,
+    agent: str | None,
+    step: str | None,
+    duration_us: int | None,
+    details: Any,
+    items: Sequence[Any],
+    error: str | None,
+) -> Event:
+    """The event that a row was made of, its JSON parsed."""
+    return Event(
+        session_id=session_id,
+        seq=seq,
+        type=type_of(type),
+        at_us=at_us,
+        agent=agent,
+        step=step,
+        duration_us=duration_us,
+        details=details,
+        items=tuple(items),
+        error=error,
+    )

@@ -1,0 +1,148 @@
+"""The end of messages: SQL for settling them, once, and for those that were given up."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cache
+from typing import NamedTuple
+
+import apsw
+
+from ekiden.core.jsonio import dumps
+from ekiden.storage.base import MessageSettle, MessageState, Settled
+from ekiden.storage.sqlite.clock import Moment
+from ekiden.storage.sqlite.connection import query
+from ekiden.storage.sqlite.rows import chunks, flat, padded, values_sql
+from ekiden.storage.sqlite.waking import wake_sessions
+from ekiden.storage.values import check_settle, is_late, json_text
+
+
+class PreparedSettle(NamedTuple):
+    """A settlement with its answer as JSON text."""
+
+    key: str
+    state: MessageState
+    answer: str | None
+    id: int | None
+    owner: str | None
+    attempts: int | None
+    forget: bool
+
+
+def prepare_settles(settles: Sequence[MessageSettle]) -> list[PreparedSettle]:
+    """The settlements as rows; `UserError` for what is not JSON and for what is no end."""
+    prepared = []
+    for settle in settles:
+        check_settle(settle)
+        answer, by = settle.answer, settle.by
+        if answer is not None:
+            answer = json_text(answer, "the answer to message {!r}", settle.key)
+        if by is None:
+            row = PreparedSettle(
+                settle.key, settle.state, answer, None, None, None, settle.forget
+            )
+        else:
+            row = PreparedSettle(
+                settle.key, settle.state, answer, by.id, by.owner, by.attempts, settle.forget
+            )
+        prepared.append(row)
+    return prepared
+
+
+def settle_messages(
+    db: apsw.Connection, settles: Sequence[PreparedSettle], now: Moment
+) -> list[Settled]:
+    """Settle them and wake their sessions, each in its turn.
+
+    The first settlements of open messages are few statements for all; only what is left of them
+    then, and what else is to be done, is looked at one by one.
+    """
+    first: dict[str, int] = {}
+    for number, settle in enumerate(settles):
+        if settle.key not in first:
+            first[settle.key] = number if not settle.forget else -1
+    results: list[Settled] = ["no"] * len(settles)
+    done: set[int] = set()
+    woken: list[str] = []
+    for chunk in chunks([settles[number] for number in first.values() if number >= 0]):
+        size = padded(len(chunk))
+        for key, session_id in query(
+            db, _settle_sql(size), (now.us, *flat([row[:6] for row in chunk], size))
+        ):
+            results[first[key]] = "settled"
+            done.add(first[key])
+            if session_id is not None:
+                woken.append(session_id)
+    if len(done) < len(settles):
+        for number, settle in enumerate(settles):
+            if number not in done:
+                results[number] = _settle_one(db, settle, now, woken)
+    if woken:
+        wake_sessions(db, woken, now)
+    return results
+
+
+@cache
+def _settle_sql(size: int) -> str:
+    return f"""
+        UPDATE messages SET state = v.column2, answer = v.column3, settled_us = ?,
+            dedup_key = NULL
+        FROM ({values_sql(size, 6)}) AS v
+        WHERE messages.key = v.column1 AND messages.state = 'open' AND (v.column4 IS NULL
+            OR (messages.id = v.column4 AND owner = v.column5 AND attempts = v.column6))
+        RETURNING key, session_id
+    """
+
+
+def _settle_one(
+    db: apsw.Connection, settle: PreparedSettle, now: Moment, woken: list[str]
+) -> Settled:
+    """Whatever the message and the settlement are."""
+    if settle.forget:
+        db.execute(
+            "DELETE FROM messages"
+            " WHERE key = ?1 AND (?2 IS NULL OR (id = ?2 AND owner = ?3 AND attempts = ?4))",
+            (settle.key, settle.id, settle.owner, settle.attempts),
+        )
+        return "settled" if db.changes() else "no"
+    found = query(
+        db,
+        "SELECT id, state, session_id FROM messages"
+        " WHERE key = ?1 AND (?2 IS NULL OR (id = ?2 AND owner = ?3 AND attempts = ?4))",
+        (settle.key, settle.id, settle.owner, settle.attempts),
+    )
+    if not found:
+        return "no"
+    message_id, state, session_id = found[0]
+    if state != "open" and not is_late(state, settle.state):
+        return "no"
+    db.execute(
+        "UPDATE messages SET state = ?, answer = ?, settled_us = ?, dedup_key = NULL WHERE id = ?",
+        ("late" if state != "open" else settle.state, settle.answer, now.us, message_id),
+    )
+    if state != "open":
+        return "late"
+    if session_id is not None:
+        woken.append(session_id)
+    return "settled"
+
+
+def requeue_messages(db: apsw.Connection, keys: Collection[str], now: Moment) -> int:
+    """Open again those that were given up."""
+    db.execute(
+        "UPDATE messages SET state = 'open', answer = NULL, settled_us = NULL, attempts = 0,"
+        " owner = NULL, due_ms = ?, expires_ms = NULL, waiter = NULL"
+        " WHERE key IN (SELECT value FROM json_each(?)) AND state IN ('dead', 'expired')",
+        (now.ms, dumps(list(keys))),
+    )
+    return db.changes()
+
+
+def prune_messages(db: apsw.Connection, before_us: int, limit: int) -> int:
+    """Remove what was settled long ago."""
+    db.execute(
+        "DELETE FROM messages WHERE id IN"
+        " (SELECT id FROM messages WHERE settled_us < ? ORDER BY settled_us LIMIT ?)",
+        (before_us, max(limit, 0)),
+    )
+    return db.changes()
