@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from heapq import heappop, heappush
 from typing import Any
 
 from ekiden.bus.checks import LEAVES, own_payload
@@ -16,19 +17,29 @@ from ekiden.core.message_answers import answer_json, error_json, exception_json
 from ekiden.storage.messages import MessageSettle, MessageState, QueueMessage, Settled
 from ekiden.storage.records import Batch, OwnJson
 
+_LATE_S = 0.005
+"""The store's clock may be coarser than ours."""
+
 _log = logging.getLogger("ekiden.bus")
 
 
 class Endings:
     """Stores how the messages of one agent ended, and tells those who wait in this process."""
 
-    __slots__ = ("_agent", "_parts", "hurry")
+    __slots__ = ("_agent", "_parts", "hurry", "retries")
 
     def __init__(self, parts: Parts, agent: str) -> None:
         self._parts = parts
         self._agent = agent
         self.hurry = False
         """Do not try again when the store cannot be reached."""
+        self.retries: list[float] = []
+        """When messages that failed may be tried again, a heap in the loop's time."""
+
+    def retried(self, now: float) -> None:
+        """Those that were due by then are looked for."""
+        while self.retries and self.retries[0] <= now:
+            heappop(self.retries)
 
     async def answer(self, delivery: Delivery, result: Any) -> None:
         """The handler is done, with this result."""
@@ -63,8 +74,10 @@ class Endings:
         else:
             event = self._event(delivery, error, "retried")
             await self._parts.store.write(Batch(events=(event,)))
+            delay_s = settings.retry_delay_s(delivery.attempts)
+            heappush(self.retries, self._parts.loop.time() + delay_s + _LATE_S)
             await self._parts.store.release_message(
-                delivery.row(self._parts.owner), delay_s=settings.retry_delay_s(delivery.attempts)
+                delivery.row(self._parts.owner), delay_s=delay_s
             )
 
     async def _settle(

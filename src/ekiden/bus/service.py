@@ -63,8 +63,8 @@ class Service:
         self._deliveries: dict[str, Delivery] = {}
         """All that are with us, by message id."""
         self._line = Line(parts.settings.oldest_every)
-        self._busy = 0
-        """How many handlers run."""
+        self._running: dict[str, Delivery] = {}
+        self._later: dict[str, Delivery] = {}
         self._alone = True
         """Whether nobody else serves the agent: then all that is sent here is ours."""
         self._closing = False
@@ -114,7 +114,7 @@ class Service:
         """Whether a message that is stored now is this service's from the beginning."""
         if self._closing or self._parts.presence.is_lapsed:
             return False
-        return self._alone or (self._busy < self.concurrency and not self._line)
+        return self._alone or (len(self._running) < self.concurrency and not self._line)
 
     def node(self, task: str) -> str:
         """Who waits, in the graph of waits, when this agent waits in a task."""
@@ -127,9 +127,14 @@ class Service:
         return self._deliveries.get(key)
 
     @property
-    def remote_keys(self) -> Collection[str]:
-        """The messages with us that wait to be answered later."""
-        return [key for key, each in self._deliveries.items() if each.stage == "later"]
+    def later_keys(self) -> Collection[str]:
+        """The messages with us that are to be answered later."""
+        return self._later.keys()
+
+    @property
+    def retry_at(self) -> float:
+        """When a message that failed may be tried again, in the loop's time."""
+        return self._endings.retries[0] if self._endings.retries else float("inf")
 
     def deliver(self, delivery: Delivery) -> None:
         """The message was stored as ours: begin, or let it stand in line."""
@@ -138,7 +143,7 @@ class Service:
             delivery.stage = "gone"
             self._parts.spawn(self._give_back([delivery]))
         elif (
-            self._busy < self.concurrency and not self._line and not self._parts.presence.is_lapsed
+            len(self._running) < self.concurrency and not self._line and not self._parts.presence.is_lapsed
         ):
             self._begin(delivery)
         else:
@@ -147,15 +152,12 @@ class Service:
     def drop(self, key: str) -> None:
         """Nobody waits for the message any more; if it is not begun it never is."""
         delivery = self._deliveries.get(key)
-        if delivery is not None and delivery.stage in ("line", "later"):
-            if delivery.stage == "line":
-                self._line.leave(delivery)
+        if delivery is None:
+            return
+        if delivery.stage == "line":
+            self._line.leave(delivery)
             self._forget(delivery)
-
-    def answered(self, key: str) -> None:
-        """The message was answered with `Bus.respond`."""
-        delivery = self._deliveries.get(key)
-        if delivery is not None and delivery.stage == "later":
+        elif delivery.stage == "later":
             self._forget(delivery)
 
     def set_alone(self, alone: bool) -> None:
@@ -169,7 +171,7 @@ class Service:
 
     def go_on(self) -> None:
         """Begin what is next in line, as far as hands are free."""
-        while self._busy < self.concurrency and not self._closing:
+        while len(self._running) < self.concurrency and not self._closing:
             delivery = None if self._parts.presence.is_lapsed else self._line.pop()
             if delivery is None:
                 break
@@ -178,7 +180,7 @@ class Service:
                 self._parts.spawn(self._endings.expire(delivery))
             else:
                 self._begin(delivery)
-        if not self._alone and not self._closing and self._busy < self.concurrency:
+        if not self._alone and not self._closing and len(self._running) < self.concurrency:
             self._parts.spawn(self.fetch())
 
     def stop_overdue(self) -> float:
@@ -188,8 +190,8 @@ class Service:
         if limit is None:
             return soonest
         now = self._parts.loop.time()
-        for delivery in self._deliveries.values():
-            if delivery.stage != "running" or delivery.overdue or delivery.work is None:
+        for delivery in self._running.values():
+            if delivery.overdue or delivery.work is None:
                 continue
             if now - delivery.began >= limit:
                 delivery.overdue = True
@@ -209,6 +211,7 @@ class Service:
             while (limit := self._wanted()) > 0:
                 self._fetch_again = False
                 self._fetches += 1
+                self._endings.retried(self._parts.loop.time())
                 rows = await self._parts.store.take_messages(
                     agent_queue(self.agent),
                     owner=self._parts.owner,
@@ -232,7 +235,7 @@ class Service:
             return 0
         if self._alone:
             return _FETCH
-        return self.concurrency - self._busy - len(self._line)
+        return self.concurrency - len(self._running) - len(self._line)
 
     def _accept(self, row: QueueMessage) -> None:
         """A message came from the store."""
@@ -273,7 +276,7 @@ class Service:
         delivery.stage = "running"
         delivery.node = self.node(delivery.task)
         delivery.began = self._parts.loop.time()
-        self._busy += 1
+        self._running[delivery.message.id] = delivery
         delivery.work = self._parts.loop.create_task(
             self._handle(delivery), context=self._context.copy()
         )
@@ -292,7 +295,7 @@ class Service:
                 raise
             failure = exc
         delivery.stage = "ending"
-        self._busy -= 1
+        del self._running[delivery.message.id]
         if self._line or not self._alone:
             self.go_on()
         if delivery.overdue:
@@ -303,6 +306,7 @@ class Service:
                 await self._endings.fail(delivery, failure)
             elif result is LATER and delivery.message.type == "query":
                 delivery.stage = "later"
+                self._later[delivery.message.id] = delivery
                 return
             else:
                 await self._endings.answer(delivery, result)
@@ -311,13 +315,16 @@ class Service:
         self._forget(delivery)
 
     def _forget(self, delivery: Delivery) -> None:
+        key = delivery.message.id
         delivery.stage = "gone"
-        if self._deliveries.get(delivery.message.id) is delivery:
-            del self._deliveries[delivery.message.id]
+        if self._deliveries.get(key) is delivery:
+            del self._deliveries[key]
+            self._running.pop(key, None)
+            self._later.pop(key, None)
 
     async def _close(self, drain_s: float) -> None:
         left = self._line.drain()
-        running = [each for each in self._deliveries.values() if each.stage == "running"]
+        running = list(self._running.values())
         works = [each.work for each in running if each.work is not None]
         if works and drain_s > 0:
             await asyncio.wait(works, timeout=drain_s)

@@ -72,9 +72,9 @@ def edit_question(item: InboxItem, arguments: str) -> Question:
 
 def difference(before: str, after: str) -> str:
     """What changes from one JSON text to another, line by line."""
-    lines = difflib.unified_diff(_lines(before), _lines(after), lineterm="", n=2)
-    changed = [line for line in lines if not line.startswith(("---", "+++", "@@"))]
-    return "\n".join(changed) or "(nothing but the spelling)"
+    lines = list(difflib.unified_diff(_lines(before), _lines(after), lineterm="", n=2))
+    # The first two name files; what is changed has a sign, so only headings begin with @@.
+    return "\n".join(line for line in lines[2:] if not line.startswith("@@"))
 
 
 def span(seconds: float) -> str:
@@ -190,12 +190,20 @@ def _time(at_us: int | None) -> str:
 
 
 def _pretty(text: str) -> str:
-    """JSON on several lines; what is none as it is."""
+    """JSON on several lines; what is none, or can be read in two ways, as it is."""
     try:
-        return json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+        value = json.loads(text, object_pairs_hook=_unique)
+        return json.dumps(value, ensure_ascii=False, indent=2)
     except (ValueError, RecursionError):
         return text
 
 
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("the same key twice")
+    return value
+
+
 def _lines(text: str) -> list[str]:
-    return _pretty(text).splitlines()
+    return _pretty(text).split("\n")

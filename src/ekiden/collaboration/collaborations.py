@@ -68,7 +68,7 @@ class Collaborations:
         return self._ledger.settings
 
     def as_agent(self, name: str) -> Party:
-        """A handle that acts in the name of this agent; `SenderForged` if another one's code runs."""
+        """A handle that acts in this agent's name; `SenderForged` if another one's code runs."""
         return Party(name, self._ledger, self._gate, known=self._bus.served)
 
     # Messages

@@ -1,9 +1,9 @@
 """What is agreed is done: once, and by another one if whoever did it died.
 
-An agreement that is to be executed has a document with who does so and until when. The collaboration
-counts how often its execution was begun, and only who began it last can complete it: whoever was
-paused and comes back late changes nothing. What an executor *does* may be begun again after a
-crash, so it goes by the collaboration's id.
+An agreement that is to be executed has a document with who does so and until when. The record of
+the collaboration counts how often that was begun, and only who began it last can complete it:
+whoever was paused and comes back late changes nothing. What an executor *does* may be begun again
+after a crash, so it goes by the collaboration's id.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Executions:
         return (record, claim.version + 1) if is_taken else None
 
     async def _watched(self, record: Collaboration, version: int) -> dict[str, Any] | None:
-        """The outcome of the work; `None`, and the work is cancelled, if it is not ours any more."""
+        """The outcome of the work; `None`, and the work is cancelled, if it is ours no more."""
         async with asyncio.TaskGroup() as group:
             work = group.create_task(self._work(record))
             keeper = group.create_task(self._keep(record.id, version))

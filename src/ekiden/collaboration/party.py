@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ekiden.collaboration.drafting import (
@@ -16,12 +16,13 @@ from ekiden.collaboration.drafting import (
 )
 from ekiden.collaboration.gate import Gate, check_actor
 from ekiden.collaboration.ledger import Ledger
-from ekiden.collaboration.moves import Phase
+from ekiden.collaboration.moves import Move, Phase
 from ekiden.collaboration.reading import Reader
 from ekiden.collaboration.record import Collaboration, Terms
 from ekiden.collaboration.wire import agent_name
 from ekiden.core.collaboration_errors import NotAParticipant
 from ekiden.core.errors import UserError
+from ekiden.core.messages import MessageType
 
 
 class Party:
@@ -44,7 +45,7 @@ class Party:
         ledger: Ledger,
         gate: Gate,
         *,
-        known: Callable[[], Iterable[str]] | None = None,
+        known: Callable[[], Awaitable[Iterable[str]]] | None = None,
     ) -> None:
         self.name = agent_name(name)
         check_actor(self.name)
@@ -103,7 +104,7 @@ class Party:
         terms: dict[str, Any] = {"required": _names(required), "task": short_text("task", task)}
         if requirements is not None:
             terms["requirements"] = requirements
-        others = self._everybody() if participants is None else list(participants)
+        others = list(participants) if participants is not None else await self._everybody()
         bids_s = self._ledger.settings.bids_s if deadline_s is None else deadline_s
         return await self._open("call", terms, others, context, bids_s, None, key)
 
@@ -300,7 +301,7 @@ class Party:
 
     async def _open(
         self,
-        move: Any,
+        move: Move,
         terms: Any,
         others: Iterable[str],
         context: Mapping[str, Any] | None,
@@ -323,18 +324,18 @@ class Party:
     async def _say(
         self,
         record: Collaboration,
-        move: Any,
+        move: Move,
         body: Mapping[str, Any],
         *,
         answers: str,
-        type: Any = None,
+        type: MessageType | None = None,
         key: str | None = None,
     ) -> Collaboration:
         message = await self._drafts.answer(record, move, body, answers=answers, type=type, key=key)
         return await self._gate.submit(message, is_own=True)
 
-    def _everybody(self) -> list[str]:
-        names = [] if self._known is None else [name for name in self._known()]
+    async def _everybody(self) -> Sequence[str]:
+        names = () if self._known is None else await self._known()
         others = [name for name in names if name != self.name]
         if not others:
             raise UserError("nobody else is known who could bid: name the `participants`")

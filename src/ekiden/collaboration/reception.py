@@ -83,7 +83,7 @@ class Reception:
         bid: BidFunction | None,
         otherwise: Otherwise | None,
     ) -> Any:
-        """`receive` it and have it answered; a refused one is dropped, as it will not get better."""
+        """`receive` it and have it answered; what is refused is dropped."""
         if not is_protocol(message):
             if otherwise is None:
                 raise UserError(f"{self._party.name!r} takes messages of collaborations only")

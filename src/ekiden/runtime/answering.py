@@ -6,17 +6,30 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Literal, assert_never
 
+from ekiden.core.errors import SessionError
+from ekiden.core.events import Event
 from ekiden.core.inbox_errors import InboxError
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.message_answers import answer_json, error_json
 from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
-from ekiden.runtime.cursor import OpenQuestion
+from ekiden.runtime.cursor import Cursor, OpenQuestion
 from ekiden.runtime.inboxes import read_item
+from ekiden.runtime.leases import owner_name
 from ekiden.runtime.memo import load_memo
 from ekiden.runtime.question_sessions import ANSWERS
 from ekiden.runtime.state import RunState
-from ekiden.storage.base import MessageFilter, MessageSettle, Store, StoredMessage
+from ekiden.storage.base import (
+    Commit,
+    MessageFilter,
+    MessageSettle,
+    SessionPatch,
+    Store,
+    StoredMessage,
+)
 from ekiden.tools.output import to_jsonable
+
+_ABANDON_S = 10.0
+_WITHDRAWN = "ask.withdrawn"
 
 
 async def collect_answers(run: RunState) -> bool:
@@ -24,6 +37,7 @@ async def collect_answers(run: RunState) -> bool:
 
     A question of which one answer is enough is withdrawn with the others when there is a good one.
     """
+    await run.see_wakes()
     messages = await _messages(run)
     items = await _items(run)
     found, enough = 0, set[str]()
@@ -119,12 +133,42 @@ async def release_questions(
     for question in asks.values():
         if question.kind == "query":
             settles.append(MessageSettle(key=question.id, state="cancelled"))
+            if question.session is not None:
+                await _abandon(store, question.session, question.id)
             continue
         from ekiden.inbox import Inbox
 
         with suppress(InboxError):
             await Inbox(store).cancel(question.id, by=by, reason="the run does not wait any more")
     return settles
+
+
+async def _abandon(store: Store, session_id: str, message_id: str) -> None:
+    """Nobody needs the answer of this session: if it is parked, it asks and does nothing more.
+
+    One that is at work is left alone; its answer comes too late and is kept.
+    """
+    try:
+        claim, row = await store.claim(session_id, owner=owner_name(), lease_s=_ABANDON_S)
+    except SessionError:
+        return
+    cursor = Cursor.from_json(row.cursor)
+    if row.meta.get(ANSWERS) != message_id or row.status == "idle":
+        await store.release(claim)
+        return
+    asks, cursor.asks = cursor.asks, {}
+    settles = await release_questions(store, asks, by=row.agent)
+    ended = Event(
+        session_id=session_id,
+        seq=row.seq + 1,
+        type="agent_error",
+        at_us=await store.now_us(),
+        agent=row.agent,
+        details={"outcome": "failed", "code": _WITHDRAWN},
+        error="whoever asked does not wait for the answer any more",
+    )
+    patch = SessionPatch(status="idle", outcome="failed", cursor=cursor.to_json())
+    await store.commit(claim, Commit(patch=patch, events=[ended], settles=settles, release=True))
 
 
 async def withdraw_questions(run: RunState) -> None:

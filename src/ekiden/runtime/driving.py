@@ -22,7 +22,7 @@ from ekiden.runtime.finish import finish
 from ekiden.runtime.inboxes import read_item
 from ekiden.runtime.opening import claimed, taken_up
 from ekiden.runtime.state import RunState
-from ekiden.runtime.timekeeping import run_timers
+from ekiden.runtime.timekeeping import run_timers, seconds_to_timer
 from ekiden.storage.base import MessageFilter, SessionRow, Store
 
 _log = logging.getLogger("ekiden.runtime")
@@ -49,6 +49,9 @@ async def wait_for_answers(run: RunState, advance: Advance) -> None:
         async with run.work.stopped():
             if await _drive(run, advance):
                 return
+        await run.see_wakes()
+        if await _is_answered(run):
+            return
     await park(run)
 
 
@@ -102,8 +105,8 @@ async def _drive(run: RunState, advance: Advance) -> bool:
             continue
         if not any(_is_with_others(row) for row in rows) and not _on_bus(run):
             return False
-        await run_timers(store)
-        await store.wait_for_change(_LONGEST_WAIT_S)
+        if not await run_timers(store):
+            await store.wait_for_change(await seconds_to_timer(store, _LONGEST_WAIT_S))
 
 
 def _queries(run: RunState) -> list[OpenQuestion]:
@@ -122,7 +125,7 @@ async def _can_go_on(store: Store, row: SessionRow) -> bool:
     """Whether running the session would lead anywhere: it, or one that it waits for, is ready."""
     if row.owner is not None:
         return False
-    if row.status == "ready":
+    if row.status == "ready" or _is_left(row):
         return True
     if row.status == "waiting":
         for question in Cursor.from_json(row.cursor).asks.values():
@@ -130,6 +133,11 @@ async def _can_go_on(store: Store, row: SessionRow) -> bool:
             if child is not None and await _can_go_on(store, child):
                 return True
     return False
+
+
+def _is_left(row: SessionRow) -> bool:
+    """Whether its run was broken off in the middle: nobody else will go on with it."""
+    return row.status == "idle" and not row.outcome and row.cursor.get("p", "end") != "end"
 
 
 async def is_ready(store: Store, session_id: str) -> bool:
@@ -169,7 +177,8 @@ async def _advance_all(run: RunState, rows: list[SessionRow], advance: Advance) 
     try:
         pending = set(tasks)
         while pending:
-            _, pending = await asyncio.wait(pending, timeout=_LONGEST_WAIT_S)
+            longest_s = await seconds_to_timer(run.store, _LONGEST_WAIT_S)
+            _, pending = await asyncio.wait(pending, timeout=longest_s)
             if pending and await run_timers(run.store) and await _is_answered(run):
                 return
     finally:

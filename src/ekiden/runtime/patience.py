@@ -6,7 +6,7 @@ import asyncio
 
 from ekiden.core.errors import UserError
 from ekiden.runtime.driving import is_ready
-from ekiden.runtime.timekeeping import run_timers
+from ekiden.runtime.timekeeping import run_timers, seconds_to_timer
 from ekiden.storage.base import Store
 
 _LOOK_EVERY_S = 1.0
@@ -21,4 +21,4 @@ async def until_ready(store: Store, session_id: str, *, timeout_s: float | None 
     async with asyncio.timeout(timeout_s):
         while not await is_ready(store, session_id):
             if not await run_timers(store):
-                await store.wait_for_change(_LOOK_EVERY_S)
+                await store.wait_for_change(await seconds_to_timer(store, _LOOK_EVERY_S))

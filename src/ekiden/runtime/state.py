@@ -403,6 +403,10 @@ class RunState:
         """The documents that the next `commit` writes."""
         return list(self._beside.documents)
 
+    async def see_wakes(self) -> None:
+        """Whoever parks the session from here on has seen what woke it so far."""
+        self._wakes = (await self.store.get(self.session_id)).wakes
+
     def put_question(self, put: Callable[[], None]) -> None:
         """Ask with the commit that parks the step: `put` records it then."""
         self.questions = [*(self.questions or ()), put]

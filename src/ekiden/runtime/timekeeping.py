@@ -17,6 +17,7 @@ from ekiden.storage.base import Batch, MessageFilter, MessageSettle, Store, Stor
 from ekiden.storage.timers import Timer, due_timers, next_due_us, timer_removal, timer_write
 
 _SESSION = "session:"
+_SHORTEST_S = 0.005
 
 
 async def run_timers(store: Store) -> int:
@@ -35,6 +36,14 @@ async def run_timers(store: Store) -> int:
 
         done += await run_due(store, now_us=now_us)
     return done
+
+
+async def seconds_to_timer(store: Store, longest_s: float) -> float:
+    """How long to wait at most before looking at timers again."""
+    due_us = await next_due_us(store)
+    if due_us is None:
+        return longest_s
+    return min(max((due_us - await store.now_us()) / 1e6, _SHORTEST_S), longest_s)
 
 
 async def _end_query(store: Store, timer: Timer, now_us: int) -> None:

@@ -13,7 +13,7 @@ from ekiden.storage.postgres import found as postgres
 from ekiden.storage.postgres.migrate import shipped
 from ekiden.storage.sqlite import SqliteStore
 from ekiden.storage.sqlite import found as sqlite
-from ekiden.storage.sqlite.journal import stored_type
+from ekiden.storage.sqlite.event_rows import stored_type
 from ekiden.storage.sqlite.migrate import SHIPPED, load_migrations
 from ekiden.testing.contracts.base import claimed, step
 from ekiden.testing.contracts.found import at
@@ -87,7 +87,7 @@ async def test_an_older_postgres_store_gets_the_index(postgres_url: str) -> None
         await execute(postgres_url, "drop index events_audited")
         await execute(postgres_url, "delete from migrations where number = 2")
     async with PostgresStore(postgres_url) as store:
-        assert (await store.info())["format"] == 2
+        assert (await store.info())["format"] == shipped()[-1].number
         found = await execute(
             postgres_url,
             "select 1 from pg_indexes where indexname = 'events_audited'"

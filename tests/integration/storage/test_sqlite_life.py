@@ -14,6 +14,7 @@ import pytest
 from ekiden.core.errors import SessionNotFound, StoreUnavailable
 from ekiden.storage.base import NewSession
 from ekiden.storage.sqlite import SqliteStore
+from ekiden.storage.sqlite.clock import Moment
 from ekiden.storage.sqlite.connection import connect, unavailable
 from ekiden.storage.sqlite.writer import Writer
 from tests.support.sqlite import one_event
@@ -44,7 +45,7 @@ def writer(tmp_path: Path) -> Writer:
     db = connect(path, busy_s=1)
     writer = Writer(
         connect=lambda: connect(path, busy_s=1),
-        now_ms=lambda: 0,
+        now=lambda: Moment(0, 0, 0),
         translate=lambda exc: unavailable(path, exc),
         on_change=lambda: None,
         name=str(path),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ekiden.audit import AuditQuery, Verification, export_audit, verify_audit
 from ekiden.storage.sqlite import SqliteStore
-from ekiden.storage.sqlite.journal import stored_type
+from ekiden.storage.sqlite.event_rows import stored_type
 from tests.support.sqlite import execute
 from tests.unit.audit.written import event, story, write
 

@@ -1,9 +1,12 @@
-"""Which agent has which sessions."""
+"""Which agent has which sessions, and waits for whom."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ekiden import MemoryStore
-from ekiden.cli.presence import presences
+from ekiden.cli.presence import Presence, presences
+from ekiden.core.messages import BlockingContext, BlockingStatus
 from ekiden.storage.base import NewSession
 
 
@@ -39,6 +42,24 @@ async def test_without_a_store_nobody_has_a_session() -> None:
     assert [each.to_json() for each in await presences(None, ["a"])] == [_record("a")]
 
 
+async def test_everybody_who_waits_is_listed_whether_it_has_a_session_or_not() -> None:
+    waits = [_wait("a", "internal"), _wait("stranger", "user")]
+    found = await presences(MemoryStore(), ["a"], waits=waits)
+    assert [each.to_json() for each in found] == [
+        _record("a", waits=waits[:1]),
+        _record("stranger", known=False, waits=waits[1:]),
+    ]
+
+
+def test_who_waits_for_an_agent_and_for_a_person_is_blocked_by_the_agent() -> None:
+    both = [_wait("a", "user"), _wait("a", "internal")]
+    assert Presence(agent="a", known=True, waits=both).status == "internal"
+
+
+def _wait(agent: str, status: BlockingStatus) -> BlockingContext:
+    return BlockingContext(agent=agent, status=status, waiting_for=("b",), started_at=1.5)
+
+
 def _record(
     agent: str,
     *,
@@ -48,6 +69,7 @@ def _record(
     ready: int = 0,
     waiting: int = 0,
     running: list[tuple[str, str]] | None = None,
+    waits: Sequence[BlockingContext] = (),
 ) -> dict[str, object]:
     return {
         "agent": agent,
@@ -58,4 +80,6 @@ def _record(
         "ready": ready,
         "waiting": waiting,
         "running": [{"session_id": name, "owner": owner} for name, owner in running or ()],
+        "status": waits[0].status if waits else "none",
+        "waits": [wait.to_json() for wait in waits],
     }

@@ -32,7 +32,7 @@ _BEGIN_QUIETLY = _BEGIN.format(when="")
 # One after the other, from before they have their transaction's number until they end, so that the
 # events of no session become visible in the order of their own numbers.
 _BEGIN_TO_SAY = _BEGIN.format(
-    when="from pg_advisory_xact_lock(hashtextextended(current_schema() || '/free_events', 0))"
+    when="from pg_advisory_xact_lock(hashtextextended(current_schema() || ':free_events', 0))"
 )
 _REMEMBER = "update writes set result = $2 where token = $1"
 _RESULT = "select result from writes where token = $1"

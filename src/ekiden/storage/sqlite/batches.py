@@ -8,19 +8,16 @@ from typing import Any, NamedTuple
 import apsw
 
 from ekiden.core.errors import QueueFull, SessionExists
-from ekiden.core.events import Event
 from ekiden.storage.base import Batch, SessionOpening, Written
 from ekiden.storage.sqlite.clock import Moment
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.sqlite.documents import PreparedDocument, prepare_documents, write_documents
-from ekiden.storage.sqlite.event_rows import event_row, insert_events
+from ekiden.storage.sqlite.event_rows import NO_SESSION, event_row, insert_events
 from ekiden.storage.sqlite.queues import PreparedPut, prepare_puts, put_messages
 from ekiden.storage.sqlite.rows import Row
 from ekiden.storage.sqlite.settling import PreparedSettle, prepare_settles, settle_messages
 from ekiden.storage.sqlite.waking import wake_sessions
 from ekiden.storage.values import check_free_event, check_numbers, check_session_id, json_text
-
-_NO_SESSION = 0
 
 
 class PreparedOpening(NamedTuple):
@@ -45,7 +42,7 @@ class PreparedBatch:
         self.settles: Sequence[PreparedSettle] = prepare_settles(batch.settles)
         self.openings: Sequence[PreparedOpening] = prepare_openings(batch.openings, now_us)
         self.wakes = batch.wakes
-        self.events = [event_row(_NO_SESSION, event) for event in batch.events]
+        self.events = [event_row(NO_SESSION, event) for event in batch.events]
 
 
 def prepare_openings(openings: Sequence[SessionOpening], now_us: int) -> list[PreparedOpening]:
@@ -79,9 +76,7 @@ def check_openings(db: apsw.Connection, openings: Sequence[PreparedOpening]) -> 
     seen: set[str] = set()
     for opening in openings:
         session_id = opening.row[0]
-        if session_id in seen or query(
-            db, "SELECT 1 FROM sessions WHERE id = ?", (session_id,)
-        ):
+        if session_id in seen or query(db, "SELECT 1 FROM sessions WHERE id = ?", (session_id,)):
             raise SessionExists(session_id)
         seen.add(session_id)
 
@@ -120,15 +115,13 @@ def _prepare_opening(opening: SessionOpening, now_us: int) -> PreparedOpening:
             now_us,
             now_us,
         ),
-        [event_row(_NO_SESSION, event) for event in events],
+        [event_row(NO_SESSION, event) for event in events],
     )
 
 
 def _insert_free_events(db: apsw.Connection, rows: Sequence[Row]) -> None:
     """Number the events of no session and store them."""
     ((last,),) = query(
-        db, "SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", (_NO_SESSION,)
+        db, "SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", (NO_SESSION,)
     )
-    insert_events(
-        db, [(_NO_SESSION, seq, *row[2:]) for seq, row in enumerate(rows, start=last + 1)]
-    )
+    insert_events(db, [(NO_SESSION, seq, *row[2:]) for seq, row in enumerate(rows, start=last + 1)])

@@ -11,6 +11,9 @@ from ekiden.core.events import Event, EventType
 from ekiden.storage.sqlite.rows import Row, insert_rows
 from ekiden.storage.values import json_text
 
+NO_SESSION = 0
+"""In the place of a session's number."""
+
 _TYPES: tuple[EventType, ...] = (
     "route",
     "llm_call",

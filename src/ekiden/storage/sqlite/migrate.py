@@ -80,22 +80,25 @@ def migrate(db: apsw.Connection, where: str, migrations: Sequence[Migration]) ->
     return known
 
 
-def adopt_boot(db: apsw.Connection, lease_clock: LeaseClock, clock: Clock) -> None:
-    """Make the stored times mean something on this run of the machine.
+def adopt_boot(db: apsw.Connection, lease_clock: LeaseClock, clock: Clock) -> int:
+    """Make the stored times mean something on this run of the machine; wall time minus lease
+    clock, in milliseconds, as it was for the first who did this.
 
     After a restart of the machine every lease is void, for its owner is dead, and delays go on
     by the wall clock.
     """
-    if _stored_boot(db)[0] == lease_clock.boot:
-        return
+    boot, offset_ms = _stored_boot(db)
+    if boot == lease_clock.boot:
+        return offset_ms
     db.execute("BEGIN IMMEDIATE")
     try:
-        boot, old_offset_ms = _stored_boot(db)
+        boot, offset_ms = _stored_boot(db)
         if boot != lease_clock.boot:
-            offset_ms = clock.now_us() // 1000 - lease_clock.now_ms()
+            old_offset_ms, offset_ms = offset_ms, clock.now_us() // 1000 - lease_clock.now_ms()
             db.execute("UPDATE sessions SET owner = NULL, lease_until = NULL")
             db.execute(
-                "UPDATE messages SET owner = NULL, due_ms = iif(owner IS NULL, due_ms + ?, 0)",
+                "UPDATE messages SET owner = NULL, due_ms = iif(owner IS NULL, due_ms + ?1, 0),"
+                " expires_ms = expires_ms + ?1 WHERE state = 'open'",
                 (old_offset_ms - offset_ms,),
             )
             db.execute("DELETE FROM machine")
@@ -105,6 +108,7 @@ def adopt_boot(db: apsw.Connection, lease_clock: LeaseClock, clock: Clock) -> No
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+    return offset_ms
 
 
 def _stored_boot(db: apsw.Connection) -> tuple[str, int]:

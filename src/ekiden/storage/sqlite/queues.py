@@ -229,8 +229,7 @@ def _open_up_to(db: apsw.Connection, queue: str, most: int) -> int:
     """How many open messages the queue holds, or `most` if there are more."""
     ((count,),) = query(
         db,
-        "SELECT count(*) FROM"
-        " (SELECT 1 FROM messages WHERE queue = ? AND state = 'open' LIMIT ?)",
+        "SELECT count(*) FROM (SELECT 1 FROM messages WHERE queue = ? AND state = 'open' LIMIT ?)",
         (queue, max(most, 0)),
     )
     return int(count)

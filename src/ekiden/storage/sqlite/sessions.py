@@ -11,11 +11,11 @@ from ekiden.core.errors import SessionBusy, SessionExists, SessionNotFound
 from ekiden.core.jsonio import dumps, loads
 from ekiden.storage.base import Claim, NewSession, SessionFilter, SessionPage, SessionRow
 from ekiden.storage.sqlite.connection import query
-from ekiden.storage.values import json_text, parse_cursor
+from ekiden.storage.values import check_session_id, json_text, parse_cursor
 
 _COLUMNS = (
     "num, id, agent, status, outcome, user_id, meta, cursor, variables, seq, epoch, owner,"
-    " lease_until, created_us, updated_us"
+    " lease_until, created_us, updated_us, wakes"
 )
 _INSERT = (
     "INSERT INTO sessions (id, agent, status, user_id, meta, epoch, owner, lease_until,"
@@ -36,7 +36,9 @@ def create_session(db: apsw.Connection, new: NewSession, meta: str | None, now_u
 
 
 def meta_text(new: NewSession) -> str | None:
-    """The session's fixed facts as they are stored; `UserError` for what is not JSON."""
+    """The session's fixed facts as they are stored; `UserError` for what is not JSON, and for a
+    session without an id."""
+    check_session_id(new.id)
     return json_text(new.meta, "`meta` of session {!r}", new.id) if new.meta else None
 
 
@@ -148,8 +150,25 @@ def delete_session(db: apsw.Connection, session_id: str, now_ms: int) -> None:
     )
     if not found:
         raise _not_free(db, session_id, now_ms)
+    _keep_last_event_id(db, found[0][0])
     db.execute("DELETE FROM events WHERE session = ?", found[0])
     db.execute("DELETE FROM steps WHERE session = ?", found[0])
+
+
+def _keep_last_event_id(db: apsw.Connection, num: int) -> None:
+    """If the last event of all is one of this session, leave a row in its place that nobody sees,
+    instead of an older one of that kind: SQLite would give its id to the next event, and who
+    follows the feed would not see that one."""
+    ((last, session),) = query(db, "SELECT max(id), session FROM events")
+    if session != num:
+        return
+    db.execute("DELETE FROM events WHERE session = -1")
+    db.execute(
+        "UPDATE events SET session = -1, seq = 1, type = 'gone', at_us = 0, agent = NULL,"
+        " step = NULL, duration_us = NULL, details = NULL, items = NULL, error = NULL"
+        " WHERE id = ?",
+        (last,),
+    )
 
 
 def read_session(db: apsw.Connection, session_id: str, now_ms: int) -> SessionRow:
@@ -213,6 +232,7 @@ def _row(values: tuple[Any, ...], now_ms: int) -> SessionRow:
         lease_until,
         created_us,
         updated_us,
+        wakes,
     ) = values
     return SessionRow(
         id=session_id,
@@ -228,6 +248,7 @@ def _row(values: tuple[Any, ...], now_ms: int) -> SessionRow:
         owner=owner if lease_until is not None and lease_until > now_ms else None,
         created_at_us=created_us,
         updated_at_us=updated_us,
+        wakes=wakes,
     )
 
 

@@ -38,9 +38,7 @@ def prepare_settles(settles: Sequence[MessageSettle]) -> list[PreparedSettle]:
         if answer is not None:
             answer = json_text(answer, "the answer to message {!r}", settle.key)
         if by is None:
-            row = PreparedSettle(
-                settle.key, settle.state, answer, None, None, None, settle.forget
-            )
+            row = PreparedSettle(settle.key, settle.state, answer, None, None, None, settle.forget)
         else:
             row = PreparedSettle(
                 settle.key, settle.state, answer, by.id, by.owner, by.attempts, settle.forget

@@ -19,21 +19,37 @@ from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.events import Event
 from ekiden.core.roles import Clock
 from ekiden.storage.base import (
+    Batch,
     Claim,
     Commit,
     Document,
     DocumentWrite,
     EventFilter,
     EventPage,
+    MessageFilter,
+    MessageSettle,
     NewSession,
+    PutReceipt,
     QueueMessage,
     QueuePut,
     SessionFilter,
     SessionPage,
     SessionRow,
+    Settled,
+    StoredMessage,
+    Written,
 )
-from ekiden.storage.sqlite import documents, found, journal, queues, sessions
-from ekiden.storage.sqlite.clock import LeaseClock, machine_clock
+from ekiden.storage.sqlite import (
+    batches,
+    documents,
+    found,
+    found_messages,
+    journal,
+    queues,
+    sessions,
+    settling,
+)
+from ekiden.storage.sqlite.clock import LeaseClock, Moment, StoreClock, machine_clock
 from ekiden.storage.sqlite.connection import check_engine, connect, prepare_file, query, unavailable
 from ekiden.storage.sqlite.migrate import SHIPPED, adopt_boot, load_migrations, migrate
 from ekiden.storage.sqlite.readers import Read, Readers
@@ -110,6 +126,13 @@ class SqliteStore:
     async def info(self) -> Mapping[str, Any]:
         return await self._read(self._info)
 
+    async def now_us(self) -> int:
+        return (self._parts or await self._running()).clock.now_us()
+
+    async def write(self, batch: Batch) -> Written:
+        prepared = batches.PreparedBatch(batch, self._clock.now_us())
+        return await self._write(lambda db, now: batches.write_batch(db, prepared, now))
+
     # Sessions
 
     async def create(self, new: NewSession) -> None:
@@ -129,7 +152,7 @@ class SqliteStore:
         )
 
     async def delete(self, session_id: str) -> None:
-        await self._write(lambda db, now_ms: sessions.delete_session(db, session_id, now_ms))
+        await self._write(lambda db, now: sessions.delete_session(db, session_id, now.ms))
 
     # Leases
 
@@ -139,15 +162,15 @@ class SqliteStore:
         now_us = self._clock.now_us()
         meta = None if create is None else sessions.meta_text(create)
 
-        def take(db: apsw.Connection, now_ms: int) -> tuple[Claim, SessionRow]:
+        def take(db: apsw.Connection, now: Moment) -> tuple[Claim, SessionRow]:
             if create is not None:
                 made = sessions.claim_new(
-                    db, create, meta, owner=owner, lease_s=lease_s, now_us=now_us, now_ms=now_ms
+                    db, create, meta, owner=owner, lease_s=lease_s, now_us=now_us, now_ms=now.ms
                 )
                 if made is not None:
                     return made
             return sessions.claim_stored(
-                db, session_id, owner=owner, lease_s=lease_s, now_ms=now_ms
+                db, session_id, owner=owner, lease_s=lease_s, now_ms=now.ms
             )
 
         return await _claimed((await self._running()).writer, take)
@@ -155,15 +178,15 @@ class SqliteStore:
     async def claim_next(
         self, *, owner: str, lease_s: float, agents: Collection[str] | None = None
     ) -> tuple[Claim, SessionRow] | None:
-        def take(db: apsw.Connection, now_ms: int) -> tuple[Claim, SessionRow] | None:
+        def take(db: apsw.Connection, now: Moment) -> tuple[Claim, SessionRow] | None:
             return sessions.claim_ready(
-                db, owner=owner, lease_s=lease_s, now_ms=now_ms, agents=agents
+                db, owner=owner, lease_s=lease_s, now_ms=now.ms, agents=agents
             )
 
         return await _claimed((await self._running()).writer, take)
 
     async def renew(self, claims: Sequence[Claim]) -> Sequence[Claim]:
-        return await self._write(lambda db, now_ms: sessions.renew_claims(db, claims, now_ms))
+        return await self._write(lambda db, now: sessions.renew_claims(db, claims, now.ms))
 
     async def release(self, claim: Claim) -> None:
         await self._write(lambda db, _: sessions.release_claim(db, claim))
@@ -194,6 +217,12 @@ class SqliteStore:
     ) -> EventPage:
         return await self._read(lambda db: found.find_events(db, where, limit, cursor))
 
+    async def feed(self, *, after: str | None = None, limit: int = 100) -> EventPage:
+        return await self._read(lambda db: found.read_feed(db, after, limit))
+
+    async def feed_end(self) -> str:
+        return await self._read(found.read_feed_end)
+
     async def steps(self, session_id: str, *, prefix: str = "") -> Mapping[str, Any]:
         return await self._read(lambda db: journal.read_steps(db, session_id, prefix))
 
@@ -215,17 +244,46 @@ class SqliteStore:
 
     # Queues
 
-    async def put_messages(self, messages: Sequence[QueuePut]) -> None:
-        prepared = queues.prepare_messages(messages)
-        await self._write(lambda db, now_ms: queues.put_messages(db, prepared, now_ms))
+    async def put_messages(self, messages: Sequence[QueuePut]) -> Sequence[PutReceipt]:
+        prepared = queues.prepare_puts(messages)
+        return await (self._parts or await self._running()).writer.put(prepared)
 
     async def take_messages(
-        self, queue: str, *, owner: str, lease_s: float, limit: int = 1
+        self,
+        queue: str,
+        *,
+        owner: str,
+        lease_s: float,
+        limit: int = 1,
+        oldest_first: bool = False,
     ) -> Sequence[QueueMessage]:
         lease_ms = int(lease_s * 1000)
         return await self._write(
-            lambda db, now_ms: queues.take_messages(db, queue, owner, lease_ms, limit, now_ms)
+            lambda db, now: queues.take_messages(
+                db,
+                queue,
+                owner=owner,
+                lease_ms=lease_ms,
+                limit=limit,
+                oldest_first=oldest_first,
+                now=now,
+            )
         )
+
+    async def settle_messages(self, settles: Sequence[MessageSettle]) -> Sequence[Settled]:
+        prepared = settling.prepare_settles(settles)
+        return await (self._parts or await self._running()).writer.settle(prepared)
+
+    async def find_messages(
+        self, where: MessageFilter = MessageFilter(), *, after: int = 0, limit: int = 100
+    ) -> Sequence[StoredMessage]:
+        return await self._read(lambda db: found_messages.find_messages(db, where, after, limit))
+
+    async def requeue_messages(self, keys: Collection[str]) -> int:
+        return await self._write(lambda db, now: settling.requeue_messages(db, keys, now))
+
+    async def prune_messages(self, *, before_us: int, limit: int = 1000) -> int:
+        return await self._write(lambda db, _: settling.prune_messages(db, before_us, limit))
 
     async def ack_message(self, message: QueueMessage) -> bool:
         return await self._write(lambda db, _: queues.ack_message(db, message))
@@ -233,7 +291,7 @@ class SqliteStore:
     async def release_message(self, message: QueueMessage, *, delay_s: float = 0.0) -> bool:
         delay_ms = int(delay_s * 1000)
         return await self._write(
-            lambda db, now_ms: queues.release_message(db, message, delay_ms, now_ms)
+            lambda db, now: queues.release_message(db, message, delay_ms, now.ms)
         )
 
     async def queue_depth(self, queue: str) -> int:
@@ -259,7 +317,7 @@ class SqliteStore:
         """Blocks; whoever comes second finds it done, and whoever comes after `close` does not."""
         with self._opening:
             if self._parts is None and not self._closed:
-                self._parts = self._start(self._prepare())
+                self._parts = self._start(*self._prepare())
                 self._unclosed = weakref.finalize(self, _abandon, self._parts, self.url)
                 self._unclosed.atexit = False
 
@@ -273,41 +331,43 @@ class SqliteStore:
             if parts is not None:
                 parts.writer.stop(parts.close_reads)
 
-    def _prepare(self) -> apsw.Connection:
-        """The writer's connection to a file that has our format; blocks."""
+    def _prepare(self) -> tuple[apsw.Connection, StoreClock]:
+        """The writer's connection to a file that has our format, and its clock; blocks."""
         check_engine(self._engine_version)
         prepare_file(self._path)
         try:
             db = self._connect()
             try:
                 migrate(db, self.url, load_migrations(self._migrations))
-                adopt_boot(db, self._lease_clock, self._clock)
+                offset_ms = adopt_boot(db, self._lease_clock, self._clock)
             except BaseException:
                 db.close()
                 raise
         except apsw.Error as exc:
             raise self._unavailable(exc) from exc
-        return db
+        clock = StoreClock(lease_clock=self._lease_clock, wall=self._clock, offset_ms=offset_ms)
+        return db, clock
 
-    def _start(self, db: apsw.Connection) -> _Parts:
+    def _start(self, db: apsw.Connection, clock: StoreClock) -> _Parts:
         connect_to_read = partial(self._connect, read_only=True)
         readers = Readers(connect_to_read, self._unavailable, self.url)
         watch = Watch(readers, connect_to_read)
         writer = Writer(
             connect=self._connect,
-            now_ms=self._lease_clock.now_ms,
+            now=clock.now,
             translate=self._unavailable,
             on_change=watch.notify,
             name=self.url,
         )
         writer.start(db)
-        return _Parts(writer, readers, watch)
+        return _Parts(writer, readers, watch, clock)
 
     def _info(self, db: apsw.Connection) -> Mapping[str, Any]:
         counts = {
             table: query(db, f"SELECT count(*) FROM {table}")[0][0]
             for table in ("sessions", "events", "steps", "documents", "messages")
         }
+        counts["events"] -= len(query(db, "SELECT 1 FROM events WHERE session < 0"))
         ((format_,),) = query(db, "PRAGMA user_version")
         return {
             "engine": "sqlite",
@@ -324,6 +384,7 @@ class _Parts(NamedTuple):
     writer: Writer
     readers: Readers
     watch: Watch
+    clock: StoreClock
 
     def close_reads(self) -> None:
         """Disconnect all but the writer, which comes last: the last connection to the file moves
@@ -349,14 +410,14 @@ async def _claimed(writer: Writer, take: Work[T]) -> T:
     """The result of a claim; if nobody waits for it any more, the session is freed again."""
     taken: list[Claim] = []
 
-    def run(db: apsw.Connection, now_ms: int) -> T:
+    def run(db: apsw.Connection, now: Moment) -> T:
         taken.clear()
-        result = take(db, now_ms)
+        result = take(db, now)
         if isinstance(result, tuple):
             taken.append(result[0])
         return result
 
-    def undo(db: apsw.Connection, _: int) -> None:
+    def undo(db: apsw.Connection, _: Moment) -> None:
         for claim in taken:
             sessions.release_claim(db, claim)
 

@@ -12,23 +12,29 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import apsw
 
-from ekiden.core.errors import EkidenError, SessionError, StoreUnavailable, UserError
+from ekiden.core.errors import EkidenError, QueueFull, SessionError, StoreUnavailable, UserError
 from ekiden.core.faults import fault_point
+from ekiden.storage.base import PutReceipt, Settled
+from ekiden.storage.sqlite.clock import Moment
 from ekiden.storage.sqlite.journal import PreparedCommit, write_commits
+from ekiden.storage.sqlite.queues import PreparedPut, put_messages
+from ekiden.storage.sqlite.settling import PreparedSettle, settle_messages
 from ekiden.storage.values import closed_store
 
 T = TypeVar("T")
-Work = Callable[[apsw.Connection, int], T]
-"""A write inside a transaction, at a time of the lease clock. `SessionError` is raised before
-anything is written, so that the rest of the group can go on."""
+Work = Callable[[apsw.Connection, Moment], T]
+"""A write inside a transaction, at its time. `SessionError` is raised before anything is written,
+so that the rest of the group can go on."""
 
 GROUP_LIMIT = 256
+
+_Kind: TypeAlias = Literal["commit", "put", "settle", "work"]
 
 
 class Writer:
@@ -38,7 +44,7 @@ class Writer:
         self,
         *,
         connect: Callable[[], apsw.Connection],
-        now_ms: Callable[[], int],
+        now: Callable[[], Moment],
         translate: Callable[[apsw.Error], StoreUnavailable],
         on_change: Callable[[], None],
         name: str,
@@ -47,7 +53,7 @@ class Writer:
         called on the event loop's thread after something was stored. None of them may hold the
         store: a store that its thread holds is never collected."""
         self._connect = connect
-        self._now_ms = now_ms
+        self._now = now
         self._translate = translate
         self._on_change = on_change
         self._name = name
@@ -85,11 +91,19 @@ class Writer:
 
         Cancelling the future does not undo the work. `StoreUnavailable` after the end.
         """
-        return self._submit(_Job(work, None))
+        return self._submit(_Job("work", work))
 
     def commit(self, commit: PreparedCommit) -> asyncio.Future[None]:
         """Write a step of a session, merged with those of other sessions."""
-        return self._submit(_Job(None, commit))
+        return self._submit(_Job("commit", commit))
+
+    def put(self, puts: Sequence[PreparedPut]) -> asyncio.Future[Sequence[PutReceipt]]:
+        """Put messages, merged with those of others."""
+        return self._submit(_Job("put", puts))
+
+    def settle(self, settles: Sequence[PreparedSettle]) -> asyncio.Future[Sequence[Settled]]:
+        """Settle messages, merged with the settlements of others."""
+        return self._submit(_Job("settle", settles))
 
     def _submit(self, job: _Job) -> asyncio.Future[Any]:
         with self._door:
@@ -127,7 +141,7 @@ class Writer:
         if first is None:
             return None
         group = [first]
-        sessions = {first.commit.num} if first.commit is not None else set()
+        sessions = {first.what.num} if first.kind == "commit" else set()
         while len(group) < GROUP_LIMIT:
             try:
                 job = self._jobs.get_nowait()
@@ -136,11 +150,11 @@ class Writer:
             if job is None:
                 self._jobs.put(None)
                 break
-            if job.commit is not None:
-                if job.commit.num in sessions:
+            if job.kind == "commit":
+                if job.what.num in sessions:
                     self._held = job
                     break
-                sessions.add(job.commit.num)
+                sessions.add(job.what.num)
             group.append(job)
         return group
 
@@ -166,12 +180,7 @@ class Writer:
         db = self._db
         try:
             db.execute("BEGIN IMMEDIATE")
-            now_ms = self._now_ms()
-            commits = [job.commit for job in group if job.commit is not None]
-            if commits:
-                write_commits(db, commits, now_ms)
-            for job in group:
-                job.run(db, now_ms)
+            _run(db, group, self._now())
             fault_point("store.sqlite.before_commit")
             db.execute("COMMIT")
             fault_point("store.sqlite.after_commit")
@@ -221,24 +230,44 @@ class Writer:
 class _Job:
     """A write that somebody waits for."""
 
-    __slots__ = ("commit", "error", "future", "loop", "result", "work")
+    __slots__ = ("error", "future", "kind", "loop", "result", "what")
 
-    def __init__(self, work: Work[Any] | None, commit: PreparedCommit | None) -> None:
+    def __init__(self, kind: _Kind, what: Any) -> None:
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
-        self.work = work
-        self.commit = commit
+        self.kind = kind
+        self.what = what
         self.result: Any = None
         self.error: Exception | None = None
 
-    def run(self, db: apsw.Connection, now_ms: int) -> None:
-        """Do the work, unless `write_commits` does it."""
-        self.error = None
-        if self.work is not None:
-            try:
-                self.result = self.work(db, now_ms)
-            except SessionError as exc:
-                self.error = exc
+
+def _run(db: apsw.Connection, group: Sequence[_Job], now: Moment) -> None:
+    """Write what the group wants: of each kind all at once, the rest one after the other.
+
+    They were submitted before any of them was done, so that no order among them is promised.
+    """
+    by_kind: dict[_Kind, list[_Job]] = {"commit": [], "put": [], "settle": [], "work": []}
+    for job in group:
+        job.error = None
+        by_kind[job.kind].append(job)
+    if by_kind["commit"]:
+        write_commits(db, [job.what for job in by_kind["commit"]], now)
+    if puts := by_kind["put"]:
+        fates = put_messages(db, [job.what for job in puts], now)
+        for job, fate in zip(puts, fates, strict=True):
+            if isinstance(fate, QueueFull):
+                job.error = fate
+            else:
+                job.result = fate
+    if settles := by_kind["settle"]:
+        results = iter(settle_messages(db, [each for job in settles for each in job.what], now))
+        for job in settles:
+            job.result = [next(results) for _ in job.what]
+    for job in by_kind["work"]:
+        try:
+            job.result = job.what(db, now)
+        except SessionError as exc:
+            job.error = exc
 
 
 def _resolve(group: list[_Job], on_change: Callable[[], None] | None) -> None:

@@ -30,6 +30,7 @@ from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock, ScriptedModel, call, say
 from ekiden.tools import function_tool
 from tests.unit.runtime.asking.desks import (
+    open_items,
     open_waits,
     outcome,
     said,
@@ -497,6 +498,9 @@ async def test_a_new_message_withdraws_what_was_asked() -> None:
     assert await open_waits(store) == []
     [message] = await store.find_messages()
     assert message.state == "cancelled"
+    assert await open_items(store) == [], "nobody is asked for what nobody needs"
+    [child] = [row for row in (await store.list()).sessions if row.agent == "sales"]
+    assert (child.status, child.outcome) == ("idle", "failed")
 
 
 async def test_a_run_that_fails_leaves_no_question_behind() -> None:

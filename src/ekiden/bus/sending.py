@@ -1,0 +1,142 @@
+"""Putting messages into mailboxes, and waiting for room in full ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ekiden.bus.checks import LEAVES
+from ekiden.bus.delivery import Delivery, current_delivery
+from ekiden.bus.parts import Parts
+from ekiden.bus.presence import HELD_S
+from ekiden.bus.rounds import Rounds
+from ekiden.bus.service import Service
+from ekiden.core.errors import QueueFull
+from ekiden.core.message_errors import MailboxFull
+from ekiden.core.messages import AgentMessage, GroupMode, Letter, agent_queue
+from ekiden.storage.messages import PutReceipt, QueuePut
+from ekiden.storage.records import OwnJson
+
+
+class Sending:
+    """Stores messages, and hands those for agents of this process over at once."""
+
+    __slots__ = ("_parts", "_rounds", "_services")
+
+    def __init__(self, parts: Parts, services: Mapping[str, Service], rounds: Rounds) -> None:
+        self._parts = parts
+        self._services = services
+        self._rounds = rounds
+
+    async def send(self, message: AgentMessage, payload: Any) -> bool:
+        """Store a message that nobody waits for; whether it was new. `MailboxFull`."""
+        put = self.letter(message, payload, ttl_s=message.ttl)
+        [receipt] = await self.put([put], [message], message.timeout_seconds)
+        self.deliver(message, payload, put, receipt, message.ttl)
+        return receipt.is_new
+
+    def letter(
+        self,
+        message: AgentMessage,
+        payload: Any,
+        *,
+        ttl_s: float | None,
+        waiter: str | None = None,
+        awaits: str | None = None,
+        group: tuple[str, GroupMode] | None = None,
+    ) -> QueuePut:
+        """What is put into the mailbox: taken already, if the agent is served here and free."""
+        agent = message.to_agent or ""
+        service = self._services.get(agent)
+        body = Letter(message=message, awaits=awaits, group=group).to_json()
+        if body["task"] is None:
+            delivery = current_delivery()
+            if delivery is not None:
+                body["task"] = delivery.task
+        if type(payload) in LEAVES:
+            body = OwnJson(body)
+        return QueuePut(
+            queue=agent_queue(agent),
+            body=body,
+            priority=message.priority,
+            bound=self._parts.settings.mailbox_bound,
+            key=message.id,
+            waiter=waiter,
+            ttl_s=ttl_s,
+            taken_by=self._parts.owner if service is not None and service.takes_now else None,
+            lease_s=HELD_S,
+        )
+
+    async def put(
+        self, puts: Sequence[QueuePut], messages: Sequence[AgentMessage], timeout_s: float
+    ) -> Sequence[PutReceipt]:
+        """Store them, all or none; waits for room if the settings say so. `MailboxFull`."""
+        try:
+            return await self._parts.postings.put(puts)
+        except QueueFull:
+            return await self._put_when_possible(puts, messages, timeout_s)
+
+    def deliver(
+        self,
+        message: AgentMessage,
+        payload: Any,
+        put: QueuePut,
+        receipt: PutReceipt,
+        ttl_s: float | None,
+    ) -> None:
+        """Hand a message that was stored as ours to its service."""
+        if put.taken_by is None or not receipt.is_new:
+            return
+        task = put.body["task"]
+        if type(payload) not in LEAVES or task is not message.task:
+            message = _copy(message, payload, task)
+        expires = None if ttl_s is None else self._parts.loop.time() + ttl_s
+        service = self._services.get(message.to_agent or "")
+        if service is not None:
+            service.deliver(Delivery(message, number=receipt.id, expires=expires))
+
+    async def _put_when_possible(
+        self, puts: Sequence[QueuePut], messages: Sequence[AgentMessage], timeout_s: float
+    ) -> Sequence[PutReceipt]:
+        parts = self._parts
+        agents: Collection[str] = {message.to_agent or "" for message in messages}
+        deadline = parts.loop.time() + timeout_s
+        again = False
+        while True:
+            full = await self._full(agents)
+            left_s = deadline - parts.loop.time()
+            if parts.settings.on_full == "refuse" or left_s <= 0:
+                raise MailboxFull(full, parts.settings.mailbox_bound)
+            self._rounds.start()
+            await parts.room.wait(full, left_s, again=again)
+            again = True
+            try:
+                return await parts.postings.put(puts)
+            except QueueFull:
+                continue
+
+    async def _full(self, agents: Collection[str]) -> str:
+        """Which of the mailboxes is the fullest."""
+        if len(agents) == 1:
+            return next(iter(agents))
+        depths = {
+            agent: await self._parts.store.queue_depth(agent_queue(agent)) for agent in agents
+        }
+        return max(depths, key=depths.__getitem__)
+
+
+def _copy(message: AgentMessage, payload: Any, task: str | None) -> AgentMessage:
+    return AgentMessage(
+        type=message.type,
+        from_agent=message.from_agent,
+        to_agent=message.to_agent,
+        subject=message.subject,
+        payload=payload,
+        priority=message.priority,
+        correlation_id=message.correlation_id,
+        timeout_seconds=message.timeout_seconds,
+        ttl=message.ttl,
+        id=message.id,
+        created_at=message.created_at,
+        task=task,
+    )

@@ -1,0 +1,77 @@
+"""What a person types about a question: which one, which answer, and whether an edit is meant."""
+
+from __future__ import annotations
+
+import sys
+
+from ekiden.cli.approving import ask_on_terminal
+from ekiden.cli.errors import UsageError
+from ekiden.cli.handing_over import person_name, plain_text
+from ekiden.cli.inbox_view import edit_question
+from ekiden.core.inbox_errors import InboxItemNotFound
+from ekiden.core.inbox_item import InboxItem
+from ekiden.inbox import Inbox
+
+VIA = "terminal"
+_YES = frozenset({"y", "yes", "j", "ja", "是", "好", "はい"})
+
+
+def who_answers(option: str | None) -> str:
+    """The person: as the option says, else this machine's user; `UsageError` if that has no
+    name."""
+    name = person_name(option)
+    if not name.strip():
+        raise UsageError("nobody knows who you are: give your name with --by")
+    return name
+
+
+async def find_item(inbox: Inbox, beginning: str) -> InboxItem:
+    """The item with this id, or with the only id that begins so."""
+    plain_text(beginning, "the item's id")
+    ids = await inbox.ids(beginning) if beginning else ()
+    if not ids:
+        raise InboxItemNotFound(beginning)
+    if len(ids) > 1:
+        raise UsageError(f"{beginning[:80]!r} is the beginning of several: {', '.join(ids)}")
+    return await inbox.get(ids[0])
+
+
+def chosen(item: InboxItem, word: str | None, text: str) -> tuple[str | None, str]:
+    """Choice and words, from what was typed.
+
+    The beginning of an option is enough if no other begins so. What is typed for a question without
+    options are words.
+    """
+    if word is None:
+        return None, text
+    plain_text(word, "the answer")
+    if not item.options:
+        if text:
+            raise UsageError("the question is answered in words: give them once")
+        return None, word
+    typed = word.strip().casefold()
+    exact = [option for option in item.options if option.casefold() == typed]
+    begin = [option for option in item.options if typed and option.casefold().startswith(typed)]
+    fitting = exact or begin
+    return (fitting[0] if len(fitting) == 1 else word), text
+
+
+async def edit_is_meant(item: InboxItem, arguments: str | None, *, yes: bool) -> bool:
+    """Whether the person wants the tool to run with other arguments than those asked about.
+
+    They are shown the difference; `UsageError` where nobody can be asked.
+    """
+    if arguments is None or item.arguments is None or arguments == item.arguments:
+        return False
+    if yes:
+        return True
+    asked = edit_question(item, arguments)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "these are not the arguments that the question is about; nothing was answered. "
+            f"{asked.rules}\n{asked.quoted}\nAnswer with --yes if the tool shall run with yours."
+        )
+    line = await ask_on_terminal(asked)
+    if (line or "").strip().casefold() not in _YES:
+        raise UsageError("nothing was answered: the question waits as before")
+    return True

@@ -1,0 +1,119 @@
+"""Who waits, for whom and why, is read from what is stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ekiden.bus.blocked import blocked, blocking_of
+from ekiden.bus.deadlocks import break_deadlock
+from ekiden.core.inbox_item import InboxItem
+from ekiden.core.messages import BlockingContext
+from ekiden.storage.base import DocumentWrite, MessageSettle, QueuePut
+from ekiden.storage.memory import MemoryStore
+from tests.unit.bus.asked import ask, query
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+async def post(store: MemoryStore, item_id: str, **fields: Any) -> None:
+    """Put a question before people."""
+    item = InboxItem(id=item_id, kind="approval", created_at_us=2_500_000, **fields)
+    written = DocumentWrite(collection="inbox.open", key=item.id, body=item.to_json())
+    await store.write_documents([written])
+
+
+def shown(contexts: list[BlockingContext]) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [(each.agent, each.status, each.waiting_for) for each in contexts]
+
+
+async def test_nobody_waits_where_nothing_is_stored(store: MemoryStore) -> None:
+    assert await blocked(store) == []
+    assert await blocking_of(store, "a") == BlockingContext(agent="a")
+
+
+async def test_who_waits_for_an_agent_is_blocked_until_its_query_is_settled(
+    store: MemoryStore,
+) -> None:
+    put = query("pm#t1", "sales#t1", key="m1", session_id="s1")
+    put.body["subject"] = "customer data"
+    await store.put_messages([put])
+    [found] = await blocked(store)
+    assert (found.agent, found.status, found.waiting_for) == ("pm", "internal", ("sales",))
+    assert (found.reason, found.message_id, found.session_id) == ("customer data", "m1", "s1")
+    assert found.started_at is not None
+    assert await blocking_of(store, "pm") == found
+    await store.settle_messages([MessageSettle(key="m1", state="answered", answer={})])
+    assert await blocked(store) == []
+
+
+@pytest.mark.parametrize("state", ["failed", "timed_out", "cancelled"])
+async def test_whatever_ends_a_wait_clears_it(store: MemoryStore, state: Any) -> None:
+    await ask(store, "a>b")
+    await store.settle_messages([MessageSettle(key="a>b", state=state, answer={})])
+    assert await blocked(store) == []
+
+
+async def test_a_deadlock_that_is_broken_clears_the_victim(store: MemoryStore) -> None:
+    await ask(store, "a>b", "b>a")
+    await break_deadlock(store, "b")
+    assert shown(await blocked(store)) == [("b", "internal", ("a",))]
+
+
+async def test_queries_that_were_asked_together_are_one_wait(store: MemoryStore) -> None:
+    await ask(store, "a>b|c|b#2", "x>b")
+    assert shown(await blocked(store)) == [
+        ("a", "internal", ("b", "c")),
+        ("x", "internal", ("b",)),
+    ]
+    await store.settle_messages([MessageSettle(key="a>c", state="answered", answer={})])
+    assert shown(await blocked(store)) == [("x", "internal", ("b",))]
+
+
+async def test_who_asked_a_person_waits_for_the_role(store: MemoryStore) -> None:
+    await post(store, "i1", from_agent="sales", subject="20 %?", role="ceo", session_id="s2")
+    await post(store, "i2", from_agent="sales", subject="only to be seen", notice=True)
+    assert await blocked(store) == [
+        BlockingContext(
+            status="user",
+            waiting_for=("person:ceo",),
+            reason="20 %?",
+            message_id="i1",
+            started_at=2.5,
+            agent="sales",
+            session_id="s2",
+        )
+    ]
+
+
+async def test_an_escalation_and_its_item_are_one_wait(store: MemoryStore) -> None:
+    await store.put_messages([query("a", None, key="m1"), query("a", None, key="m2")])
+    await post(store, "i1", from_agent="a", subject="help", role="ceo", message_id="m1")
+    assert shown(await blocked(store)) == [
+        ("a", "user", ("person:ceo",)),
+        ("a", "user", ("person:operator",)),
+    ]
+
+
+async def test_a_wait_whose_time_is_over_is_not_shown(store: MemoryStore) -> None:
+    await store.put_messages([query("a", "b", timeout_s=0)])
+    assert await blocked(store) == []
+
+
+async def test_a_message_that_says_little_is_shown_as_far_as_it_goes(store: MemoryStore) -> None:
+    await store.put_messages([QueuePut(queue="q", key="k", body={"awaits": "b#1"}, waiter="a#1")])
+    await store.put_messages([QueuePut(queue="q", key="l", body=["?"], waiter="c")])
+    assert shown(await blocked(store)) == [
+        ("a", "internal", ("b",)),
+        ("c", "user", ("person:operator",)),
+    ]
+
+
+async def test_thousands_of_items_are_read_page_by_page(store: MemoryStore) -> None:
+    for number in range(1001):
+        await post(store, f"i{number}", from_agent=f"a{number % 3}", subject="?")
+    assert len(await blocked(store)) == 1001
