@@ -8,6 +8,7 @@ from ekiden.agents.definition import (
     HandoffDefinition,
     MemoryDefinition,
     Origin,
+    Peer,
     Problem,
 )
 from ekiden.core.lazy import lazy_names
@@ -31,6 +32,7 @@ __all__ = [
     "LoadedAgents",
     "MemoryDefinition",
     "Origin",
+    "Peer",
     "Problem",
     "Shadowed",
     "agent_file_schema",

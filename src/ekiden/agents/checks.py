@@ -14,6 +14,7 @@ PERSON = "person:"
 _ASCII_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _DIGITS_AND_LETTERS = ("L", "N")
 _IN_NAMES = ("L", "N", "M")
+_NOT_IN_ROLES = ("Cc", "Zl", "Zp")
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _MODEL = re.compile(r"[^\s:]+:\S(?:.*\S)?")
 _FILTER = re.compile(r"[A-Za-z_]\w*(?:\([^()]*\))?")
@@ -46,6 +47,22 @@ def target_fault(text: str) -> str | None:
         "write a role of letters, digits, - and _, which begins with a letter or digit, as "
         f"{PERSON}{slug}"
     )
+
+
+def peer_fault(text: str) -> str | None:
+    """Of an agent that is to be asked or told something; whether there is one is not known here."""
+    if text.startswith(PERSON):
+        return f"people are asked with can_ask_people: [{text.removeprefix(PERSON).strip()[:40]}]"
+    return None
+
+
+def role_fault(text: str) -> str | None:
+    """Of the role of people who are asked."""
+    if text.startswith(PERSON):
+        return f"write the role alone, as {text.removeprefix(PERSON).strip()[:40] or 'support'}"
+    if any(unicodedata.category(each) in _NOT_IN_ROLES for each in text):
+        return "a role is one line, without tabs"
+    return None
 
 
 def short_target_fault(text: str) -> str | None:

@@ -52,6 +52,15 @@ class HandoffDefinition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """Another agent that a file names, and where."""
+
+    name: str
+    line: int = 1
+    column: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GuardrailDefinition:
     """`guardrails`."""
 
@@ -96,6 +105,10 @@ class AgentDefinition:
     available: bool = True
     max_sessions: int | None = None
     handoffs: tuple[HandoffDefinition, ...] = ()
+    can_ask: tuple[Peer, ...] = ()
+    can_tell: tuple[Peer, ...] = ()
+    can_ask_people: tuple[str, ...] = ()
+    """Roles; `DEFAULT_ROLE` is whoever the settings name."""
     conditions: tuple[WrittenCondition, ...] = ()
     """All that stand in the file, also in handoffs that have other faults."""
     guardrails: GuardrailDefinition | None = None

@@ -268,6 +268,20 @@ class NamesOr:
         return {"anyOf": [self.inside.schema(), *self.names.schema()["anyOf"]]}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlagOrNames:
+    """True or false, or names; gives a flag or `Placed` names."""
+
+    names: Names
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        value = value_of(node) if isinstance(node, Scalar) else None
+        return value if isinstance(value, bool) else self.names.read(node, at, report)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [{"type": "boolean"}, *self.names.schema()["anyOf"]]}
+
+
 def split_names(node: Scalar) -> list[Node]:
     """The names in a text with commas between; a comma in round brackets belongs to its name."""
     found: list[Node] = []

@@ -12,6 +12,7 @@ from ekiden.agents.definition import (
     AgentDefinition,
     GuardrailDefinition,
     MemoryDefinition,
+    Peer,
 )
 from ekiden.agents.handoff_keys import handoff_definition
 from ekiden.agents.objects import Placed
@@ -19,6 +20,7 @@ from ekiden.agents.patterns import matches_everything
 from ekiden.agents.report import Report, shown
 from ekiden.agents.table import AGENT
 from ekiden.agents.written import Place
+from ekiden.core.inbox_item import DEFAULT_ROLE
 from ekiden.core.profile import Capability, Confirmation, Scope, Triggers
 
 _NOT_YET = "is checked but has no effect in this version: do not rely on it"
@@ -46,6 +48,9 @@ def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> Ag
         handoffs=tuple(
             handoff_definition(each) for each in values.get("handoffs", ()) if "to" in each.value
         ),
+        can_ask=_peers(values.get("can_ask", ())),
+        can_tell=_peers(values.get("can_tell", ())),
+        can_ask_people=_roles(values.get("can_ask_people", ())),
         conditions=tuple(report.conditions),
         line=place.line,
         column=place.column,
@@ -70,6 +75,18 @@ def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> Ag
 def _capabilities(entries: Iterable[Placed]) -> Iterator[Capability]:
     """Those that have a name."""
     return (Capability(**each.value) for each in entries if "name" in each.value)
+
+
+def _peers(names: Iterable[Placed]) -> tuple[Peer, ...]:
+    return tuple(
+        Peer(name=normalize("NFC", name), line=line, column=column) for name, line, column in names
+    )
+
+
+def _roles(said: bool | Iterable[Placed]) -> tuple[str, ...]:
+    if isinstance(said, bool):
+        return (DEFAULT_ROLE,) if said else ()
+    return tuple(normalize("NFC", role.value) for role in said)
 
 
 def _confirmation(

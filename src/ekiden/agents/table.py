@@ -5,10 +5,18 @@ The reader and the JSON Schema both come from this table.
 
 from __future__ import annotations
 
-from ekiden.agents.checks import MAX_NAME, RESERVED, function_fault, model_fault, name_fault
+from ekiden.agents.checks import (
+    MAX_NAME,
+    RESERVED,
+    function_fault,
+    model_fault,
+    name_fault,
+    peer_fault,
+    role_fault,
+)
 from ekiden.agents.handoff_keys import HANDOFFS
 from ekiden.agents.kinds import AnyMapping, Choice, Flag, Number, Text
-from ekiden.agents.objects import Entry, Field, ListOf, Names, NamesOr, Object
+from ekiden.agents.objects import Entry, Field, FlagOrNames, ListOf, Names, NamesOr, Object
 from ekiden.agents.patterns import pattern_fault
 from ekiden.agents.values import QUESTION, SECONDS
 from ekiden.core.profile import Confirmation
@@ -38,6 +46,27 @@ _PATTERN = Text(
 )
 _WORDS = "a list of texts, such as [error, crash]"
 _TOOLS = Names(name=_TOOL)
+_NOT_PEOPLE = {"not": {"pattern": r"^\s*person:"}}
+_PEERS = Names(
+    name=Text(
+        wanted="the name of an agent, as a text",
+        max_length=MAX_NAME,
+        check=peer_fault,
+        code="bad_target",
+        in_schema=_NOT_PEOPLE,
+    ),
+    wanted="a list of agents, such as [billing, orders]",
+)
+_ROLES = Names(
+    name=Text(
+        wanted="a role, as a text",
+        max_length=MAX_NAME,
+        check=role_fault,
+        code="bad_target",
+        in_schema={**_NOT_PEOPLE, "pattern": r"^\s*[^\s](?:[^\t\n\u2028\u2029]*\S)?\s*$"},
+    ),
+    wanted="true, or a list of roles, such as [support, manager]",
+)
 
 _CONFIRMATION = Object(
     Field(
@@ -239,6 +268,26 @@ AGENT = Object(
         kind=HANDOFFS,
         text="To whom the agent may hand the conversation.",
         example=[{"to": "fixer"}],
+    ),
+    Field(
+        name="can_ask",
+        kind=_PEERS,
+        text="Agents that it may ask something, with the tool ask_agent; it gets the answer and "
+        "keeps the conversation.",
+        example=["billing"],
+    ),
+    Field(
+        name="can_tell",
+        kind=_PEERS,
+        text="Agents that it may send messages to, with the tool tell_agent.",
+        example=["orders"],
+    ),
+    Field(
+        name="can_ask_people",
+        kind=FlagOrNames(names=_ROLES),
+        text="Roles of people that it may ask, with the tool ask_person; true is the role of the "
+        "setting inbox.role.",
+        example=["support"],
     ),
     Field(name="guardrails", kind=_GUARDRAILS, text="Checks of what the agent answers."),
     Field(name="memory", kind=_MEMORY, text="What the agent remembers across sessions."),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Literal
 
 from ekiden.agents.checks import PERSON
-from ekiden.agents.definition import AgentDefinition, HandoffDefinition, Problem
+from ekiden.agents.definition import AgentDefinition, HandoffDefinition, Peer, Problem
 from ekiden.agents.handoff_rules import BEST
 from ekiden.agents.printable import printable
 from ekiden.agents.report import shown
@@ -23,43 +24,74 @@ def check_team(
     known: Collection[str] = (),
     partial: Sequence[AgentDefinition] = (),
 ) -> list[Problem]:
-    """Handoffs that lead nowhere, and names that cannot be told apart.
+    """Handoffs and questions that lead nowhere, and names that cannot be told apart.
 
     `known` are agents that exist without being among the definitions: those written in Python,
     and those whose files have errors of their own. Of the latter `partial` is what could be read:
-    their handoffs are checked too.
+    whom they hand to and ask is checked too.
     """
     problems: list[Problem] = []
     everybody = [*definitions, *partial]
     by_name = {each.name: each for each in everybody if each.name}
-    names = {*by_name, *known, ROUTER}
-    suggested = 0
+    names = _Names({*by_name, *known, ROUTER})
     for source in everybody:
         reached: set[str] = set()
         for edge in source.handoffs:
             if edge.to == BEST:
                 continue
             if edge.to not in names and not edge.to.startswith(PERSON):
-                suggested += 1
-                near = suggestion(edge.to, names) if suggested <= _MAX_SUGGESTIONS else ""
-                problems.append(_missing(source, edge, near))
+                message = names.missing(edge.to, "to hand to")
+                problems.append(_problem(source, edge, "unknown_handoff", message))
                 continue
             fault = _fault(source, edge, by_name.get(edge.to), reached)
             if fault is not None:
                 problems.append(_problem(source, edge, *fault))
             if edge.when != "auto":
                 reached.add(edge.to)
+        problems.extend(_of_peers(source, source.can_ask, "ask", by_name, names))
+        problems.extend(_of_peers(source, source.can_tell, "tell", by_name, names))
     problems.extend(_same_tool_names(definitions, known))
     return problems
 
 
-def _missing(source: AgentDefinition, edge: HandoffDefinition, near: str) -> Problem:
-    return _problem(
-        source,
-        edge,
-        "unknown_handoff",
-        f"there is no agent {shown(edge.to)} to hand to{near or '; add its file, or remove this'}",
-    )
+class _Names:
+    """Everybody in the team, and how to say that somebody is not."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = names
+        self._suggested = 0
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def missing(self, name: str, what_for: str) -> str:
+        self._suggested += 1
+        near = suggestion(name, self._names) if self._suggested <= _MAX_SUGGESTIONS else ""
+        advice = near or "; add its file, or remove this"
+        return f"there is no agent {shown(name)} {what_for}{advice}"
+
+
+def _of_peers(
+    source: AgentDefinition,
+    peers: Iterable[Peer],
+    verb: Literal["ask", "tell"],
+    by_name: Mapping[str, AgentDefinition],
+    names: _Names,
+) -> Iterable[Problem]:
+    """What is wrong with those whom the agent may ask or tell something."""
+    for peer in peers:
+        target = by_name.get(peer.name)
+        if peer.name not in names:
+            yield _problem(source, peer, "unknown_peer", names.missing(peer.name, f"to {verb}"))
+        elif peer.name == source.name:
+            message = f"{peer.name!r} would {verb} itself; remove this"
+            yield _problem(source, peer, "peer_is_itself", message)
+        elif target is not None and target.scope == "system":
+            message = (
+                f"{peer.name!r} is a system agent, to which only Ekiden itself gives work; {verb} "
+                f"{ROUTER!r} to have another agent found"
+            )
+            yield _problem(source, peer, "peer_is_system", message)
 
 
 def _fault(
@@ -108,7 +140,10 @@ def _same_tool_names(
 
 
 def _problem(
-    source: AgentDefinition, place: AgentDefinition | HandoffDefinition, code: str, message: str
+    source: AgentDefinition,
+    place: AgentDefinition | HandoffDefinition | Peer,
+    code: str,
+    message: str,
 ) -> Problem:
     return Problem(
         path=source.path,

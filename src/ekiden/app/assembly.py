@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from ekiden.agents.definition import AgentDefinition, HandoffDefinition, Problem
+from ekiden.agents.definition import AgentDefinition, HandoffDefinition, Peer, Problem
+from ekiden.agents.team_checks import ROUTER
 from ekiden.agents.written import Place
 from ekiden.app.edges import Edges
 from ekiden.app.mcp_names import is_mcp_name
@@ -53,6 +54,8 @@ def assemble(
         agents[each.name] = _agent(each, _tools(each, resolve, problems), model)
         if served := [name for name in each.tools if is_mcp_name(name)]:
             mcp_names[each.name] = served
+    for each in definitions:
+        _let_ask(each, agents, problems)
     for each in partial:
         _tools(each, resolve, problems)
     edges = Edges(definitions=(*definitions, *partial), agents=agents, problems=problems)
@@ -101,6 +104,49 @@ def _agent(definition: AgentDefinition, tools: list[FunctionTool], model: str | 
         capabilities=definition.capabilities,
         available=definition.available,
         max_sessions=definition.max_sessions,
+        can_ask_people=definition.can_ask_people,
+    )
+
+
+def _let_ask(
+    definition: AgentDefinition, agents: Mapping[str, Agent[Any]], problems: list[Problem]
+) -> None:
+    """Say whom the agent may ask and tell, without those who are not there.
+
+    That there are none, and other faults of them, the checks of the files said.
+    """
+    agent = agents[definition.name]
+    agent.can_ask = _there(definition, definition.can_ask, agents)
+    agent.can_tell = _there(definition, definition.can_tell, agents)
+    if not (agent.can_ask or agent.can_tell or agent.can_ask_people):
+        return
+    from ekiden.runtime.bus_tools import bus_tools
+
+    asking = {tool.name for tool in bus_tools(agent)}
+    for tool in [each for each in agent.tools if each.name in asking]:
+        places = (place for name, place in definition.tool_places.items() if _means(name, tool))
+        message = (
+            f"{tool.name!r} is how the agent asks and tells others, as this file says it may; "
+            "rename the tool, or leave it out"
+        )
+        place = next(places, _NOWHERE)
+        problems.append(_problem(definition, place, "agent.duplicate_tool", message))
+        agent.tools.remove(tool)
+
+
+def _means(name: str, tool: FunctionTool) -> bool:
+    """Whether the file may mean the tool by this name."""
+    return name == tool.name or name.endswith(f":{tool.name}")
+
+
+def _there(
+    definition: AgentDefinition, peers: Iterable[Peer], agents: Mapping[str, Agent[Any]]
+) -> tuple[str, ...]:
+    named = [each.name for each in peers if each.name in agents or each.name == ROUTER]
+    return tuple(
+        name
+        for name in named
+        if name != definition.name and (name == ROUTER or agents[name].scope != "system")
     )
 
 

@@ -14,8 +14,9 @@ from ekiden.core.message_errors import SenderForged
 from ekiden.core.messages import AgentMessage, MessageType
 from ekiden.storage.values import json_text
 
-LEAVES = frozenset({int, bool, type(None)})
-"""Types of payloads that nobody can change, and that are not long."""
+LEAVES = frozenset({str, int, float, bool, type(None)})
+"""Types of payloads that nobody can change."""
+_SHORT = frozenset({int, bool, type(None)})
 MAX_SECONDS = 10 * 365 * 86_400.0
 _MAX_NAME = 200
 _MAX_ID = 400
@@ -55,7 +56,7 @@ def check_message(message: AgentMessage, settings: BusSettings) -> Any:
 def own_payload(value: Any, settings: BusSettings, what: str, name: str) -> Any:
     """What JSON makes of the value, sharing nothing with it; `UserError` if it is not JSON or too
     long. `what.format(name)` names it."""
-    if type(value) in LEAVES and (type(value) is not int or -_LONGEST_INT < value < _LONGEST_INT):
+    if type(value) in _SHORT and (type(value) is not int or -_LONGEST_INT < value < _LONGEST_INT):
         return value
     text = json_text(value, what, name)
     size = len(text) if text.isascii() else len(text.encode())

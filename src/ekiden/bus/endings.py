@@ -47,9 +47,6 @@ class Endings:
         if message.type != "query":
             await self._settle(delivery, "answered", None)
             return
-        if type(result) in LEAVES:
-            await self._settle(delivery, "answered", OwnJson(payload=result))
-            return
         try:
             own = own_payload(
                 result, self._parts.settings, "the answer to message {!r}", message.id
@@ -57,7 +54,8 @@ class Endings:
         except UserError as exc:
             await self.fail(delivery, exc)
             return
-        await self._settle(delivery, "answered", answer_json(own))
+        answer = OwnJson(payload=own) if type(own) in LEAVES else answer_json(own)
+        await self._settle(delivery, "answered", answer)
 
     async def fail(self, delivery: Delivery, failure: BaseException) -> None:
         """Whoever asked is told at once; a message that nobody waits for is tried again."""

@@ -8,7 +8,7 @@ is over, whoever else serves the agent gives the messages back, and they are del
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -16,11 +16,13 @@ from typing import Final
 from ekiden.core.errors import StaleDocument
 from ekiden.core.messages import agent_queue
 from ekiden.storage.base import Document, Store
-from ekiden.storage.messages import MessageFilter, MessageState, QueueMessage
+from ekiden.storage.messages import MessageFilter, MessageState, QueueMessage, StoredMessage
 from ekiden.storage.records import DocumentWrite
 
 PRESENCE = "bus.presence"
 """The collection; keys are ``<agent>/<owner>``."""
+OWNER = "bus_"
+"""How the names of buses begin, which are the owners of the messages that they have taken."""
 HELD_S = 86_400.0
 """For so long a message is with whoever has taken it, if nobody finds out that it died."""
 _LEASE = 0.6
@@ -126,25 +128,33 @@ class Presence:
         now_us = await self._store.now_us()
         return sorted({each.agent async for each in self._listed("") if each.until_us > now_us})
 
-    async def bury(self, agent: str) -> tuple[bool, int]:
+    async def bury(self, agent: str, *, thoroughly: bool = False) -> tuple[bool, int]:
         """Give back what the dead have left of the agent's messages; whether others serve it now,
-        and how many messages were given back."""
+        and how many messages were given back.
+
+        `thoroughly`: also what those have left whose document is gone.
+        """
+        held = await self._held(agent) if thoroughly else None
         now_us = await self._store.now_us()
-        others, released = False, 0
+        alive: set[str] = {self._owner}
+        dead: list[Server] = []
         next_us: int | None = None
         async for each in self._listed(f"{agent}/"):
             if each.agent != agent or each.owner == self._owner:
                 continue
-            if each.until_us > now_us:
-                others = True
-                next_us = each.until_us if next_us is None else min(next_us, each.until_us)
+            if each.until_us <= now_us:
+                dead.append(each)
                 continue
-            released += await self._give_back(each)
-            await self._remove(each)
+            alive.add(each.owner)
+            next_us = each.until_us if next_us is None else min(next_us, each.until_us)
         if next_us is not None:
-            due = self._loop.time() + (next_us - now_us) / 1e6
-            self.look_at = min(self.look_at, due)
-        return others, released
+            self.look_at = min(self.look_at, self._loop.time() + (next_us - now_us) / 1e6)
+        if held is None and dead:
+            held = await self._held(agent)
+        released = await self._give_back(held or [], alive)
+        for each in dead:
+            await self._remove(each)
+        return len(alive) > 1, released
 
     async def _listed(self, prefix: str) -> AsyncIterator[Server]:
         after = ""
@@ -158,27 +168,26 @@ class Presence:
                 return
             after = page[-1].key
 
-    async def _give_back(self, dead: Server) -> int:
-        count = after = 0
+    async def _held(self, agent: str) -> list[QueueMessage]:
+        """The agent's messages that some bus has taken."""
+        held: list[QueueMessage] = []
+        after = 0
         while True:
-            where = MessageFilter(queue=agent_queue(dead.agent), states=OPEN)
+            where = MessageFilter(queue=agent_queue(agent), states=OPEN)
             page = await self._store.find_messages(where, after=after, limit=_PAGE)
-            for row in page:
-                if row.owner == dead.owner:
-                    count += await self._store.release_message(
-                        QueueMessage(
-                            id=row.id,
-                            queue=row.queue,
-                            body=None,
-                            priority=row.priority,
-                            attempts=row.attempts,
-                            owner=dead.owner,
-                            key=row.key,
-                        )
-                    )
+            held.extend(_taken(row) for row in page if (row.owner or "").startswith(OWNER))
             if len(page) < _PAGE:
-                return count
+                return held
             after = page[-1].id
+
+    async def _give_back(self, held: Iterable[QueueMessage], alive: Collection[str]) -> int:
+        """A bus is present before it takes anything and until it has given everything back: who
+        has something and was not present afterwards is dead."""
+        count = 0
+        for message in held:
+            if message.owner not in alive:
+                count += await self._store.release_message(message)
+        return count
 
     async def _remove(self, dead: Server) -> None:
         gone = DocumentWrite(
@@ -228,6 +237,18 @@ def alone(servers: Iterable[Server]) -> bool:
     """Whether the agent does one thing at a time: one process serves it, with one hand."""
     found: Sequence[Server] = list(servers)
     return len(found) == 1 and found[0].concurrency == 1
+
+
+def _taken(row: StoredMessage) -> QueueMessage:
+    return QueueMessage(
+        id=row.id,
+        queue=row.queue,
+        body=None,
+        priority=row.priority,
+        attempts=row.attempts,
+        owner=row.owner or "",
+        key=row.key,
+    )
 
 
 def _server(document: Document) -> Server:

@@ -91,9 +91,12 @@ class Sending:
         if type(payload) not in LEAVES or task is not message.task:
             message = _copy(message, payload, task)
         expires = None if ttl_s is None else self._parts.loop.time() + ttl_s
+        delivery = Delivery(message, number=receipt.id, expires=expires)
         service = self._services.get(message.to_agent or "")
         if service is not None:
-            service.deliver(Delivery(message, number=receipt.id, expires=expires))
+            service.deliver(delivery)
+        else:  # It was closed in the meantime.
+            self._parts.spawn(self._parts.store.release_message(delivery.row(self._parts.owner)))
 
     async def _put_when_possible(
         self, puts: Sequence[QueuePut], messages: Sequence[AgentMessage], timeout_s: float

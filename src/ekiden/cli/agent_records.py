@@ -30,6 +30,9 @@ def agent_record(project: Project, agent: Agent[Any]) -> dict[str, Any]:
         "path": None if definition is None else str(definition.path),
         "tools": [*(tool.name for tool in agent.tools), *_served(definition)],
         "handoffs": list(dict.fromkeys(each["to"] for each in _handoffs(agent, definition))),
+        "can_ask": list(agent.can_ask),
+        "can_tell": list(agent.can_tell),
+        "can_ask_people": list(agent.can_ask_people),
     }
 
 

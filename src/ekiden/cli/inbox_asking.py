@@ -11,6 +11,7 @@ from ekiden.cli.inbox_view import edit_question
 from ekiden.core.inbox_errors import InboxItemNotFound
 from ekiden.core.inbox_item import InboxItem
 from ekiden.inbox import Inbox
+from ekiden.inbox.answers import same_arguments
 
 VIA = "terminal"
 _YES = frozenset({"y", "yes", "j", "ja", "是", "好", "はい"})
@@ -59,9 +60,10 @@ def chosen(item: InboxItem, word: str | None, text: str) -> tuple[str | None, st
 async def edit_is_meant(item: InboxItem, arguments: str | None, *, yes: bool) -> bool:
     """Whether the person wants the tool to run with other arguments than those asked about.
 
-    They are shown the difference; `UsageError` where nobody can be asked.
+    They are shown the difference; `UsageError` where nobody can be asked, `InboxAnswerInvalid` for
+    what is no JSON object.
     """
-    if arguments is None or item.arguments is None or arguments == item.arguments:
+    if arguments is None or item.arguments is None or same_arguments(item, arguments):
         return False
     if yes:
         return True

@@ -93,7 +93,7 @@ def answered(item: InboxItem, reply: Reply, *, at_us: int) -> Change:
 
 def in_bulk(item: InboxItem, reply: Reply) -> Reply:
     """The reply for many items that ask the same; `InboxAnswerInvalid` if it is for one only."""
-    if reply.arguments is not None and not _is_same(item, reply.arguments):
+    if reply.arguments is not None and not same_arguments(item, reply.arguments):
         raise InboxAnswerInvalid(
             "edited arguments are a decision about one item: answer the others with the arguments "
             "that they have, or one by one"
@@ -136,7 +136,7 @@ def _arguments(item: InboxItem, reply: Reply) -> str | None:
         return None
     if item.arguments is None:
         raise InboxAnswerInvalid(f"inbox item {item.id} has no arguments that could be edited")
-    if _is_same(item, reply.arguments):
+    if same_arguments(item, reply.arguments):
         return None
     if not reply.confirm_edit:
         raise InboxAnswerInvalid(
@@ -146,7 +146,8 @@ def _arguments(item: InboxItem, reply: Reply) -> str | None:
     return reply.arguments
 
 
-def _is_same(item: InboxItem, arguments: str) -> bool:
+def same_arguments(item: InboxItem, arguments: str) -> bool:
+    """Whether they mean what the item asks about; `InboxAnswerInvalid` if they are no object."""
     given = json_object(arguments)
     if arguments == item.arguments:
         return True

@@ -102,9 +102,15 @@ def read_feed_end(db: apsw.Connection) -> str:
 
 
 def _event(row: tuple[Any, ...]) -> Event:
-    details, items, error = row[8:]
+    _, session_id, seq, type, at_us, agent, step, duration_us, details, items, error = row
     return event_of(
-        *row[1:8],
+        session_id,
+        seq,
+        type,
+        at_us,
+        agent,
+        step,
+        duration_us,
         None if details is None else loads(details),
         () if items is None else loads(items),
         None if error is None else loads(error),

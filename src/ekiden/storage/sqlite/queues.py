@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import apsw
 
@@ -33,7 +33,7 @@ class PreparedPut(NamedTuple):
 
     @property
     def key(self) -> str | None:
-        return self.row[7]
+        return cast("str | None", self.row[7])
 
 
 def prepare_puts(puts: Sequence[QueuePut]) -> list[PreparedPut]:

@@ -1,0 +1,336 @@
+"""Queries: stored, waited for, and ended in one of the ways in which they end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ekiden.bus.checks import check_message, check_sender
+from ekiden.bus.deadlocks import break_deadlock
+from ekiden.bus.delivery import current_delivery
+from ekiden.bus.parts import Parts
+from ekiden.bus.presence import OPEN, alone
+from ekiden.bus.rounds import Rounds
+from ekiden.bus.sending import Sending
+from ekiden.bus.service import Service
+from ekiden.bus.waiting import TIME_IS_OVER, Ending, Waiting
+from ekiden.core.errors import StoreError, UserError
+from ekiden.core.ids import new_id
+from ekiden.core.message_answers import error_of, timeout_of
+from ekiden.core.message_errors import AgentUnavailableError, BusError, QueryFailed
+from ekiden.core.messages import AgentMessage, GroupMode, wait_node
+from ekiden.storage.messages import (
+    MessageFilter,
+    MessageSettle,
+    MessageState,
+    Settled,
+    StoredMessage,
+)
+
+_log = logging.getLogger("ekiden.bus")
+
+
+class Asking:
+    """Asks agents, here and in other processes."""
+
+    __slots__ = ("_parts", "_rounds", "_sending", "_services")
+
+    def __init__(
+        self, parts: Parts, services: Mapping[str, Service], rounds: Rounds, sending: Sending
+    ) -> None:
+        self._parts = parts
+        self._services = services
+        self._rounds = rounds
+        self._sending = sending
+
+    async def ask(self, message: AgentMessage) -> Any:
+        """The payload of the answer; raises what the query ended with."""
+        payload = check_message(message, self._parts.settings)
+        check_sender(message.from_agent)
+        wait = self._wait_here(message) or await self._wait_for_others(message)
+        try:
+            await self._post([message], [payload], [wait], None)
+            ending = await wait.future
+        except asyncio.CancelledError:
+            await self._withdraw([wait])
+            raise
+        except BaseException:
+            self._parts.waits.remove(wait)
+            raise
+        return await self._result(wait, ending)
+
+    async def ask_all(self, messages: Sequence[AgentMessage]) -> list[Any]:
+        """The payloads of the answers; the first failure is raised when all have answered."""
+        waits = await self._begin(messages, "all")
+        results: list[Any] = []
+        failures: list[BusError] = []
+        open_ = list(waits)
+        try:
+            for wait in waits:
+                ending = await wait.future
+                open_.remove(wait)
+                try:
+                    results.append(await self._result(wait, ending))
+                except BusError as exc:
+                    failures.append(exc)
+        except BaseException:
+            await self._withdraw(open_)
+            raise
+        if failures:
+            raise failures[0]
+        return results
+
+    async def ask_any(self, messages: Sequence[AgentMessage]) -> tuple[AgentMessage, Any]:
+        """The first good answer, with the query that it is to; the other queries are cancelled.
+
+        If all fail, the last failure is raised.
+        """
+        waits = await self._begin(messages, "any")
+        open_ = {wait.future: wait for wait in waits}
+        failure: BusError | None = None
+        try:
+            while open_:
+                await asyncio.wait(open_, return_when=asyncio.FIRST_COMPLETED)
+                for future in [each for each in open_ if each.done()]:
+                    wait = open_.pop(future)
+                    try:
+                        return wait.message, await self._result(wait, future.result())
+                    except BusError as exc:
+                        failure = exc
+                if open_:
+                    await self._check_circles(list(open_.values()))
+        finally:
+            await self._withdraw(list(open_.values()))
+        assert failure is not None
+        raise failure
+
+    # Beginning
+
+    def _wait(self, message: AgentMessage, awaits: str, *, is_known: bool) -> Waiting:
+        delivery = current_delivery()
+        if delivery is not None and delivery.message.to_agent == message.from_agent:
+            node = delivery.node
+        else:
+            # Nobody waits for who asks outside of a handler, so each question is by itself.
+            node = wait_node(message.from_agent, f"ask:{message.id}")
+        wait = Waiting(
+            message, node=node, awaits=awaits, is_known=is_known, loop=self._parts.loop
+        )
+        wait.timer = self._parts.loop.call_later(message.timeout_seconds, wait.time_out)
+        self._parts.waits.add(wait)
+        return wait
+
+    def _wait_here(self, message: AgentMessage) -> Waiting | None:
+        """For an agent that this process serves, and nobody else."""
+        service = self._services.get(message.to_agent or "")
+        if service is None or not service.is_alone:
+            return None
+        return self._wait(message, service.node(_task(message)), is_known=True)
+
+    async def _wait_for_others(self, message: AgentMessage) -> Waiting:
+        """For an agent that others serve, too; `AgentUnavailableError` if nobody does."""
+        agent = message.to_agent or ""
+        servers = [
+            each
+            for each in await self._parts.presence.servers(agent)
+            if each.owner != self._parts.owner or agent in self._services
+        ]
+        if not servers:
+            raise AgentUnavailableError(agent, asker=message.from_agent)
+        self._rounds.start()
+        task = None if alone(servers) else _task(message)
+        return self._wait(message, wait_node(agent, task), is_known=False)
+
+    async def _begin(self, messages: Sequence[AgentMessage], mode: GroupMode) -> list[Waiting]:
+        """Ask several at once. Of agents of which one is enough, those that nobody serves are left
+        out."""
+        payloads = [check_message(message, self._parts.settings) for message in messages]
+        for message in messages:
+            check_sender(message.from_agent)
+        group = (new_id("grp"), mode)
+        waits: list[Waiting] = []
+        asked: list[tuple[AgentMessage, Any]] = []
+        missing: AgentUnavailableError | None = None
+        try:
+            for message, payload in zip(messages, payloads, strict=True):
+                try:
+                    waits.append(
+                        self._wait_here(message) or await self._wait_for_others(message)
+                    )
+                    asked.append((message, payload))
+                except AgentUnavailableError as exc:
+                    if mode == "all":
+                        raise
+                    missing = exc
+            if missing is not None and not waits:
+                raise missing
+            await self._post(*zip(*asked, strict=True), waits, group)
+        except asyncio.CancelledError:
+            await self._withdraw(waits)
+            raise
+        except BaseException:
+            for wait in waits:
+                self._parts.waits.remove(wait)
+            raise
+        return waits
+
+    async def _post(
+        self,
+        messages: Sequence[AgentMessage],
+        payloads: Sequence[Any],
+        waits: Sequence[Waiting],
+        group: tuple[str, GroupMode] | None,
+    ) -> None:
+        """Store the queries and hand them over; then see whether they close a circle of waits."""
+        puts = [
+            self._sending.letter(
+                message,
+                payload,
+                ttl_s=_ttl_s(message),
+                waiter=wait.node,
+                awaits=wait.awaits,
+                group=group,
+            )
+            for message, payload, wait in zip(messages, payloads, waits, strict=True)
+        ]
+        timeout_s = min(message.timeout_seconds for message in messages)
+        receipts = await self._sending.put(puts, messages, timeout_s)
+        for message, payload, wait, put, receipt in zip(
+            messages, payloads, waits, puts, receipts, strict=True
+        ):
+            if receipt.is_new:
+                self._sending.deliver(message, payload, put, receipt, _ttl_s(message))
+            else:
+                await self._join(wait)
+        await self._check_circles(waits)
+
+    async def _join(self, wait: Waiting) -> None:
+        """The query was asked before, perhaps by a process that died: wait for that answer."""
+        message, row = wait.message, await self._row(wait.message.id)
+        if row is None:
+            raise BusError(f"message {message.id} was just removed from the store: ask again")
+        if any(
+            row.body.get(name) != getattr(message, name)
+            for name in ("type", "from_agent", "to_agent")
+        ):
+            raise UserError(f"{message.id!r} is the id of another message: ask with a new one")
+        if row.state != "open":
+            wait.end(row.state, row.answer)
+        self._rounds.start()
+
+    async def _check_circles(self, waits: Sequence[Waiting]) -> None:
+        """Break the deadlocks that these waits have closed, if whom they wait for waits, too."""
+        parts = self._parts
+        if not any(parts.waits.has_node(wait.awaits) for wait in waits):
+            elsewhere = {wait.awaits for wait in waits if not wait.is_known}
+            if not elsewhere or not await self._any_waits(elsewhere):
+                return
+        try:
+            broken = await break_deadlock(
+                parts.store,
+                waits[0].node,
+                policy=parts.settings.victim,
+                awaits=[wait.awaits for wait in waits],
+            )
+            if broken is not None:
+                await self._rounds.look_for_answers()
+        except StoreError as exc:
+            _log.warning("it is not known whether %s is in a deadlock: %s", waits[0].node, exc)
+
+    async def _any_waits(self, nodes: Collection[str]) -> bool:
+        where = MessageFilter(waiters=nodes, states=OPEN)
+        try:
+            return bool(await self._parts.store.find_messages(where, limit=1))
+        except StoreError:
+            return True
+
+    # Ending
+
+    async def _result(self, wait: Waiting, ending: Ending) -> Any:
+        """The payload of the answer; raises what the query ended with."""
+        is_last = self._parts.waits.remove(wait)
+        state, answer = ending
+        if state == "answered":
+            return answer["payload"]
+        message = wait.message
+        if ending is TIME_IS_OVER:
+            if is_last:
+                state, answer = await self._time_out(message)
+            else:
+                state = "timed_out"
+        elif state is None:
+            raise answer
+        return _outcome(message, state, answer)
+
+    async def _time_out(self, message: AgentMessage) -> tuple[MessageState | None, Any]:
+        """Give up; if an answer came at the last moment, that one counts."""
+        try:
+            if await self._settle(message, "timed_out") == "no":
+                row = await self._row(message.id)
+                if row is not None:
+                    return row.state, row.answer
+        except StoreError as exc:
+            _log.warning("the end of query %s could not be stored: %s", message.id, exc)
+        return "timed_out", None
+
+    async def _withdraw(self, waits: Sequence[Waiting]) -> None:
+        """Nobody wants the answers any more: leave nothing behind, even if cancelled again."""
+        last = [wait.message for wait in waits if self._parts.waits.remove(wait)]
+        if last:
+            done = self._parts.spawn(self._cancel(last))
+            await asyncio.shield(done)
+
+    async def _cancel(self, messages: Sequence[AgentMessage]) -> None:
+        for ended in await asyncio.gather(
+            *(self._settle(message, "cancelled") for message in messages), return_exceptions=True
+        ):
+            if isinstance(ended, StoreError):
+                _log.warning("a query that was cancelled is still stored as open: %s", ended)
+
+    async def _settle(self, message: AgentMessage, state: MessageState) -> Settled:
+        settled = await self._parts.postings.settle(MessageSettle(key=message.id, state=state))
+        agent = message.to_agent or ""
+        service = self._services.get(agent)
+        if service is not None:
+            service.drop(message.id)
+        self._parts.room.made(agent)
+        return settled
+
+    async def _row(self, key: str) -> StoredMessage | None:
+        rows = await self._parts.store.find_messages(MessageFilter(keys=(key,)), limit=1)
+        return rows[0] if rows else None
+
+
+def _task(message: AgentMessage) -> str:
+    """What a query is a part of."""
+    if message.task is not None:
+        return message.task
+    delivery = current_delivery()
+    return message.id if delivery is None else delivery.task
+
+
+def _ttl_s(message: AgentMessage) -> float:
+    """A query is not delivered after nobody waits for it."""
+    if message.ttl is None:
+        return message.timeout_seconds
+    return min(message.ttl, message.timeout_seconds)
+
+
+def _outcome(message: AgentMessage, state: MessageState | None, answer: Any) -> Any:
+    """The payload of a stored answer; raises what else became of the query."""
+    is_short_lived = message.ttl is not None and message.ttl < message.timeout_seconds
+    if state == "timed_out" or (state == "expired" and not is_short_lived):
+        raise timeout_of(message)
+    if answer is not None:
+        error = error_of(answer, message)
+        if error is None:
+            return answer["payload"]
+        raise error
+    raise QueryFailed(
+        message.to_agent or "",
+        f"the query is {state}",
+        error_code=f"bus.{state}",
+        message_id=message.id,
+    )

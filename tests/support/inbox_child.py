@@ -1,0 +1,73 @@
+"""A process that answers questions: ``python -m tests.support.inbox_child url name task``.
+
+It begins when it is told to by a line on its standard input, which has the ids of the items, and
+says one line for each item that it closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from random import Random
+
+from ekiden.app import open_store
+from ekiden.core.inbox_errors import InboxItemClosed
+from ekiden.inbox import Inbox, run_due
+from ekiden.storage.base import Store
+
+
+async def answer(store: Store, name: str, ids: list[str]) -> None:
+    """All of them in a random order, several at a time; whoever is second says nothing."""
+    inbox = Inbox(store)
+    Random(name).shuffle(ids)
+    hands = asyncio.Semaphore(8)
+
+    async def one(item_id: str) -> None:
+        async with hands:
+            try:
+                await inbox.answer(item_id, choice="yes", by=name)
+            except InboxItemClosed as exc:
+                assert exc.by, exc
+            else:
+                print(item_id, flush=True)
+
+    await asyncio.gather(*map(one, ids))
+
+
+async def race(store: Store, name: str, ids: list[str]) -> None:
+    """One after the other in the given order, each as soon as all processes are there."""
+    inbox = Inbox(store)
+    for item_id in ids:
+        try:
+            await inbox.answer(item_id, choice="yes", by=name)
+        except InboxItemClosed as exc:
+            assert exc.by, exc
+        else:
+            print(item_id, flush=True)
+
+
+async def keep_time(store: Store, name: str, ids: list[str]) -> None:
+    """What is due, until all are closed; says how many it changed."""
+    inbox = Inbox(store)
+    changed = 0
+    while ids:
+        changed += await run_due(store, now_us=await store.now_us())
+        ids = [item_id for item_id in ids if (await inbox.get(item_id)).status == "open"]
+    print(changed, flush=True)
+
+
+TASKS = {"answer": answer, "race": race, "keep_time": keep_time}
+
+
+async def main(url: str, name: str, task: str) -> None:
+    """Open the store, wait for the word, and do it."""
+    async with open_store(url) as store:
+        await store.now_us()
+        print("ready", flush=True)
+        line = await asyncio.to_thread(sys.stdin.readline)
+        await TASKS[task](store, name, line.split())
+    print("done", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,86 @@
+"""A place where agents collaborate, and what a test may see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from types import SimpleNamespace
+from ekiden.collaboration import (
+    Collaboration,
+    Collaborations,
+    CollaborationSettings,
+    Executor,
+    Party,
+)
+from ekiden.collaboration.moves import is_legal
+from ekiden.core.events import Event
+from ekiden.core.messages import AgentMessage, Letter, agent_queue
+from ekiden.storage.base import MessageFilter
+from ekiden.storage.memory import MemoryStore
+from ekiden.storage.timers import TIMERS
+
+SETTINGS = CollaborationSettings(negotiation_s=60, bids_s=10, lifetime_s=3600, lease_s=30)
+
+
+class Recorder:
+    """An executor that notes what it was given, and gives what it is told to."""
+
+    def __init__(self, result: Any = None) -> None:
+        self.result = {"done": True} if result is None else result
+        self.seen: list[Collaboration] = []
+
+    async def execute(self, collaboration: Collaboration) -> Any:
+        self.seen.append(collaboration)
+        if isinstance(self.result, BaseException):
+            raise self.result
+        return self.result
+
+
+class Office:
+    """Collaborations in memory, on a clock that `store.advance` moves."""
+
+    def __init__(
+        self, *, executor: Executor | None = None, settings: CollaborationSettings = SETTINGS
+    ) -> None:
+        self.store = MemoryStore()
+        self.bus: Any = SimpleNamespace(store=self.store)
+        self.collaborations = Collaborations(self.bus, executor=executor, settings=settings)
+
+    def __getitem__(self, name: str) -> Party:
+        return self.collaborations.as_agent(name)
+
+    async def mail(self, agent: str) -> list[AgentMessage]:
+        """What lies in an agent's mailbox."""
+        where = MessageFilter(queue=agent_queue(agent), states=["open"])
+        found = await self.store.find_messages(where, limit=1000)
+        return [Letter.from_json(each.body).message for each in found]
+
+    async def events(self) -> list[Event]:
+        """Everything that was put on record."""
+        return list((await self.store.feed(limit=1000)).events)
+
+    async def told(self) -> list[Mapping[str, Any]]:
+        """The details of all events."""
+        return [event.details or {} for event in await self.events()]
+
+    async def refusals(self) -> list[str]:
+        """The codes of everything that was refused and put on record."""
+        return [each["code"] for each in await self.told() if each["move"] == "refused"]
+
+    async def timers(self) -> list[str]:
+        """The keys of all timers."""
+        return [each.key for each in await self.store.list_documents(TIMERS)]
+
+    async def agreed(self, *, context: Mapping[str, Any] | None = None) -> Collaboration:
+        """A request of ``ann`` that ``bob`` acknowledged."""
+        asked = await self["ann"].request_handoff("bob", "count the boxes", context=context)
+        return await self["bob"].acknowledge(asked.id)
+
+
+def path(found: Collaboration) -> list[str]:
+    """The phases through which it went; they are a way that there is."""
+    phases = tuple(phase for phase, _ in found.phases)
+    assert is_legal(phases)
+    assert phases[-1] == found.phase
+    return list(phases)
