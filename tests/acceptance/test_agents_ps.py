@@ -128,6 +128,6 @@ def test_without_a_store_nobody_waits_and_there_are_no_deadlocks(project: Projec
 
 def test_the_help_says_what_is_shown(project: Project) -> None:
     assert "who waits for whom" in project("agents", "ps", "--help").out
-    assert "victim" in project("agents", "deadlocks", "--help").out
+    assert "in a circle" in project("agents", "deadlocks", "--help").out
     overview = project("--help").out
     assert "agents deadlocks" in overview

@@ -115,9 +115,7 @@ class Asking:
         else:
             # Nobody waits for who asks outside of a handler, so each question is by itself.
             node = wait_node(message.from_agent, f"ask:{message.id}")
-        wait = Waiting(
-            message, node=node, awaits=awaits, is_known=is_known, loop=self._parts.loop
-        )
+        wait = Waiting(message, node=node, awaits=awaits, is_known=is_known, loop=self._parts.loop)
         wait.timer = self._parts.loop.call_later(message.timeout_seconds, wait.time_out)
         self._parts.waits.add(wait)
         return wait
@@ -156,9 +154,7 @@ class Asking:
         try:
             for message, payload in zip(messages, payloads, strict=True):
                 try:
-                    waits.append(
-                        self._wait_here(message) or await self._wait_for_others(message)
-                    )
+                    waits.append(self._wait_here(message) or await self._wait_for_others(message))
                     asked.append((message, payload))
                 except AgentUnavailableError as exc:
                     if mode == "all":
@@ -261,6 +257,8 @@ class Asking:
             else:
                 state = "timed_out"
         elif state is None:
+            if is_last:
+                await self._cancel([message])
             raise answer
         return _outcome(message, state, answer)
 

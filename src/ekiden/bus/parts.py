@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import Any
 
@@ -12,6 +13,8 @@ from ekiden.bus.room import Room
 from ekiden.bus.settings import BusSettings
 from ekiden.bus.waiting import Waits
 from ekiden.storage.base import Store
+
+_log = logging.getLogger("ekiden.bus")
 
 
 class Parts:
@@ -47,8 +50,13 @@ class Parts:
         """Do it beside; `finish` waits for it."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
         return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and isinstance(exc := task.exception(), Exception):
+            _log.error("something that the bus did beside failed: %s", exc, exc_info=exc)
 
     async def finish(self) -> None:
         """Return when everything that was begun beside is done."""

@@ -80,8 +80,8 @@ class Rounds:
             try:
                 found = await self._look()
                 took_s = parts.loop.time() - began
-                pause_s = 0.0 if found else min(
-                    max(2 * pause_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S
+                pause_s = (
+                    0.0 if found else min(max(2 * pause_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
                 )
                 if pause_s or took_s > _LONGEST_PAUSE_S:
                     await asyncio.sleep(max(pause_s, min(took_s * _SHARE, _TROUBLE_S)))

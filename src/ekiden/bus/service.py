@@ -143,7 +143,9 @@ class Service:
             delivery.stage = "gone"
             self._parts.spawn(self._give_back([delivery]))
         elif (
-            len(self._running) < self.concurrency and not self._line and not self._parts.presence.is_lapsed
+            len(self._running) < self.concurrency
+            and not self._line
+            and not self._parts.presence.is_lapsed
         ):
             self._begin(delivery)
         else:

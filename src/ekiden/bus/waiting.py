@@ -60,11 +60,12 @@ class Waits:
     One message has several if it is asked again, with the same id, while the first one waits.
     """
 
-    __slots__ = ("_by_key", "_nodes")
+    __slots__ = ("_by_key", "_empty", "_nodes")
 
     def __init__(self) -> None:
         self._by_key: dict[str, list[Waiting]] = {}
         self._nodes: dict[str, int] = {}
+        self._empty: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -101,6 +102,8 @@ class Waits:
         waits = self._by_key[key]
         if len(waits) == 1:
             del self._by_key[key]
+            if self._empty is not None and not self._by_key and not self._empty.done():
+                self._empty.set_result(None)
             return True
         waits.remove(wait)
         return False
@@ -119,8 +122,11 @@ class Waits:
                 count += 1
         return count
 
-    def end_all(self, error: BaseException) -> None:
-        """Nobody will answer: `error` is raised where somebody waits."""
+    async def end_all(self, error: Exception) -> None:
+        """Nobody will answer: `error` is raised where somebody waits. Returns when nobody does."""
         for waits in self._by_key.values():
             for wait in waits:
                 wait.end(None, error)
+        if self._by_key:
+            self._empty = asyncio.get_running_loop().create_future()
+            await self._empty

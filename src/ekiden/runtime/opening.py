@@ -18,7 +18,8 @@ from ekiden.runtime.finish import describe, park
 from ekiden.runtime.leases import Hold, keeper_of, owner_name
 from ekiden.runtime.live import on_display
 from ekiden.runtime.loading import first_step, left_step
-from ekiden.runtime.state import REDACTED, RunState
+from ekiden.runtime.recording import REDACTED
+from ekiden.runtime.state import RunState
 from ekiden.sessions import Session
 from ekiden.storage.base import (
     Claim,

@@ -16,8 +16,9 @@ from ekiden.runtime.compensation import compensate
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.finish import describe, finish
 from ekiden.runtime.inboxes import tell_people
+from ekiden.runtime.recording import REDACTED
 from ekiden.runtime.registration import forget
-from ekiden.runtime.state import REDACTED, RunState
+from ekiden.runtime.state import RunState
 from ekiden.sessions import history_length, visible_items
 from ekiden.storage.base import DocumentWrite
 

@@ -61,7 +61,11 @@ class MemoryStore(MemorySessions):
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(clock)
-        self._begin_us = clock.now_us() - int(clock.monotonic() * 1e6)
+
+    @cached_property
+    def _begin_us(self) -> int:
+        """What the store's clock shows at the beginning of the monotonic one."""
+        return self._clock.now_us() - int(self._clock.monotonic() * 1e6)
 
     @cached_property
     def _documents(self) -> MemoryDocuments:

@@ -1,0 +1,197 @@
+"""One bus at work in one event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from ekiden.bus.asking import Asking
+from ekiden.bus.checks import check_agent, check_message, check_sender, own_payload
+from ekiden.bus.escalation import escalation_item
+from ekiden.bus.parts import Parts
+from ekiden.bus.presence import OWNER
+from ekiden.bus.rounds import Rounds
+from ekiden.bus.sending import Sending
+from ekiden.bus.service import Handler, Service
+from ekiden.bus.settings import BusSettings
+from ekiden.core.acting import acting_agent
+from ekiden.core.errors import UserError
+from ekiden.core.ids import new_id
+from ekiden.core.inbox_item import InboxAnswer, InboxItem
+from ekiden.core.message_answers import answer_json
+from ekiden.core.message_errors import BusError, MailboxFull, MessageNotFound, SenderForged
+from ekiden.core.messages import AgentMessage
+from ekiden.core.roles import Escalator
+from ekiden.storage.base import Store
+from ekiden.storage.messages import MessageFilter, MessageSettle, Settled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broadcast:
+    """Who got a message that was for everybody."""
+
+    id: str
+    """Of the message; every agent got a copy with an id of its own, which correlates with it."""
+    reached: tuple[str, ...] = ()
+    full: tuple[str, ...] = ()
+    """Those whose mailboxes took no more."""
+
+
+class Exchange:
+    """What a bus does, between its start and its end."""
+
+    def __init__(self, store: Store, settings: BusSettings, people: Escalator | None) -> None:
+        owner = new_id(OWNER.rstrip("_"))
+        self._parts = Parts(store, settings, owner)
+        self._people = people
+        self.services: dict[str, Service] = {}
+        """By agent; those that take messages."""
+        self._named: dict[str, Service] = {}
+        """Those that begin, too."""
+        self._rounds = Rounds(self._parts, self.services)
+        self._sending = Sending(self._parts, self.services, self._rounds)
+        self.asking = Asking(self._parts, self.services, self._rounds, self._sending)
+        self._prefix = f"{new_id('msg')}-"
+        self._numbers = count(1)
+
+    def next_id(self) -> str:
+        """A fresh id for a message."""
+        return f"{self._prefix}{next(self._numbers)}"
+
+    async def serve(self, agent: str, handler: Handler, concurrency: int) -> Service:
+        """Let the handler work on the agent's messages."""
+        check_agent(agent)
+        if not callable(handler):
+            raise UserError(f"an agent is served by an async function, not by {handler!r:.60}")
+        if type(concurrency) is not int or concurrency < 1:
+            raise UserError(f"`concurrency` is a whole number above 0, not {concurrency!r:.40}")
+        if agent in self._named:
+            raise UserError(
+                f"this bus serves {agent!r} already: serve it with more `concurrency`, or from "
+                "another bus on the same store"
+            )
+        service = Service(self._parts, agent, handler, concurrency, self._leave)
+        self._named[agent] = service
+        try:
+            await self._parts.presence.enter(agent, concurrency)
+            others, _ = await self._parts.presence.bury(agent, thoroughly=True)
+            service.set_alone(not others)
+        except BaseException:
+            await service.close()
+            raise
+        self.services[agent] = service
+        self._rounds.start()
+        return service
+
+    async def send(self, message: AgentMessage) -> str:
+        """Store a message that nobody waits for."""
+        payload = check_message(message, self._parts.settings)
+        check_sender(message.from_agent)
+        if message.to_agent is None:
+            raise UserError("a message without `to_agent` is for everybody: use `broadcast`")
+        if message.type == "query":
+            raise UserError("the answer to a query is waited for: use `query`, or another type")
+        await self._sending.send(message, payload)
+        return message.id
+
+    async def broadcast(self, message: AgentMessage) -> Broadcast:
+        """Store one message for each agent that is served now, but the sender."""
+        payload = check_message(message, self._parts.settings)
+        check_sender(message.from_agent)
+        if message.to_agent is not None:
+            raise UserError("a broadcast is for everybody: leave out `to_agent`, or use `send`")
+        if message.type in ("query", "response"):
+            raise UserError(f"a {message.type} cannot be for everybody: use `Seat.ask_all`")
+        reached, full = [], []
+        for agent in await self._parts.presence.served_agents():
+            if agent == message.from_agent:
+                continue
+            copy = replace(
+                message,
+                id=f"{message.id}/{agent}",
+                to_agent=agent,
+                payload=payload,
+                correlation_id=message.correlation_id or message.id,
+            )
+            try:
+                await self._sending.send(copy, own_payload(payload, self._parts.settings, "", ""))
+                reached.append(agent)
+            except MailboxFull:
+                full.append(agent)
+        return Broadcast(id=message.id, reached=tuple(reached), full=tuple(full))
+
+    async def respond(self, query: AgentMessage, payload: object, *, by: str | None) -> Settled:
+        """Answer a query that its handler left for later."""
+        agent = await self._asked(query)
+        acting = acting_agent()
+        claimed = acting or by or (agent if agent in self.services else "a program")
+        if claimed != agent or by not in (None, agent):
+            raise SenderForged(agent, actual=claimed if claimed != agent else by or "")
+        own = own_payload(payload, self._parts.settings, "the answer to message {!r}", query.id)
+        answer = answer_json(own)
+        settle = MessageSettle(key=query.id, state="answered", answer=answer)
+        settled = await self._parts.postings.settle(settle)
+        if settled == "settled":
+            self._parts.waits.end(query.id, "answered", answer)
+            self._parts.room.made(agent)
+        service = self.services.get(agent)
+        if service is not None:
+            service.drop(query.id)
+        return settled
+
+    async def escalate(
+        self, message: AgentMessage, *, blocking: bool, options: Sequence[str]
+    ) -> InboxAnswer | InboxItem:
+        """Bring a message before people."""
+        check_message(message, self._parts.settings)
+        check_sender(message.from_agent)
+        if self._people is None:
+            raise UserError(
+                "this bus knows no people: give it an inbox, Bus(store, people=Inbox(store))"
+            )
+        item = await escalation_item(
+            message,
+            options,
+            blocking=blocking,
+            settings=self._parts.settings,
+            store=self._parts.store,
+        )
+        if blocking:
+            return await self._people.ask_person(item)
+        return await self._people.post(item)
+
+    async def requeue(self, keys: Sequence[str]) -> int:
+        """Send messages again that were given up."""
+        self._parts.postings.reopened(keys)
+        return await self._parts.store.requeue_messages(keys)
+
+    async def agents(self) -> list[str]:
+        """Those that somebody serves now."""
+        return await self._parts.presence.served_agents()
+
+    async def close(self) -> None:
+        """Serve nobody, and let nobody wait."""
+        for service in list(self._named.values()):
+            await service.close()
+        closed = BusError("the bus was closed while the answer was waited for")
+        await self._parts.waits.end_all(closed)
+        await self._rounds.stop()
+        await self._parts.finish()
+
+    def _leave(self, service: Service) -> None:
+        if self._named.get(service.agent) is service:
+            del self._named[service.agent]
+            self.services.pop(service.agent, None)
+
+    async def _asked(self, query: AgentMessage) -> str:
+        """Who was asked, as it is stored: what the caller says could be forged."""
+        if type(query) is not AgentMessage or query.type != "query":
+            raise UserError(f"only a query is answered, not {query!r:.80}")
+        service = self.services.get(query.to_agent or "")
+        if service is not None and service.has(query.id) is not None:
+            return service.agent
+        rows = await self._parts.store.find_messages(MessageFilter(keys=(query.id,)), limit=1)
+        if not rows or not isinstance(rows[0].body, dict) or rows[0].body.get("type") != "query":
+            raise MessageNotFound(query.id)
+        return str(rows[0].body.get("to_agent"))

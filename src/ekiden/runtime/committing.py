@@ -1,0 +1,256 @@
+"""Storing what a step noted, as one transaction, or throwing it away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.core.events import Event
+from ekiden.core.model import ModelDelta
+from ekiden.runtime.beside import NOTHING, Beside
+from ekiden.runtime.calls import to_the_end
+from ekiden.runtime.cursor import Cursor, PendingHandoff
+from ekiden.runtime.leases import Hold, keeper_of
+from ekiden.runtime.recording import Recording
+from ekiden.runtime.snapshot import snapshot_key, snapshot_of
+from ekiden.storage.base import (
+    Commit,
+    SessionPatch,
+    SessionRow,
+    SessionStatus,
+)
+
+_log = logging.getLogger("ekiden.runtime")
+
+
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
+class _Batch:
+    """What one commit stores."""
+
+    events: list[Event]
+    steps: dict[str, Any]
+    agent: str
+    cursor: dict[str, Any]
+    variables: dict[str, Any] | None
+    items_before: int
+    beside: Beside
+    stored: bool = False
+
+
+class Committing(Recording):
+    """The part of a run that goes to the store."""
+
+    __slots__ = (
+        "_committing",
+        "_stored_agent",
+        "_stored_cursor",
+        "_stored_variables",
+        "_wakes",
+        "_woken",
+        "before",
+        "hold",
+        "outbox",
+        "status",
+    )
+
+    before: SessionRow | None
+    hold: Hold | None
+    outbox: list[Event | ModelDelta]
+    status: SessionStatus
+    _committing: asyncio.Lock
+    _stored_agent: str
+    _stored_cursor: Mapping[str, Any]
+    _stored_variables: Mapping[str, Any]
+    _wakes: int
+    _woken: asyncio.Event | None
+
+    async def see_wakes(self) -> None:
+        """Whoever parks the session from here on has seen what woke it so far."""
+        self._wakes = (await self.store.get(self.session_id)).wakes
+
+    def ask_questions(self) -> None:
+        """The code of the step waits and will be run again: all that is kept of it is what it
+        asked."""
+        questions, self.questions = self.questions or [], None
+        was_started = self.cursor.started
+        self.discard()
+        if was_started and not self.cursor.started:
+            self.cursor.started = True
+            self.record("agent_start")
+        for put in questions:
+            put()
+
+    def discard(self) -> None:
+        """Go back to what is stored; only tokens and time that were spent stay spent."""
+        self._new_handoffs.clear()
+        self._beside = NOTHING
+        self.questions = None
+        self._seq -= len(self._pending)
+        self._pending.clear()
+        self._steps.clear()
+        del self.visible[self._pending_items :]
+        registered = {each.id: each.compensations for each in self.cursor.open}
+        self.cursor.go_back_to(self._stored_cursor)
+        for each in self.cursor.open:
+            # What was done in the step that failed has to be undone, too.
+            each.compensations = registered.get(each.id, each.compensations)
+        self.agent = self.find_agent(self._stored_agent)
+        if self._dirty_variables:
+            variables = self.context.variables
+            variables.clear()
+            variables.update(self._stored_variables)
+            self._dirty_variables = False
+
+    def begin(self) -> None:
+        """The run begins with the next commit, if it was not begun yet."""
+        if self.before is not None:
+            if self.before.seq:
+                self.remember(snapshot_key(self.cursor.run), snapshot_of(self.before))
+            self.before = None
+            self.cursor.first = self.next_seq
+
+    async def commit(
+        self,
+        *,
+        status: SessionStatus | None = None,
+        outcome: str | None = None,
+        release: bool = False,
+    ) -> None:
+        """Store what was recorded, with the cursor and the active agent, as one transaction.
+
+        If that fails, everything is still only recorded.
+        """
+        self.cursor.spent_s += self.work.lap()
+        if release and self.hold is not None:
+            keeper_of(self.store).let_go(self.claim)
+        async with self._committing:
+            batch = self._take_batch()
+            try:
+                await self._store_batch(batch, status, outcome, release)
+            except BaseException:
+                if not batch.stored:
+                    self._put_back(batch)
+                raise
+        if self._woken is not None:
+            self._woken.set()
+
+    async def commit_cursor(self) -> None:
+        """Store the open handoffs now, and nothing else of a step that is under way."""
+        async with self._committing:
+            cursor = dict(self._stored_cursor)
+            stored = [each for each in self.cursor.open if each not in self._new_handoffs]
+            cursor["ho"] = [each.to_json() for each in stored]
+            # A commit that failed may have left behind the variables that they go back to.
+            needed = {each.variables for each in stored}
+            steps = {key: value for key, value in self._steps.items() if key in needed}
+            await self.store.commit(
+                self.claim, Commit(patch=SessionPatch(cursor=cursor), events=(), steps=steps)
+            )
+            for key in steps:
+                del self._steps[key]
+            self._stored_cursor = cursor
+
+    def keep_variables(self, pending: PendingHandoff, before: Mapping[str, Any]) -> None:
+        """If callbacks of a handoff changed variables, they are undone with it."""
+        if self._dirty_variables and self.variables_now() != before:
+            self._store_variables(pending, before)
+
+    def _where_it_stands(self) -> Cursor:
+        """The cursor to be stored: of a run that is not begun, only what was counted for it."""
+        if self.before is None:
+            return self.cursor
+        standing = Cursor.from_json(self.before.cursor)
+        for name in ("handoffs", "head", "audited", "always"):
+            setattr(standing, name, getattr(self.cursor, name))
+        return standing
+
+    def _store_variables(self, pending: PendingHandoff, values: Mapping[str, Any]) -> None:
+        number = pending.id.rpartition(".")[2]
+        pending.variables = f"{self.cursor.run}.{number}.variables"
+        self._steps[pending.variables] = dict(values)
+
+    def _keep_variables(self) -> None:
+        """Before variables change under a handoff that may be undone, store how they were."""
+        for pending in self.cursor.open:
+            if pending.variables is None and pending not in self._new_handoffs:
+                self._store_variables(pending, self._stored_variables)
+
+    def _take_batch(self) -> _Batch:
+        if self.cursor.open:
+            if self._dirty_variables:
+                self._keep_variables()
+            self._new_handoffs.clear()
+        batch = _Batch(
+            events=self._pending,
+            steps=self._steps,
+            agent=self.agent.name,
+            cursor=self._where_it_stands().to_json(),
+            variables=dict(self.context.variables) if self._dirty_variables else None,
+            items_before=self._pending_items,
+            beside=self._beside,
+        )
+        self._beside = NOTHING
+        self._pending, self._steps, self._dirty_variables = [], {}, False
+        self._pending_items = len(self.visible)
+        return batch
+
+    def _put_back(self, batch: _Batch) -> None:
+        self._pending = [*batch.events, *self._pending]
+        self._steps = {**batch.steps, **self._steps}
+        self._dirty_variables = self._dirty_variables or batch.variables is not None
+        self._pending_items = batch.items_before
+        self._beside = batch.beside.extended(self._beside)
+
+    async def _store_batch(
+        self, batch: _Batch, status: SessionStatus | None, outcome: str | None, release: bool
+    ) -> None:
+        patch = SessionPatch(
+            agent=None if batch.agent == self._stored_agent else batch.agent,
+            status=status,
+            outcome=outcome,
+            cursor=batch.cursor,
+            variables=batch.variables,
+        )
+        beside = batch.beside
+        storing = self.store.commit(
+            self.claim,
+            Commit(
+                patch=patch,
+                events=batch.events,
+                steps=batch.steps,
+                documents=beside.documents,
+                messages=beside.messages,
+                settles=beside.settles,
+                openings=beside.openings,
+                seen_wakes=self._wakes if status == "waiting" else None,
+                release=release,
+            ),
+        )
+        cancelled: asyncio.CancelledError | None = None
+        if self.store.shared:
+            # Whoever is cancelled in the middle of a commit must know what became of it.
+            _, cancelled = await to_the_end(storing)
+        else:
+            await storing
+        batch.stored = True
+        self.status = status or self.status
+        self._stored_agent = batch.agent
+        self._stored_cursor = batch.cursor
+        if batch.variables is not None:
+            self._stored_variables = batch.variables
+        self.events.extend(batch.events)
+        self.outbox.extend(batch.events)
+        self._show_sinks(batch.events)
+        if cancelled is not None:
+            raise cancelled
+
+    def _show_sinks(self, events: list[Event]) -> None:
+        for sink in self.config.sinks:
+            for event in events:
+                try:
+                    sink.emit(event)
+                except Exception:
+                    _log.exception("a sink could not take event %s", event.event_id)

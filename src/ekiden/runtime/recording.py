@@ -1,0 +1,261 @@
+"""What a step notes before it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ekiden.audit.chain import link
+from ekiden.core.agent import Agent
+from ekiden.core.context import RunContextWrapper
+from ekiden.core.errors import UserError
+from ekiden.core.events import AUDITED, Event, EventType
+from ekiden.core.items import Item
+from ekiden.core.team import Team
+from ekiden.runtime.beside import NOTHING, Beside
+from ekiden.runtime.config import RunConfig
+from ekiden.runtime.cursor import Cursor, PendingHandoff
+from ekiden.runtime.drafts import check_variable
+from ekiden.runtime.work_clock import WorkClock
+from ekiden.sessions import said
+from ekiden.storage.base import (
+    Claim,
+    DocumentWrite,
+    Store,
+)
+
+REDACTED = "Error details are redacted."
+
+_MAX_EVENT_NAME = 200
+_MAX_SLIP = 200
+_MAX_SLIPS = 9
+
+
+class Recording:
+    """The part of a run that steps write to: events, results, and what goes along with them."""
+
+    __slots__ = (
+        "_beside",
+        "_dirty_variables",
+        "_known",
+        "_labels",
+        "_new_handoffs",
+        "_pending",
+        "_pending_items",
+        "_seq",
+        "_steps",
+        "_variables",
+        "agent",
+        "claim",
+        "config",
+        "context",
+        "cursor",
+        "events",
+        "history_length",
+        "questions",
+        "root",
+        "store",
+        "trigger_notes",
+        "visible",
+        "work",
+    )
+
+    config: RunConfig
+    claim: Claim
+    store: Store
+    cursor: Cursor
+    agent: Agent[Any]
+    root: Agent[Any] | Team
+    context: RunContextWrapper[Any]
+    visible: list[Item]
+    events: list[Event]
+    history_length: int
+    questions: list[Callable[[], None]] | None
+    trigger_notes: dict[int, str]
+    work: WorkClock
+    _beside: Beside
+    _dirty_variables: bool
+    _known: dict[str, Agent[Any]]
+    _labels: dict[str, str]
+    _new_handoffs: list[PendingHandoff]
+    _pending: list[Event]
+    _pending_items: int
+    _seq: int
+    _steps: dict[str, Any]
+    _variables: dict[str, Any]
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self.claim.session_id
+
+    @property
+    def team(self) -> Team:
+        """Everybody who may get the conversation."""
+        if not isinstance(self.root, Team):
+            self.root = Team(self.root)
+        return self.root
+
+    @property
+    def next_seq(self) -> int:
+        """The number that the next recorded event gets."""
+        return self._seq + 1
+
+    def step_key(self, suffix: str) -> str:
+        """The key of an effect of the turn under way: the same after a restart."""
+        return f"{self.cursor.run}.{self.cursor.turn + 1}.{suffix}"
+
+    def spent_s(self) -> float:
+        """Seconds worked on the run so far."""
+        return self.cursor.spent_s + self.work.elapsed()
+
+    def record(
+        self,
+        type: EventType,
+        *,
+        items: tuple[Item, ...] = (),
+        step: str | None = None,
+        details: dict[str, Any] | None = None,
+        duration_us: int | None = None,
+        error: str | None = None,
+        kinds: Sequence[str] = (),
+    ) -> int:
+        """Note that something happened; it becomes true with the next `commit`.
+
+        `kinds` are the names that an error of a tool is known by.
+        """
+        if not items and not self.config.events and error is None and type != "handoff":
+            return self._seq
+        cursor = self.cursor
+        if error is not None:
+            cursor.errors += 1
+            is_shown = self.config.trace_include_sensitive_data
+            if type == "tool_call":
+                names = "|".join(kinds) or error.partition(":")[0]
+                slip = f"{names}: {error}"[:_MAX_SLIP] if is_shown else names[:_MAX_SLIP]
+                cursor.slips = [*cursor.slips[-_MAX_SLIPS:], slip]
+            if not is_shown:
+                error = REDACTED
+        elif type == "tool_call":
+            cursor.work += 1
+        self._seq += 1
+        event = Event(
+            session_id=self.claim.session_id,
+            seq=self._seq,
+            type=type,
+            at_us=self.config.clock.now_us(),
+            agent=self.agent.name,
+            step=step,
+            duration_us=duration_us,
+            details=details,
+            items=items,
+            error=error,
+        )
+        if self._labels and type == "handoff" and details is not None:
+            details.update(self._labels)
+        if type in AUDITED and (self.config.events or cursor.head):
+            if details is None:
+                details = event.details = {}
+            details["hash"] = cursor.head = link(cursor.head, event)
+            cursor.audited += 1
+        self._pending.append(event)
+        if items:
+            self.visible.extend(items)
+        return self._seq
+
+    def remember(self, key: str, result: Any) -> None:
+        """Store `result` under `key` with the next `commit`."""
+        self._steps[key] = result
+
+    @property
+    def next_handoff_id(self) -> str:
+        """The id of the handoff that is about to be made: its number is counted already."""
+        return f"{self.session_id}.h{self.cursor.handoffs}"
+
+    @property
+    def is_undoing(self) -> bool:
+        """Whether the rollback of a handoff was begun and is not finished."""
+        return bool(self.cursor.open) and self.cursor.open[-1].failure is not None
+
+    def open_handoff(self, pending: PendingHandoff) -> None:
+        """From the next commit on, `pending` is to be confirmed or undone."""
+        self.cursor.open.append(pending)
+        self._new_handoffs.append(pending)
+
+    def publish(self, name: str, data: Any) -> None:
+        """See `RunContextWrapper.publish`."""
+        if not isinstance(name, str) or not 0 < len(name) <= _MAX_EVENT_NAME:
+            raise UserError(f"an event needs a name of 1 to {_MAX_EVENT_NAME} characters")
+        check_variable(f"data of the event {name}", data)
+        details: dict[str, Any] = {"published": name}
+        if data is not None:
+            details["data"] = data
+        self.record("message", details=details)
+        if name not in self.cursor.published:
+            self.cursor.published = [*self.cursor.published, name]
+
+    def forget_signs(self) -> None:
+        """What triggers of the agent before looked at is nothing to the next one."""
+        cursor = self.cursor
+        if cursor.fired:
+            cursor.fired = []
+        if cursor.published:
+            cursor.published = []
+        if cursor.slips:
+            cursor.slips = []
+        if self.trigger_notes:
+            self.trigger_notes = {}
+
+    @property
+    def beside(self) -> Beside:
+        """What the next `commit` writes beside this session."""
+        if self._beside is NOTHING:
+            self._beside = Beside()
+        return self._beside
+
+    def write(self, document: DocumentWrite) -> None:
+        """Write a document with the next `commit`."""
+        self.beside.documents.append(document)
+
+    def writes(self) -> list[DocumentWrite]:
+        """The documents that the next `commit` writes."""
+        return list(self._beside.documents)
+
+    def put_question(self, put: Callable[[], None]) -> None:
+        """Ask with the commit that parks the step: `put` records it then."""
+        self.questions = [*(self.questions or ()), put]
+
+    def restore_variables(self, values: Mapping[str, Any]) -> None:
+        """The session's variables are to be `values` again."""
+        variables = self.context.variables
+        variables.clear()
+        variables.update(values)
+        self._dirty_variables = True
+
+    def variables_now(self) -> dict[str, Any]:
+        """The session's variables, stored or not, as a copy."""
+        return self._variables.copy()
+
+    def mark_variables(self) -> None:
+        """The session's variables changed: store them with the next commit."""
+        self._dirty_variables = True
+
+    def replace_view(self, visible: list[Item]) -> None:
+        """From now on the active agent sees `visible`."""
+        self.visible = visible
+        self._pending_items = len(visible)
+
+    def said_since(self, seq: int) -> list[Event]:
+        """This run's events after number `seq` that carry items and stand, stored or not."""
+        return [event for event in said([*self.events, *self._pending]) if event.seq > seq]
+
+    def know(self, agent: Agent[Any]) -> None:
+        """Remember an agent that came along, so that it is found by name."""
+        self._known[agent.name] = agent
+
+    def find_agent(self, name: str) -> Agent[Any]:
+        """A member of the team by name; `UnknownAgent`."""
+        agent = self._known.get(name)
+        if agent is None:
+            agent = self._known[name] = self.team[name]
+        return agent
