@@ -10,16 +10,13 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
-from typing import Literal
 
 from ekiden.app.stores import open_store
 from ekiden.bus.deadlocks import break_deadlock
-from ekiden.bus.graph import VictimPolicy
 from ekiden.core.ids import new_id
 from ekiden.core.message_answers import answer_json, error_of
 from ekiden.core.message_errors import DeadlockError
@@ -27,7 +24,6 @@ from ekiden.core.messages import AgentMessage, GroupMode, Letter, agent_queue
 from ekiden.storage.base import MessageFilter, MessageSettle, QueuePut, Store, StoredMessage
 from tests.faults.ledger import Ledger
 from tests.faults.processes import ROOT, environment
-from tests.faults.waiting import until
 
 _FOR_EVER_S = 3600.0
 _HINT_S = 0.1
@@ -37,18 +33,14 @@ _HINT_S = 0.1
 class Job:
     """What a process is to do."""
 
-    task: Literal["ask_once", "ask_often"]
     store: str
     folder: str
     """Of the ledger."""
-    agents: tuple[str, ...]
+    agents: list[str]
     """Those of this process."""
-    everybody: tuple[str, ...]
-    asks: str = ""
-    """Whom the one agent asks, once there is a file ``go-<agent>``."""
-    rounds: int = 0
-    seed: int = 0
-    policy: VictimPolicy = "longest"
+    everybody: list[str]
+    rounds: int
+    seed: int
 
 
 def start(job: Job) -> subprocess.Popen[bytes]:
@@ -73,15 +65,7 @@ class Waiter:
         self._store = store
         self._ledger = Ledger(Path(job.folder))
 
-    async def ask_once(self) -> None:
-        """Ask when told to; tell how that ended; then answer until everybody has finished."""
-        self._ledger.note("here", agent=self.name)
-        go = Path(self._job.folder, f"go-{self.name}")
-        await until(go.exists, f"{self.name} is told to ask")
-        await self._ask([self._job.asks], "all")
-        await self._answer_until_all_have_finished()
-
-    async def ask_often(self) -> None:
+    async def live(self) -> None:
         """Ask at random, and answer in between."""
         random = Random(f"{self._job.seed} {self.name}")
         others = [name for name in self._job.everybody if name != self.name]
@@ -117,18 +101,8 @@ class Waiter:
         ]
         puts = [_put(query, (group, mode)) for query in queries]
         await self._store.put_messages(puts)
-        stored = time.monotonic()
-        broken = await self._look(targets)
-        if broken:
-            self._ledger.note("broke", agent=self.name, after_s=time.monotonic() - stored)
-        self._ledger.note("waits", agent=self.name)
+        await break_deadlock(self._store, self.name, awaits=targets)
         await self._wait(queries, mode)
-
-    async def _look(self, targets: Sequence[str]) -> bool:
-        found = await break_deadlock(
-            self._store, self.name, policy=self._job.policy, awaits=targets
-        )
-        return found is not None
 
     async def _wait(self, queries: Sequence[AgentMessage], mode: GroupMode) -> None:
         names = [query.id for query in queries]
@@ -142,7 +116,7 @@ class Waiter:
                 break
             if states.count("failed") > failed:
                 failed = states.count("failed")
-                await self._look([query.to_agent or "" for query in queries])
+                await break_deadlock(self._store, self.name)
                 continue
             await self._store.wait_for_change(_HINT_S)
         self._tell(queries, rows)
@@ -155,10 +129,7 @@ class Waiter:
         for row in rows:
             error = None if row.answer is None else error_of(row.answer, asked[row.key or ""])
             if isinstance(error, DeadlockError):
-                facts = {"cycle": error.cycle, "victim": error.victim, "code": error.code}
-                self._ledger.note("deadlock", agent=self.name, message=row.key, **facts)
-            elif row.state == "answered":
-                self._ledger.note("answered", agent=self.name, by=row.answer["payload"])
+                self._ledger.note("deadlock", agent=self.name, message=row.key)
 
 
 def _put(query: AgentMessage, group: tuple[str, GroupMode]) -> QueuePut:
@@ -174,15 +145,8 @@ def _put(query: AgentMessage, group: tuple[str, GroupMode]) -> QueuePut:
 async def _do(job: Job) -> None:
     async with open_store(job.store) as store, asyncio.TaskGroup() as group:
         for name in job.agents:
-            waiter = Waiter(name, job, store)
-            group.create_task(waiter.ask_once() if job.task == "ask_once" else waiter.ask_often())
-
-
-def _job(text: str) -> Job:
-    data = json.loads(text)
-    lists = {name: tuple(data[name]) for name in ("agents", "everybody")}
-    return Job(**{**data, **lists})
+            group.create_task(Waiter(name, job, store).live())
 
 
 if __name__ == "__main__":
-    asyncio.run(_do(_job(sys.argv[1])))
+    asyncio.run(_do(Job(**json.loads(sys.argv[1]))))

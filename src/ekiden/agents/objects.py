@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from ekiden.agents import nodes
@@ -226,6 +226,8 @@ class Names:
 
     name: Kind
     wanted: str = "a list of names, such as [read_file, shell]"
+    in_schema: Mapping[str, Any] = field(default_factory=dict)
+    """What the schema says of the names in a text."""
 
     def read(self, node: Node, at: str, report: Report) -> Any:
         if isinstance(node, nodes.Mapping) or (
@@ -247,7 +249,7 @@ class Names:
 
     def schema(self) -> dict[str, Any]:
         items = {"type": "array", "items": self.name.schema()}
-        return {"anyOf": [items, {"type": "string"}]}
+        return {"anyOf": [items, {"type": "string", **self.in_schema}]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ _PATTERN = Text(
 )
 _WORDS = "a list of texts, such as [error, crash]"
 _TOOLS = Names(name=_TOOL)
-_NOT_PEOPLE = {"not": {"pattern": r"^\s*person:"}}
+_NOT_PEOPLE = {"not": {"pattern": r"(?:^|,)\s*person:"}}
 _PEERS = Names(
     name=Text(
         wanted="the name of an agent, as a text",
@@ -56,6 +56,7 @@ _PEERS = Names(
         in_schema=_NOT_PEOPLE,
     ),
     wanted="a list of agents, such as [billing, orders]",
+    in_schema=_NOT_PEOPLE,
 )
 _ROLES = Names(
     name=Text(
@@ -66,6 +67,7 @@ _ROLES = Names(
         in_schema={**_NOT_PEOPLE, "pattern": r"^\s*[^\s](?:[^\t\n\u2028\u2029]*\S)?\s*$"},
     ),
     wanted="true, or a list of roles, such as [support, manager]",
+    in_schema=_NOT_PEOPLE,
 )
 
 _CONFIRMATION = Object(

@@ -10,7 +10,7 @@ from ekiden.audit.chain import ChainHead
 from ekiden.audit.export import EXPORT_FORMAT, Manifest
 from ekiden.audit.findings import BrokenLink, Fault, Verification
 from ekiden.audit.previous import previous_of
-from ekiden.audit.record import records_of
+from ekiden.audit.record import hash_of, records_of
 from ekiden.audit.walk import UNREADABLE
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import AUDITED
@@ -100,10 +100,10 @@ class Comparison:
             if not events or events[0].seq != seq or events[0].type not in AUDITED:
                 return {}
             (event,) = events
-            previous = (await previous_of(self._store, [event], self._last))[event_id]
-            records = [
-                each.after(None if each.hash is None else previous) for each in records_of(event)
-            ]
+            previous: str | None = None
+            if session_id and hash_of(event) is not None:
+                previous = (await previous_of(self._store, [event], self._last))[event_id]
+            records = [each.after(previous) for each in records_of(event)]
             return {each.id: loads(dumps(each.to_json())) for each in records}
         except UNREADABLE:
             return {}
@@ -120,7 +120,8 @@ class Comparison:
             )
             return "differs", f"it is not as it was exported: {', '.join(names)}"
         try:
-            await self._store.get(session_id)
+            if session_id:
+                await self._store.get(session_id)
         except SessionNotFound:
             return "deleted", "its session was deleted since the export"
         except UNREADABLE:

@@ -16,7 +16,7 @@ from ekiden.storage.base import EventFilter, Journal
 _PAGE = 200
 _CURSOR = re.compile(r"([^+]*)\+([0-9]{1,3})\.([0-9]{1,18})", re.ASCII)
 _RECORD = re.compile(
-    r"(?P<session>.+)/(?P<seq>[1-9][0-9]{0,17})(?P<number>\.[0-9]+)?", re.ASCII | re.DOTALL
+    r"(?P<session>.*)/(?P<seq>[1-9][0-9]{0,17})(?P<number>\.[0-9]+)?", re.ASCII | re.DOTALL
 )
 _HANDOFF = re.compile(r"(?P<session>.+)\.h[0-9]+", re.ASCII | re.DOTALL)
 """As handoffs are named most often: then only their session is looked through."""
@@ -180,7 +180,11 @@ async def _linked(
     store: Journal, found: Sequence[tuple[Event, AuditRecord]], last: dict[str, str]
 ) -> Sequence[AuditRecord]:
     """The records with the hashes before theirs."""
-    events = {event.event_id: event for event, _ in found if hash_of(event) is not None}
+    events = {
+        event.event_id: event
+        for event, _ in found
+        if event.session_id and hash_of(event) is not None
+    }
     previous = await previous_of(store, list(events.values()), last)
     return [record.after(previous.get(event.event_id)) for event, record in found]
 

@@ -30,7 +30,8 @@ async def verify_audit(
     find a session that was deleted as a whole, nor one that somebody wrote anew from its beginning
     with all its hashes; `against`, the lines of an earlier export, does: each of its records must
     still be there as it was. What was written without hashes, by an earlier version or with events
-    switched off, is counted and not judged.
+    switched off, is counted and not judged. Events of no session are in no chain: only `against`
+    looks at them.
 
     `SessionNotFound` if `session_id` names none. Sessions may be at work meanwhile. For example::
 

@@ -149,20 +149,22 @@ class Asking:
             check_sender(message.from_agent)
         group = (new_id("grp"), mode)
         waits: list[Waiting] = []
-        asked: list[tuple[AgentMessage, Any]] = []
+        asked: list[AgentMessage] = []
+        contents: list[Any] = []
         missing: AgentUnavailableError | None = None
         try:
             for message, payload in zip(messages, payloads, strict=True):
                 try:
                     waits.append(self._wait_here(message) or await self._wait_for_others(message))
-                    asked.append((message, payload))
+                    asked.append(message)
+                    contents.append(payload)
                 except AgentUnavailableError as exc:
                     if mode == "all":
                         raise
                     missing = exc
             if missing is not None and not waits:
                 raise missing
-            await self._post(*zip(*asked, strict=True), waits, group)
+            await self._post(asked, contents, waits, group)
         except asyncio.CancelledError:
             await self._withdraw(waits)
             raise

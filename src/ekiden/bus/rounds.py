@@ -16,7 +16,7 @@ from ekiden.bus.parts import Parts
 from ekiden.bus.service import Service
 from ekiden.bus.waiting import SETTLED
 from ekiden.core.errors import EkidenError, StoreUnavailable
-from ekiden.core.messages import AgentMessage
+from ekiden.core.messages import DEFAULT_TIMEOUT_S
 from ekiden.storage.messages import MessageFilter, MessageSettle
 
 _log = logging.getLogger("ekiden.bus")
@@ -67,10 +67,9 @@ class Rounds:
             rows = await self._parts.store.find_messages(where, limit=len(some))
             count += self._parts.waits.end_found(rows)
             for row in rows:
-                agent = row.queue.partition(":")[2]
-                service = self._services.get(agent)
-                if service is not None and row.key is not None:
-                    service.drop(row.key)
+                served = self._services.get(row.queue.partition(":")[2])
+                if served is not None and row.key is not None:
+                    served.drop(row.key)
         return count
 
     async def _run(self) -> None:
@@ -143,8 +142,9 @@ class Rounds:
         store = self._parts.store
         now_us = await store.now_us()
         before_us = now_us - int(self._parts.settings.keep_s * 1e6)
-        while await store.prune_messages(before_us=before_us, limit=_CLEAN_AT_ONCE):
-            await asyncio.sleep(0)
+        removed = _CLEAN_AT_ONCE
+        while removed == _CLEAN_AT_ONCE:
+            removed = await store.prune_messages(before_us=before_us, limit=_CLEAN_AT_ONCE)
         await self._end_forsaken(now_us)
 
     async def _end_forsaken(self, now_us: int) -> None:
@@ -174,6 +174,4 @@ class Rounds:
 
 def _timeout_s(body: object) -> float:
     timeout_s = body.get("timeout_seconds") if isinstance(body, dict) else None
-    if isinstance(timeout_s, int | float):
-        return float(timeout_s)
-    return float(AgentMessage.__dataclass_fields__["timeout_seconds"].default)
+    return float(timeout_s) if isinstance(timeout_s, int | float) else DEFAULT_TIMEOUT_S

@@ -28,9 +28,6 @@ class CollaborationSettings:
     max_participants: int = 256
     max_message_bytes: int = 65_536
     """As JSON text; what is bigger is refused."""
-    mailbox_bound: int | None = 10_000
-    """A move whose receiver has so many messages waiting is refused; those that close a
-    collaboration never are. `None`: no bound."""
     lease_s: float = 30.0
     """If whoever executes an agreement says nothing for so long, another one does it."""
     max_attempts: int = 5
@@ -41,8 +38,6 @@ class CollaborationSettings:
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
-            if each.name == "mailbox_bound" and value is None:
-                continue
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if not is_number or not (math.isfinite(value) and value > 0):
                 raise UserError(

@@ -38,16 +38,18 @@ async def expire_due(ledger: Ledger, *, now_us: int | None = None) -> list[Colla
 
 
 async def cleanup(store: Store, *, older_than_s: float) -> int:
-    """Remove those that were closed so long ago; how many. Open ones are not touched."""
-    before = (await store.now_us()) / 1e6 - older_than_s
+    """Remove those that were closed so long ago; how many. Open ones are not touched.
+
+    One whose first message could still be said again stays until it could not: it would begin anew.
+    """
+    now = (await store.now_us()) / 1e6
     count, after = 0, ""
     while True:
         page = await store.list_documents(COLLABORATIONS, after=after, limit=_PAGE)
         for document in page:
             after = document.key
             with suppress(CollaborationError, StaleDocument):
-                closed_at = read_record(document).completed_at
-                if closed_at is None or closed_at > before:
+                if not _is_old(read_record(document), now, older_than_s):
                     continue
                 removal = DocumentWrite(
                     collection=COLLABORATIONS,
@@ -59,3 +61,10 @@ async def cleanup(store: Store, *, older_than_s: float) -> int:
                 count += 1
         if len(page) < _PAGE:
             return count
+
+
+def _is_old(record: Collaboration, now: float, older_than_s: float) -> bool:
+    closed_at, first = record.completed_at, record.messages[0]
+    if closed_at is None or closed_at > now - older_than_s:
+        return False
+    return first.ttl is not None and first.created_at + first.ttl < now

@@ -69,6 +69,8 @@ def check_name(name: str, *, what: str) -> str:
 
 def folded(text: str) -> str:
     """What of a text counts when somebody types it again."""
+    if text.isascii():
+        return text.lower().strip()
     return unicodedata.normalize("NFKC", text).casefold().strip()
 
 

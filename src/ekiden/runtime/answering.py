@@ -8,6 +8,7 @@ from typing import Any, Literal, assert_never
 
 from ekiden.core.errors import SessionError
 from ekiden.core.events import Event
+from ekiden.core.faults import fault_point
 from ekiden.core.inbox_errors import InboxError
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.message_answers import answer_json, error_json
@@ -57,7 +58,9 @@ async def collect_answers(run: RunState) -> bool:
     if not found:
         return False
     _withdraw_rivals(run, enough)
+    fault_point("ask.answers.before_commit")
     await run.commit(status="ready", outcome="")
+    fault_point("ask.answers.after_commit")
     await load_memo(run)
     return True
 

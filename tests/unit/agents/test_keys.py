@@ -15,6 +15,7 @@ from ekiden.agents import (
     GuardrailDefinition,
     HandoffDefinition,
     MemoryDefinition,
+    Peer,
 )
 from ekiden.agents.written import WrittenCondition
 from ekiden.core.handoff_terms import Budget, HandoffTrigger
@@ -67,6 +68,9 @@ EVERYTHING = dedent(
         completes: result
         filters: [keep_last(20), remove_all_tools]
       - writer
+    can_ask: [writer, 会计]
+    can_tell: "fixer, writer"
+    can_ask_people: [support, 店長]
     guardrails:
       output_schema:
         type: object
@@ -84,7 +88,8 @@ def camel(front: str) -> str:
     """The same front matter with its keys in camelCase."""
     for name in (
         "handoff_description require_confirmation prompt_template include_context allow_return "
-        "max_sessions restrict_tools output_schema on_failure custom_validator"
+        "max_sessions restrict_tools can_ask can_tell can_ask_people output_schema on_failure "
+        "custom_validator"
     ).split():
         first, *rest = name.split("_")
         front = front.replace(f"{name}:", first + "".join(map(str.capitalize, rest)) + ":")
@@ -92,9 +97,9 @@ def camel(front: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("front", "column"), [(EVERYTHING, 28), (camel(EVERYTHING), 27)], ids=["snake", "camel"]
+    ("front", "shift"), [(EVERYTHING, 0), (camel(EVERYTHING), 1)], ids=["snake", "camel"]
 )
-def test_every_key_finds_its_place(front: str, column: int, read: Callable[..., AgentFile]) -> None:
+def test_every_key_finds_its_place(front: str, shift: int, read: Callable[..., AgentFile]) -> None:
     file = read(front, path="agents/debugger.md")
     assert file.definition == AgentDefinition(
         name="debugger",
@@ -112,7 +117,7 @@ def test_every_key_finds_its_place(front: str, column: int, read: Callable[..., 
             "mcp:github/issues": (9, 43),
         },
         require_confirmation=("shop.tools:refund",),
-        confirmation_places={"shop.tools:refund": (11, column)},
+        confirmation_places={"shop.tools:refund": (11, 28 - shift)},
         confirmation=Confirmation(prompt_template="{tool_name} with {tool_args}?", timeout_s=90.0),
         triggers=Triggers(
             keywords=("error", "报错"),
@@ -153,6 +158,15 @@ def test_every_key_finds_its_place(front: str, column: int, read: Callable[..., 
             ),
             HandoffDefinition(to="writer", line=44, column=5),
         ),
+        can_ask=(
+            Peer(name="writer", line=45, column=11 - shift),
+            Peer(name="会计", line=45, column=19 - shift),
+        ),
+        can_tell=(
+            Peer(name="fixer", line=46, column=12 - shift),
+            Peer(name="writer", line=46, column=19 - shift),
+        ),
+        can_ask_people=("support", "店長"),
         conditions=(
             WrittenCondition(
                 at="handoffs[0].condition", text="error_count < 9", line=34, column=16
@@ -177,8 +191,8 @@ def test_what_has_no_effect_yet_is_warned_about(read: Callable[..., AgentFile]) 
         (problem.code, problem.severity, problem.line, problem.message.split(" ", 1)[0])
         for problem in read(EVERYTHING).problems
     ] == [
-        ("agent.not_enforced_yet", "warning", 45, "`guardrails`"),
-        ("agent.not_enforced_yet", "warning", 51, "`memory`"),
+        ("agent.not_enforced_yet", "warning", 48, "`guardrails`"),
+        ("agent.not_enforced_yet", "warning", 54, "`memory`"),
     ]
 
 
@@ -282,3 +296,23 @@ def test_json_inside_keeps_its_types(good: Callable[..., Any], read: Any) -> Non
     front = "name: x\nguardrails: {output_schema: {a: [1, 2.5, true, null, '1', {b: ~}]}}"
     guardrails = read(front).definition.guardrails
     assert guardrails.output_schema == {"a": [1, 2.5, True, None, "1", {"b": None}]}
+
+
+@pytest.mark.parametrize(
+    ("said", "roles"),
+    [
+        ("true", ("operator",)),
+        ("false", ()),
+        ("[]", ()),
+        ("head of sales, 店長", ("head of sales", "店長")),
+    ],
+)
+def test_people_are_asked_by_role_and_true_is_whoever_the_settings_name(
+    said: str, roles: tuple[str, ...], good: Good
+) -> None:
+    assert good(f"name: x\ncan_ask_people: {said}").can_ask_people == roles
+
+
+def test_names_of_others_are_the_same_however_their_accents_are_typed(good: Good) -> None:
+    [peer] = good("name: x\ncan_ask: [cafe\u0301]").can_ask
+    assert peer.name == "caf\u00e9"

@@ -70,3 +70,28 @@ def test_many_handoffs_to_nobody_do_not_take_long() -> None:
     assert len(problems) == 60
     assert sum("did you mean" in each.message for each in problems) == 20
     assert all(each.path.suffix == Path("x.md").suffix for each in problems)
+
+
+def test_somebody_who_is_asked_or_told_must_be_there() -> None:
+    team = [
+        agent("a", "can_ask: [fixr, fixer, router-agent, elsewhere]", "can_tell: [zzz]"),
+        agent("fixer"),
+    ]
+    problems = check_team(team, known=["elsewhere"])
+    assert short(problems) == [("a.md", "unknown_peer", 3, 11), ("a.md", "unknown_peer", 4, 12)]
+    assert problems[0].message == "there is no agent 'fixr' to ask; did you mean 'fixer'?"
+    assert problems[1].message == "there is no agent 'zzz' to tell; add its file, or remove this"
+
+
+@pytest.mark.parametrize("key", ["can_ask", "can_tell"])
+@pytest.mark.parametrize(("peer", "code"), [("a", "peer_is_itself"), ("s", "peer_is_system")])
+def test_somebody_who_cannot_be_asked_or_told_is_refused(key: str, peer: str, code: str) -> None:
+    team = [agent("a", f"{key}:", f"  - {peer}"), agent("s", "scope: system")]
+    assert short(check_team(team)) == [("a.md", code, 4, 5)]
+
+
+def test_a_file_with_other_faults_is_checked_for_whom_it_asks() -> None:
+    text = "---\nname: a\ntitel: x\ncan_ask: [nobody]\n---\nDo it."
+    partial = read_agent_text(text, path="a.md").partial
+    assert partial is not None
+    assert short(check_team([], partial=[partial])) == [("a.md", "unknown_peer", 4, 11)]

@@ -229,3 +229,20 @@ def test_long_and_strange_values_are_shown_short_and_safe(read: Read) -> None:
         for problem in read(f"name: x\nscope: {value}\n{value[:3000]}x: 1").problems:
             assert len(problem.message) < 400
             assert problem.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("front", "words"),
+    [
+        ("can_ask: [person:support]", "people are asked with can_ask_people: [support]"),
+        ("can_tell: person:support", "people are asked with can_ask_people: [support]"),
+        ("can_ask_people: [person:support]", "write the role alone, as support"),
+        ('can_ask_people: ["a\\nb"]', "a role is one line"),
+    ],
+)
+def test_agents_and_people_are_asked_with_keys_of_their_own(
+    front: str, words: str, read: Read
+) -> None:
+    (problem,) = read(f"name: x\n{front}").problems
+    assert (problem.code, problem.line) == ("agent.bad_target", 3)
+    assert words in problem.message

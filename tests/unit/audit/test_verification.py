@@ -13,14 +13,15 @@ from ekiden.audit import (
     audit_records,
     chained,
     export_audit,
+    find_records,
     verify_audit,
 )
 from ekiden.audit.findings import MOST_KEPT
 from ekiden.core.errors import SessionNotFound
-from ekiden.storage.base import SessionPatch, Store
+from ekiden.storage.base import Batch, SessionPatch, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing.contracts.base import claimed, step
-from tests.unit.audit.written import BEGINNING, event, handoff, story, write
+from tests.unit.audit.written import BEGINNING, START_US, event, handoff, story, write
 
 
 @pytest.fixture
@@ -409,3 +410,35 @@ class TestAgainstAnExport:
         lines = await exported(store)
         await verify_audit(store, against=lines, progress=lambda now: told.append(now.compared))
         assert told == [100, 200, 300, 300]
+
+
+async def test_events_of_no_session_are_listed_and_in_no_chain(store: MemoryStore) -> None:
+    await write(store, story("s"))
+    late = event("", 0, "inbox", at_us=START_US + 10**9, details={"id": "i1", "by": "ms.sato"})
+    hashed = event("", 0, "inbox", at_us=START_US + 10**9, details={"hash": "foreign"})
+    await store.write(Batch(events=[late, hashed]))
+    page = await audit_records(store, AuditQuery(type="inbox"))
+    assert [each.id for each in page.records] == ["/2", "/1"]
+    assert [each.previous for each in page.records] == [None, None]
+    assert page.records[1].actor.name == "ms.sato"
+    assert [each.id for each in await find_records(store, "/1")] == ["/1"]
+    assert len((await audit_records(store, AuditQuery(session_id=""))).records) == 2
+    found = await verify_audit(store)
+    assert (found.ok, found.sessions, found.not_chained) == (True, 1, 0)
+
+
+async def test_an_export_with_events_of_no_session_holds_as_long_as_they_are_there(
+    store: MemoryStore,
+) -> None:
+    await write(store, story("s"))
+    await store.write(Batch(events=[event("", 0, "inbox", details={"n": n}) for n in range(3)]))
+    lines = await exported(store)
+    assert json.loads(lines[-1])["heads"].keys() == {"s"}
+    assert (await verify_audit(store, against=lines)).ok
+    feed = store._feed
+    assert feed is not None
+    del feed.free[2]
+    found = await verify_audit(store, against=lines)
+    assert (found.ok, found.broken) == (False, 1)
+    assert found.first is not None
+    assert (found.first.record_id, found.first.fault) == ("/3", "missing")

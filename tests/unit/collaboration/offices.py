@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
-from types import SimpleNamespace
 from ekiden.collaboration import (
     Collaboration,
     Collaborations,
@@ -13,7 +14,11 @@ from ekiden.collaboration import (
     Executor,
     Party,
 )
+from ekiden.collaboration.drafting import Drafts
+from ekiden.collaboration.ledger import Ledger
 from ekiden.collaboration.moves import is_legal
+from ekiden.collaboration.signing import Signer
+from ekiden.collaboration.wire import from_agent_message, to_agent_message
 from ekiden.core.events import Event
 from ekiden.core.messages import AgentMessage, Letter, agent_queue
 from ekiden.storage.base import MessageFilter
@@ -71,6 +76,15 @@ class Office:
     async def timers(self) -> list[str]:
         """The keys of all timers."""
         return [each.key for each in await self.store.list_documents(TIMERS)]
+
+    def drafts(self, name: str) -> Drafts:
+        """What writes and signs an agent's messages, without sending them."""
+        return Drafts(name, Ledger(self.store, SETTINGS))
+
+    async def signed(self, message: AgentMessage, **changes: Any) -> AgentMessage:
+        """The message with changes, signed as only the store can."""
+        parsed = replace(from_agent_message(message, max_bytes=100_000), **changes)
+        return to_agent_message(await Signer(self.store).sign(parsed))
 
     async def agreed(self, *, context: Mapping[str, Any] | None = None) -> Collaboration:
         """A request of ``ann`` that ``bob`` acknowledged."""

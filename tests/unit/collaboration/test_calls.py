@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ekiden.collaboration import CollaborationSettings, capability_bid, matcher_bid
 from ekiden.capabilities import CapabilityMatcher
+from ekiden.collaboration import CollaborationSettings, capability_bid, matcher_bid
 from ekiden.core.agent import Agent
 from ekiden.core.collaboration_errors import (
     AnsweredAlready,

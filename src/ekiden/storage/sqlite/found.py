@@ -24,6 +24,8 @@ _COLUMNS = (
     " duration_us, details, items, error"
 )
 
+_THERE = f"(sessions.num IS NOT NULL OR events.session = {NO_SESSION})"
+
 
 def find_events(
     db: apsw.Connection, where: EventFilter, limit: int, cursor: str | None
@@ -43,7 +45,7 @@ def page_sql(where: EventFilter, limit: int, cursor: str | None) -> tuple[str, l
 
     `LEFT JOIN` keeps the order of the tables: from the index to the names of the sessions.
     """
-    conditions = ["events.session >= 0"]
+    conditions = [_THERE]
     values: list[str | int] = []
     if where.types is not None:
         # Both ways in which a type can stand in the table, so that nothing hides in one of them.
@@ -84,7 +86,7 @@ def read_feed(db: apsw.Connection, after: str | None, limit: int) -> EventPage:
         db,
         f"SELECT {_COLUMNS}, events.id FROM events LEFT JOIN sessions"
         " ON sessions.num = events.session"
-        " WHERE events.id > ? AND +events.session >= 0 ORDER BY events.id LIMIT ?",
+        f" WHERE events.id > ? AND {_THERE} ORDER BY events.id LIMIT ?",
         (0 if after is None else parse_feed_cursor(after), limit),
     )
     cursors = [str(row[-1]) for row in rows]

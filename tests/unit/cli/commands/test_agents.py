@@ -64,6 +64,9 @@ def test_the_list_as_json(desk: Desk) -> None:
         "path",
         "tools",
         "handoffs",
+        "can_ask",
+        "can_tell",
+        "can_ask_people",
     }
     assert (billing["name"], billing["scope"], billing["origin"]) == (
         "billing",
@@ -433,3 +436,24 @@ def test_an_empty_folder_has_nothing_to_validate(bare: Desk) -> None:
     assert (validated.code, validated.out) == (0, "0 files, 0 problems\n")
     listed = bare("agents", "list")
     assert "`ekiden init`" in listed.err
+
+
+def test_whom_an_agent_may_ask_and_tell_is_shown(desk: Desk) -> None:
+    keys = "can_ask: [billing, orders]\ncan_tell: [technical]\ncan_ask_people: true"
+    desk.agent("lead", f"---\nname: lead\n{keys}\n---\nText.\n")
+    shown = desk("agents", "show", "lead")
+    assert "\nasks: billing, orders\ntells: technical\nasks people: operator\n" in shown.out
+    record = desk("agents", "show", "lead", "--json").json
+    assert (record["can_ask"], record["can_tell"]) == (["billing", "orders"], ["technical"])
+    listed = desk("agents", "list", "--json").json
+    assert {each["name"]: each["can_ask_people"] for each in listed}["lead"] == ["operator"]
+
+
+def test_somebody_who_cannot_be_asked_is_told_with_file_and_line(desk: Desk) -> None:
+    desk.agent("lead", "---\nname: lead\ncan_ask: [billling, lead]\n---\nText.\n")
+    ran = desk("agents", "validate")
+    assert ran.code == 2
+    place = ".ekiden/agents/lead.md:3:"
+    assert f"{place}11: error[agent.unknown_peer]: there is no agent 'billling' to ask" in ran.out
+    assert "did you mean 'billing'?" in ran.out
+    assert f"{place}21: error[agent.peer_is_itself]: 'lead' would ask itself" in ran.out
