@@ -7,7 +7,6 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,15 +14,6 @@ import pytest
 from tests.acceptance.conftest import Ekiden
 
 ORDER = "Where is my order 1042?"
-
-
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Ekiden:
-    """A folder with two sessions, which are only looked at."""
-    ekiden = Ekiden(tmp_path_factory.mktemp("stored"))
-    ekiden("run", "--session", "s1", ORDER)
-    ekiden("run", "--session", "s2", "你好 👋")
-    return ekiden
 
 
 class Watching:
@@ -60,12 +50,9 @@ class Watching:
 
 
 @pytest.fixture
-def watched(stored: Ekiden, ekiden: Ekiden) -> Ekiden:
-    """A folder of its own with a store that others wrote to."""
-    (ekiden.folder / ".ekiden").mkdir()
-    for file in (stored.folder / ".ekiden").iterdir():
-        if file.is_file():
-            (ekiden.folder / ".ekiden" / file.name).write_bytes(file.read_bytes())
+def watched(ekiden: Ekiden) -> Ekiden:
+    """A folder with a store that somebody wrote to."""
+    ekiden("run", "--session", "s1", "你好 👋")
     return ekiden
 
 
@@ -116,50 +103,3 @@ def test_people_read_lines_and_are_told_how_to_go_on(watched: Ekiden, watching: 
     command = shlex.split(err.removeprefix("go on with: "))
     assert command[:3] == ["ekiden", "watch", "--after"]
     assert command[4:] == ["--agent", "orders", "--type", "handoff"]
-
-
-def test_once_shows_what_is_there(stored: Ekiden) -> None:
-    ran = stored("watch", "--once", "--json")
-    found = _objects(ran.out)
-    assert ran.code == 0
-    assert json.loads(ran.err) == {"after": found[-1]["id"]}
-    assert {each["session_id"] for each in found} == {"s1", "s2"}
-    assert len({each["id"] for each in found}) == len(found)
-    for number, options in [(0, ["--after", ""]), (3, ["--after", found[2]["id"]])]:
-        assert _objects(stored("watch", "--once", "--json", *options).out) == found[number:]
-    assert "user: 你好 👋" in stored("watch", "--once", "--session", "s2").out
-
-
-@pytest.mark.parametrize(
-    ("options", "kept"),
-    [
-        (["--session", "s2"], lambda event: event["session_id"] == "s2"),
-        (["--session", "s2", "--session", "s1"], lambda event: True),
-        (["--agent", "nobody"], lambda event: False),
-        (
-            ["--type", "handoff", "--type", "agent_start"],
-            lambda event: event["event_type"] in ("handoff", "agent_start"),
-        ),
-    ],
-)
-def test_only_what_is_asked_for_is_shown(stored: Ekiden, options: list[str], kept: Any) -> None:
-    everything = _objects(stored("watch", "--once", "--json").out)
-    found = _objects(stored("watch", "--once", "--json", *options).out)
-    assert found == [event for event in everything if kept(event)]
-
-
-@pytest.mark.parametrize(
-    ("options", "code", "error"),
-    [
-        (["--after", "nonsense"], 2, "user.error"),
-        (["--type", "nonsense"], 2, "cli.usage"),
-        (["--store", "memory:"], 2, "cli.usage"),
-        (["--store", "missing.db"], 7, "store.unavailable"),
-    ],
-)
-def test_what_cannot_be_watched_is_refused(
-    stored: Ekiden, options: list[str], code: int, error: str
-) -> None:
-    ran = stored("watch", "--json", *options)
-    assert (ran.code, ran.out, ran.error["code"]) == (code, "", error)
-    assert not (Path(stored.folder) / "missing.db").exists()

@@ -120,7 +120,8 @@ async def test_whoever_asks_whomever_on_the_bus_nobody_is_left_waiting(
     }
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
 async def test_whoever_waits_for_whomever_in_a_store_nobody_is_left_waiting(
     empty_database: Database, ledger: Ledger, seed: int
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from random import Random
 
 from ekiden.app import open_store
@@ -31,7 +32,7 @@ async def _write(store: Store, hand: str, dice: Random, names: Iterator[str]) ->
         hand, owner=hand, lease_s=60, create=NewSession(id=hand, agent="a")
     )
     seq = row.seq
-    while chosen := [name for name, _ in zip(names, range(dice.randint(1, 4)), strict=False)]:
+    while chosen := list(islice(names, dice.randint(1, 4))):
         if dice.random() < 0.4:
             events = [Event(session_id="", seq=0, type="inbox", at_us=1, details={"name": each})
                       for each in chosen]  # fmt: skip

@@ -84,7 +84,7 @@ async def stress(url: str, *, seed: int, per_writer: int, subscribers: int) -> N
             Subscriber(dice.choice([store, other]), hub, Random(f"{seed}.{number}"))
             for number in range(subscribers)
         ]
-        async with asyncio.timeout(120), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             for writer in writers:
                 tasks.create_task(writer.communicate(b"go\n"))
             for reader in readers:

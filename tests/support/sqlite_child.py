@@ -7,10 +7,12 @@ line each.
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 
-from ekiden.storage.base import Commit, NewSession, SessionPatch, Store
+from ekiden.storage.base import Commit, NewSession, QueuePut, SessionPatch, Store
 from ekiden.storage.sqlite import SqliteStore
 from tests.support.sqlite import one_event
 
@@ -69,11 +71,20 @@ async def work(store: Store, name: str) -> None:
         say(row.id)
 
 
+async def take_and_die(store: Store, name: str) -> None:
+    """Put a message, take it, and be killed."""
+    await store.put_messages([QueuePut(queue="q", body={"n": 1}, key="k")])
+    (taken,) = await store.take_messages("q", owner=name, lease_s=LEASE_S)
+    say("took", taken.key)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 TASKS: dict[str, Callable[[Store, str], Awaitable[None]]] = {
     "write": write,
     "one_by_one": one_by_one,
     "write_for_ever": write_for_ever,
     "work": work,
+    "take_and_die": take_and_die,
 }
 
 

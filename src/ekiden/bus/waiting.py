@@ -43,10 +43,12 @@ class Waiting:
         self.future: asyncio.Future[Ending] = loop.create_future()
         self.timer: asyncio.TimerHandle | None = None
 
-    def end(self, state: MessageState | None, answer: Any) -> None:
-        """Tell whoever waits; the first ending counts."""
-        if not self.future.done():
-            self.future.set_result((state, answer))
+    def end(self, state: MessageState | None, answer: Any) -> bool:
+        """Tell whoever waits; the first ending counts: whether this is it."""
+        if self.future.done():
+            return False
+        self.future.set_result((state, answer))
+        return True
 
     def time_out(self) -> None:
         """The time is over."""
@@ -108,19 +110,17 @@ class Waits:
         waits.remove(wait)
         return False
 
-    def end(self, key: str, state: MessageState, answer: Any) -> None:
-        """The message is settled."""
-        for wait in self._by_key.get(key, ()):
-            wait.end(state, answer)
+    def end(self, key: str, state: MessageState, answer: Any) -> int:
+        """The message is settled; how many did not know."""
+        return sum([wait.end(state, answer) for wait in self._by_key.get(key, ())])
 
     def end_found(self, rows: Iterable[StoredMessage]) -> int:
-        """End what is settled in the store; how many."""
-        count = 0
-        for row in rows:
-            if row.key is not None and row.state != "open":
-                self.end(row.key, row.state, row.answer)
-                count += 1
-        return count
+        """End what is settled in the store; how many did not know."""
+        return sum(
+            self.end(row.key, row.state, row.answer)
+            for row in rows
+            if row.key is not None and row.state != "open"
+        )
 
     async def end_all(self, error: Exception) -> None:
         """Nobody will answer: `error` is raised where somebody waits. Returns when nobody does."""

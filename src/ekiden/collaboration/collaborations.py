@@ -55,7 +55,7 @@ class Collaborations:
         settings: CollaborationSettings = _DEFAULTS,
     ) -> None:
         self._bus = bus
-        self._ledger = Ledger(bus.store, settings)
+        self._ledger = Ledger(bus.store, settings, mailbox_bound=bus.settings.mailbox_bound)
         self._gate = Gate(self._ledger)
         self._reader = Reader(self._ledger)
         self._executions = (
@@ -69,7 +69,7 @@ class Collaborations:
 
     def as_agent(self, name: str) -> Party:
         """A handle that acts in this agent's name; `SenderForged` if another one's code runs."""
-        return Party(name, self._ledger, self._gate, known=None)
+        return Party(name, self._ledger, self._gate, known=self._bus.agents)
 
     # Messages
 

@@ -51,8 +51,13 @@ several times, whenever others were faster."""
 class Ledger:
     """Collaborations in a store."""
 
-    def __init__(self, store: Store, settings: CollaborationSettings) -> None:
+    def __init__(
+        self, store: Store, settings: CollaborationSettings, *, mailbox_bound: int | None = None
+    ) -> None:
+        """With a bound, a move whose receiver has so many messages waiting is refused; those that
+        close a collaboration never are."""
         self.store = store
+        self._bound = mailbox_bound
         self.settings = settings
         self.signer = Signer(store)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -145,7 +150,7 @@ class Ledger:
 
     async def _write(self, before: Collaboration | None, step: Step, now_us: int) -> None:
         after, message = step.record, step.message
-        bound = None if after.is_closed else self.settings.mailbox_bound
+        bound = None if after.is_closed else self._bound
         puts = [] if message is None else letters(after, message, bound=bound)
         batch = Batch(
             documents=[
@@ -166,9 +171,7 @@ class Ledger:
         """Whose mailbox takes no more; the first receiver if nobody's is full any more."""
         names = told(puts)
         for name in names:
-            if await self.store.queue_depth(agent_queue(name)) >= (
-                self.settings.mailbox_bound or 0
-            ):
+            if await self.store.queue_depth(agent_queue(name)) >= (self._bound or 0):
                 return name
         return names[0]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.core.errors import LeaseLost, SessionBusy
-from ekiden.storage.base import NewSession, QueuePut
+from ekiden.storage.base import MessageFilter, MessageSettle, NewSession, QueuePut
 from ekiden.storage.sqlite import SqliteStore
 from ekiden.storage.sqlite.clock import machine_clock
 from ekiden.testing import ManualClock
@@ -65,6 +65,44 @@ async def test_a_delay_goes_on_by_the_wall_clock_over_a_restart(path: Path) -> N
         assert await store.take_messages("q", owner="t", lease_s=30) == []
         after.advance(2)
         assert len(await store.take_messages("q", owner="t", lease_s=30)) == 1
+
+
+async def test_messages_expire_and_keep_their_past_over_a_restart(path: Path) -> None:
+    wall = ManualClock()
+    before, after = MovableMilliseconds(boot="one"), MovableMilliseconds(boot="two", ms=5)
+    async with SqliteStore(path, clock=wall, lease_clock=before.clock) as store:
+        await store.put_messages(
+            [
+                QueuePut(queue="q", body=1, key="soon", ttl_s=30),
+                QueuePut(queue="q", body=2, key="later", ttl_s=60),
+                QueuePut(queue="q", body=3, key="settled", taken_by="t"),
+            ]
+        )
+        await store.settle_messages([MessageSettle(key="settled", state="timed_out")])
+        past = await store.find_messages(MessageFilter(keys=["settled"]))
+    wall.advance(40)
+    async with SqliteStore(path, clock=wall, lease_clock=after.clock) as store:
+        assert await store.find_messages(MessageFilter(keys=["settled"])) == past
+        (taken,) = await store.take_messages("q", owner="t", lease_s=30, limit=9)
+        assert taken.key == "later"
+        (row,) = await store.find_messages(MessageFilter(keys=["soon"]))
+        assert row.state == "expired"
+
+
+async def test_the_stores_clock_does_not_jump_and_goes_on_over_a_restart(path: Path) -> None:
+    wall = ManualClock()
+    before, after = MovableMilliseconds(boot="one"), MovableMilliseconds(boot="two", ms=5)
+    async with SqliteStore(path, clock=wall, lease_clock=before.clock) as store:
+        first = await store.now_us()
+        assert abs(first - wall.now_us()) <= 1000
+        wall.jump(HOUR_S)
+        assert await store.now_us() == first
+        before.advance(2)
+        assert await store.now_us() == first + 2_000_000
+        async with SqliteStore(path, clock=wall, lease_clock=before.clock) as other:
+            assert await other.now_us() == first + 2_000_000
+    async with SqliteStore(path, clock=wall, lease_clock=after.clock) as store:
+        assert abs(await store.now_us() - wall.now_us()) <= 1000
 
 
 async def test_reopening_on_the_same_boot_keeps_leases(path: Path) -> None:

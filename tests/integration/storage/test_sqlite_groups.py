@@ -78,7 +78,7 @@ async def test_every_offender_fails_for_its_own_reason_and_the_others_succeed(
         SessionBusy,
         type(None),
         UserError,
-        type(None),
+        list,
         type(None),
     ]
     counts = [len(await store.events(f"s{number}")) for number in range(8)]

@@ -37,7 +37,7 @@ async def test_processes_that_open_a_new_file_at_once_make_it_once(tmp_path: Pat
     children = [start_child(str(path), f"p{number}", "write") for number in range(4)]
     said = await asyncio.to_thread(together, children)
     assert len(set(said)) == 40
-    assert execute(path, "SELECT number FROM migrations") == [(1,), (2,)]
+    assert execute(path, "SELECT number FROM migrations") == [(1,), (2,), (3,)]
     async with SqliteStore(path) as store:
         assert (await store.info())["sessions"] == 40
         for session_id in said:
@@ -57,6 +57,43 @@ async def test_two_processes_share_the_work_and_nothing_is_done_twice(tmp_path: 
         for name in names:
             row = await store.get(name)
             assert (row.seq, row.epoch, row.status) == (1, 1, "idle")
+
+
+async def test_the_feed_is_whole_while_several_processes_write(tmp_path: Path) -> None:
+    path = tmp_path / "ekiden.db"
+    seen: list[str] = []
+    async with SqliteStore(path) as store, asyncio.timeout(DEADLINE_S):
+        children = [start_child(str(path), f"p{number}", "write") for number in range(3)]
+        writing = asyncio.create_task(asyncio.to_thread(together, children))
+        after: str | None = None
+        while True:
+            is_over = writing.done()
+            page = await store.feed(after=after, limit=7)
+            seen += [event.event_id for event in page.events]
+            after = page.next_cursor
+            if is_over and not page.events:
+                break
+        said = await writing
+    assert len(seen) == len(set(seen))
+    for name in said:
+        own = [each for each in seen if each.startswith(f"{name}/")]
+        assert own == [f"{name}/{seq}" for seq in range(1, 6)]
+
+
+async def test_a_message_goes_from_a_process_that_dies_to_another(tmp_path: Path) -> None:
+    path = tmp_path / "ekiden.db"
+    child = start_child(str(path), "p", "take_and_die")
+    output, _ = await asyncio.to_thread(child.communicate, "go\n", DEADLINE_S)
+    assert child.returncode == -signal.SIGKILL
+    assert output.splitlines()[1:] == ["took k"]
+    async with SqliteStore(path) as store:
+        (row,) = await store.find_messages()
+        assert (row.key, row.state, row.owner, row.attempts) == ("k", "open", "p", 1)
+        assert await store.take_messages("q", owner="me", lease_s=60) == []
+    execute(path, "UPDATE messages SET due_ms = 0")
+    async with SqliteStore(path) as store:
+        (again,) = await store.take_messages("q", owner="me", lease_s=60)
+        assert (again.attempts, again.body) == (2, {"n": 1})
 
 
 async def test_opening_a_file_again_does_not_let_go_of_it(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.moments import moment
+from ekiden.cli.moments import ahead, moment
 
 NOW = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -43,3 +43,17 @@ def test_no_text_is_no_time() -> None:
 def test_anything_else_is_the_callers_error(text: str) -> None:
     with pytest.raises(UsageError, match="--until"):
         moment(text, option="--until", now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("2h", 7200), ("1w", 604_800), ("2025-03-01T12:00:30Z", 30)],
+)
+def test_how_long_until_a_time_to_come(text: str, seconds: float) -> None:
+    assert ahead(text, what="the time", now=NOW) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-2h", "0s", "2025-03-01T12:00:00Z", "2y", "٢h"])
+def test_what_is_no_time_to_come_is_the_callers_error(text: str) -> None:
+    with pytest.raises(UsageError, match="the time"):
+        ahead(text, what="the time", now=NOW)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
+from ekiden.bus import Bus, BusSettings
 from ekiden.collaboration import (
     Collaboration,
     Collaborations,
@@ -21,10 +21,13 @@ from ekiden.collaboration.signing import Signer
 from ekiden.collaboration.wire import from_agent_message, to_agent_message
 from ekiden.core.events import Event
 from ekiden.core.messages import AgentMessage, Letter, agent_queue
+from ekiden.core.roles import Clock
 from ekiden.storage.base import MessageFilter
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.timers import TIMERS
+from ekiden.testing import ManualClock
 
+_BUS = BusSettings()
 SETTINGS = CollaborationSettings(negotiation_s=60, bids_s=10, lifetime_s=3600, lease_s=30)
 
 
@@ -43,13 +46,18 @@ class Recorder:
 
 
 class Office:
-    """Collaborations in memory, on a clock that `store.advance` moves."""
+    """Collaborations in memory, where time passes with `store.advance` unless there is a clock."""
 
     def __init__(
-        self, *, executor: Executor | None = None, settings: CollaborationSettings = SETTINGS
+        self,
+        *,
+        executor: Executor | None = None,
+        settings: CollaborationSettings = SETTINGS,
+        bus_settings: BusSettings = _BUS,
+        clock: Clock | None = None,
     ) -> None:
-        self.store = MemoryStore()
-        self.bus: Any = SimpleNamespace(store=self.store)
+        self.store = MemoryStore(ManualClock() if clock is None else clock)
+        self.bus = Bus(self.store, settings=bus_settings)
         self.collaborations = Collaborations(self.bus, executor=executor, settings=settings)
 
     def __getitem__(self, name: str) -> Party:

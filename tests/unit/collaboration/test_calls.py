@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from ekiden.bus import BusSettings
 from ekiden.capabilities import CapabilityMatcher
 from ekiden.collaboration import CollaborationSettings, capability_bid, matcher_bid
 from ekiden.core.agent import Agent
+from ekiden.core.clock import SYSTEM_CLOCK
 from ekiden.core.collaboration_errors import (
     AnsweredAlready,
     MessageMalformed,
@@ -89,7 +91,8 @@ async def test_collecting_ends_when_all_have_answered(office: Office) -> None:
     assert [bid.agent for bid in found.ranked_bids] == ["bob"]
 
 
-async def test_collecting_ends_at_the_deadline(office: Office) -> None:
+async def test_collecting_ends_at_the_deadline() -> None:
+    office = Office(clock=SYSTEM_CLOCK)
     found = await office["ann"].query_capabilities(["sql"], participants=ALL, deadline_s=0.05)
     assert (found.phase, found.ranked_bids) == ("discovery", [])
     assert found.unanswered == tuple(ALL)
@@ -229,7 +232,7 @@ async def test_too_many_participants_are_refused() -> None:
 
 
 async def test_a_full_mailbox_refuses_the_move_and_nothing_is_changed() -> None:
-    office = Office(settings=CollaborationSettings(mailbox_bound=2))
+    office = Office(bus_settings=BusSettings(mailbox_bound=2))
     first = await office["ann"].propose("cy", 1)
     await office["ann"].propose("cy", 2)
     with pytest.raises(MailboxFull, match="'cy' holds its bound of 2"):

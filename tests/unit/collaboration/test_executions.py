@@ -10,6 +10,7 @@ import pytest
 
 from ekiden.collaboration import Collaboration, Collaborations, CollaborationSettings, run_due
 from ekiden.collaboration.ledger import EXECUTIONS
+from ekiden.core.clock import SYSTEM_CLOCK
 from ekiden.core.collaboration_errors import ProtocolError
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.handoff_record import HandoffFailure, HandoffResult
@@ -251,7 +252,7 @@ async def test_whoever_was_paused_and_comes_back_late_changes_nothing() -> None:
 async def test_a_lease_is_renewed_while_the_work_goes_on() -> None:
     settings = CollaborationSettings(lease_s=0.15)
     slow, other = Slow(), Recorder()
-    office = Office(executor=slow, settings=settings)
+    office = Office(executor=slow, settings=settings, clock=SYSTEM_CLOCK)
     second = Collaborations(office.bus, executor=other, settings=settings)
     agreed = await office.agreed()
     resuming = asyncio.ensure_future(office.collaborations.resume())
@@ -331,7 +332,7 @@ async def test_without_an_executor_agreements_wait_for_one(office: Office) -> No
 
 async def test_running_does_what_becomes_due_until_it_is_cancelled() -> None:
     executor = Recorder()
-    office = Office(executor=executor)
+    office = Office(executor=executor, clock=SYSTEM_CLOCK)
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         running = group.create_task(office.collaborations.run())
         agreed = await office.agreed()

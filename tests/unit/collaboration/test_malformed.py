@@ -97,8 +97,10 @@ async def test_a_move_is_said_as_its_own_type_of_message(office: Office) -> None
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Every place in a JSON value."""
     found = [path] if path else []
-    children = value.items() if isinstance(value, dict) else ()
-    if isinstance(value, list):
+    children: Any = ()
+    if isinstance(value, dict):
+        children = value.items()
+    elif isinstance(value, list):
         children = enumerate(value)
     for key, child in children:
         found += places(child, (*path, key))

@@ -227,10 +227,8 @@ async def test_terms_are_kept_as_they_were_said(office: Office) -> None:
         {"lease_s": float("inf")},
         {"lifetime_s": "long"},
         {"max_participants": True},
-        {"mailbox_bound": 0},
     ],
 )
 def test_settings_that_make_no_sense_are_refused(given: dict[str, object]) -> None:
     with pytest.raises(UserError, match=next(iter(given))):
         CollaborationSettings(**given)
-    assert CollaborationSettings(mailbox_bound=None).mailbox_bound is None

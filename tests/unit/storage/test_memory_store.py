@@ -6,7 +6,15 @@ import pytest
 
 from ekiden.core.errors import SessionBusy
 from ekiden.core.events import Event
-from ekiden.storage.base import Commit, DocumentWrite, NewSession, QueuePut, SessionPatch
+from ekiden.storage.base import (
+    Commit,
+    DocumentWrite,
+    MessageSettle,
+    NewSession,
+    OwnJson,
+    QueuePut,
+    SessionPatch,
+)
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock
 
@@ -84,3 +92,67 @@ async def test_acknowledged_messages_leave_nothing_behind() -> None:
 
 async def test_it_is_not_shared() -> None:
     assert MemoryStore().shared is False
+
+
+async def test_its_clock_does_not_jump() -> None:
+    clock = ManualClock()
+    store = MemoryStore(clock)
+    first = await store.now_us()
+    assert first == clock.now_us()
+    clock.jump(3600)
+    assert await store.now_us() == first
+    clock.advance(1.5)
+    store.advance(2)
+    assert await store.now_us() == first + 3_500_000
+
+
+async def test_json_that_is_handed_over_for_good_is_kept_as_it_is() -> None:
+    store = MemoryStore()
+    body, answer = OwnJson(n=[1]), OwnJson(n=[2])
+    await store.put_messages([QueuePut(queue="q", body=body, key="k")])
+    await store.settle_messages([MessageSettle(key="k", state="answered", answer=answer)])
+    body["n"].append("seen")
+    answer["n"].append("seen")
+    (row,) = await store.find_messages()
+    assert (row.body, row.answer) == ({"n": [1, "seen"]}, {"n": [2, "seen"]})
+    row.body["n"].clear()
+    assert (await store.find_messages())[0].body == body
+
+
+async def test_settled_messages_leave_nothing_in_line() -> None:
+    store = MemoryStore()
+    for number in range(1000):
+        put = QueuePut(queue="q", body=1, key=f"k{number}", waiter="w", taken_by="t")
+        await store.put_messages([put, QueuePut(queue="q", body=2, key=f"l{number}")])
+        for name in ("k", "l"):
+            await store.settle_messages([MessageSettle(key=f"{name}{number}", state="answered")])
+    queue = store._messages._queues["q"]
+    assert (len(queue._later), len(queue._line)) <= (100, 100)
+    assert store._messages._waiting == {}
+    assert await store.prune_messages(before_us=await store.now_us() + 10**6, limit=9999) == 2000
+    assert (len(store._messages._by_id), len(store._messages._by_key)) == (0, 0)
+
+
+async def test_the_events_of_deleted_sessions_are_let_go() -> None:
+    store = MemoryStore()
+    for number in range(100):
+        name = f"s{number}"
+        claim, _ = await store.claim(
+            name, owner="w", lease_s=30, create=NewSession(id=name, agent="a")
+        )
+        events = [Event(session_id=name, seq=seq, type="task", at_us=1) for seq in range(1, 11)]
+        commit = Commit(patch=SessionPatch(), events=events, release=True)
+        await store.commit(claim, commit)
+        await store.delete(name)
+    assert store._feed is not None
+    assert len(store._feed._log) < 200
+    assert await store.feed_end() == "1000"
+
+
+async def test_a_store_with_one_session_keeps_no_second_list_of_its_events() -> None:
+    store = MemoryStore()
+    claim, _ = await store.claim("s", owner="w", lease_s=30, create=NewSession(id="s", agent="a"))
+    events = [Event(session_id="s", seq=1, type="task", at_us=1)]
+    await store.commit(claim, Commit(patch=SessionPatch(), events=events))
+    assert store._feed is None
+    assert (await store.feed()).events == events

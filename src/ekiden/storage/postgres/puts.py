@@ -12,12 +12,12 @@ from ekiden.storage.values import json_text
 
 _PUT = """
 with new as materialized (
-    select nextval('messages_id_seq') as id, said.*, bound <= (
+    select nextval('messages_id_seq') as id, said.*, case when bound is not null then bound <= (
         select count(*) from (
             select from messages where messages.queue = said.queue and state = 'open'
             limit said.bound
         ) as counted
-    ) as is_full
+    ) end as is_full
     from unnest($2::text[], $3::text[], $4::bigint[], $5::float8[], $6::text[], $7::bigint[],
         $8::text[], $9::text[], $10::text[], $11::float8[], $12::text[]) with ordinality
         as said (queue, body, priority, due_in_s, dedup_key, bound, key, waiter, session_id, ttl_s,

@@ -29,39 +29,48 @@ def find_messages(
 def page_sql(where: MessageFilter, after: int, limit: int) -> tuple[str, list[str | int]]:
     """The statement for a page, with its values.
 
-    `+id` keeps SQLite from going through the whole table in the order of ids where there is an
-    index of what is asked for.
+    A `+` keeps SQLite from using a column to find rows: there are no statistics by which it would
+    know that a key or a session has few messages and a queue or the table many.
     """
-    conditions = ["+id > ?"]
+    only_open = where.states is not None and set(where.states) == {"open"}
+    lead = _lead(where, only_open)
+
+    def column(name: str) -> str:
+        return name if name == lead else f"+{name}"
+
+    conditions = [f"{column('id')} > ?"]
     values: list[str | int] = [after]
-    for column, chosen in (("key", where.keys), ("waiter", where.waiters)):
+    for name, chosen in (("key", where.keys), ("waiter", where.waiters)):
         if chosen is not None:
-            conditions.append(f"{column} IN (SELECT value FROM json_each(?))")
+            conditions.append(f"{column(name)} IN (SELECT value FROM json_each(?))")
             values.append(dumps(list(chosen)))
-    for column, value in (("queue", where.queue), ("session_id", where.session_id)):
+    for name, value in (("queue", where.queue), ("session_id", where.session_id)):
         if value is not None:
-            conditions.append(f"{column} = ?")
+            conditions.append(f"{column(name)} = ?")
             values.append(value)
     if where.waited_for:
-        conditions.append("waiter IS NOT NULL")
-    only_open = where.states is not None and set(where.states) == {"open"}
+        conditions.append(f"{column('waiter')} IS NOT NULL")
     if only_open:
         conditions.append("state = 'open'")
     elif where.states is not None:
         conditions.append("state IN (SELECT value FROM json_each(?))")
         values.append(dumps(list(where.states)))
-    has_index = (
-        where.keys is not None
-        or where.session_id is not None
-        or (only_open and (where.waiters is not None or where.waited_for or where.queue))
-    )
-    if not has_index:
-        conditions[0] = "id > ?"
     return (
         f"SELECT {_COLUMNS} FROM messages WHERE {' AND '.join(conditions)}"
-        f" ORDER BY {'+id' if has_index else 'id'} LIMIT ?",
+        f" ORDER BY {column('id')} LIMIT ?",
         [*values, limit],
     )
+
+
+def _lead(where: MessageFilter, only_open: bool) -> str:
+    """The column by which the fewest messages are looked at."""
+    if where.keys is not None:
+        return "key"
+    if where.session_id is not None:
+        return "session_id"
+    if only_open and (where.waiters is not None or where.waited_for):
+        return "waiter"
+    return "queue" if only_open and where.queue is not None else "id"
 
 
 def _message(row: tuple[Any, ...]) -> StoredMessage:
