@@ -25,9 +25,9 @@ from ekiden.inbox import Inbox
 async def main(task, *texts):
     async with open_store(".ekiden/ekiden.db") as store:
         items = [InboxItem(**json.loads(text)) for text in texts]
+        for item in items:
+            await Inbox(store).post(item)
         if task == "post":
-            for item in items:
-                await Inbox(store).post(item)
             return
         print("asking", flush=True)
         try:
@@ -104,8 +104,6 @@ def test_a_program_that_asks_goes_on_when_a_person_answers(office: Office) -> No
     asking = office.ask(question("q1"))
     assert asking.stdout is not None
     assert asking.stdout.readline() == "asking\n"
-    while office("inbox", "list", "--json").json == []:
-        pass
     assert "折扣 🎉?" in office("inbox", "list").out
     assert office("inbox", "answer", "q", "y", "--by", "安娜").out == "q1 answered: yes\n"
     assert asking.communicate(timeout=60)[0] == "yes 安娜 terminal\n"
@@ -116,8 +114,6 @@ def test_a_program_that_is_interrupted_withdraws_its_question(office: Office) ->
     asking = office.ask(question("q1"))
     assert asking.stdout is not None
     assert asking.stdout.readline() == "asking\n"
-    while office("inbox", "list", "--json").json == []:
-        pass
     asking.send_signal(signal.SIGINT)
     asking.communicate(timeout=60)
     ran = office("inbox", "answer", "q1", "yes", "--json")

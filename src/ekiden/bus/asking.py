@@ -16,7 +16,7 @@ from ekiden.bus.rounds import Rounds
 from ekiden.bus.sending import Sending
 from ekiden.bus.service import Service
 from ekiden.bus.waiting import TIME_IS_OVER, Ending, Waiting
-from ekiden.core.errors import StoreError, UserError
+from ekiden.core.errors import QueueFull, StoreError, UserError
 from ekiden.core.ids import new_id
 from ekiden.core.message_answers import error_of, timeout_of
 from ekiden.core.message_errors import AgentUnavailableError, BusError, QueryFailed
@@ -48,10 +48,13 @@ class Asking:
     async def ask(self, message: AgentMessage) -> Any:
         """The payload of the answer; raises what the query ended with."""
         payload = check_message(message, self._parts.settings)
-        check_sender(message.from_agent)
+        check_sender(message.from_agent, self._parts.inherited)
         wait = self._wait_here(message) or await self._wait_for_others(message)
         try:
-            await self._post([message], [payload], [wait], None)
+            if self._parts.direct is None or not self._post_now(message, payload, wait):
+                await self._post([message], [payload], [wait], None)
+            elif not wait.is_known or self._parts.waits.has_node(wait.awaits):
+                await self._check_circles([wait])
             ending = await wait.future
         except asyncio.CancelledError:
             await self._withdraw([wait])
@@ -116,14 +119,14 @@ class Asking:
             # Nobody waits for who asks outside of a handler, so each question is by itself.
             node = wait_node(message.from_agent, f"ask:{message.id}")
         wait = Waiting(message, node=node, awaits=awaits, is_known=is_known, loop=self._parts.loop)
-        wait.timer = self._parts.loop.call_later(message.timeout_seconds, wait.time_out)
         self._parts.waits.add(wait)
+        self._parts.deadlines.add(wait, message.timeout_seconds)
         return wait
 
     def _wait_here(self, message: AgentMessage) -> Waiting | None:
         """For an agent that this process serves, and nobody else."""
         service = self._services.get(message.to_agent or "")
-        if service is None or not service.is_alone:
+        if service is None or not service.alone:
             return None
         return self._wait(message, service.node(_task(message)), is_known=True)
 
@@ -146,7 +149,7 @@ class Asking:
         out."""
         payloads = [check_message(message, self._parts.settings) for message in messages]
         for message in messages:
-            check_sender(message.from_agent)
+            check_sender(message.from_agent, self._parts.inherited)
         group = (new_id("grp"), mode)
         waits: list[Waiting] = []
         asked: list[AgentMessage] = []
@@ -174,6 +177,20 @@ class Asking:
             raise
         return waits
 
+    def _post_now(self, message: AgentMessage, payload: Any, wait: Waiting) -> bool:
+        """Store a query and hand it over, without giving way; whether that was possible."""
+        direct, ttl_s = self._parts.direct, _ttl_s(message)
+        put = self._sending.letter(message, payload, ttl_s, wait.node, wait.awaits)
+        try:
+            number = None if direct is None else direct.put_now(put)
+        except QueueFull:
+            return False
+        if number is None:
+            return False
+        if put.taken_by is not None:
+            self._sending.deliver(message, payload, put, number, ttl_s)
+        return True
+
     async def _post(
         self,
         messages: Sequence[AgentMessage],
@@ -183,14 +200,7 @@ class Asking:
     ) -> None:
         """Store the queries and hand them over; then see whether they close a circle of waits."""
         puts = [
-            self._sending.letter(
-                message,
-                payload,
-                ttl_s=_ttl_s(message),
-                waiter=wait.node,
-                awaits=wait.awaits,
-                group=group,
-            )
+            self._sending.letter(message, payload, _ttl_s(message), wait.node, wait.awaits, group)
             for message, payload, wait in zip(messages, payloads, waits, strict=True)
         ]
         timeout_s = min(message.timeout_seconds for message in messages)
@@ -198,10 +208,10 @@ class Asking:
         for message, payload, wait, put, receipt in zip(
             messages, payloads, waits, puts, receipts, strict=True
         ):
-            if receipt.is_new:
-                self._sending.deliver(message, payload, put, receipt, _ttl_s(message))
-            else:
+            if not receipt.is_new:
                 await self._join(wait)
+            elif put.taken_by is not None:
+                self._sending.deliver(message, payload, put, receipt.id, _ttl_s(message))
         await self._check_circles(waits)
 
     async def _join(self, wait: Waiting) -> None:

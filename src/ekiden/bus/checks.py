@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, get_args
 
 from ekiden.bus.settings import BusSettings
-from ekiden.core.acting import acting_agent
+from ekiden.core.acting import acting_here
 from ekiden.core.errors import UserError
 from ekiden.core.jsonio import loads
 from ekiden.core.message_errors import SenderForged
@@ -18,6 +18,8 @@ LEAVES = frozenset({str, int, float, bool, type(None)})
 """Types of payloads that nobody can change."""
 _SHORT = frozenset({int, bool, type(None)})
 MAX_SECONDS = 10 * 365 * 86_400.0
+_LAST_TIME = 1e12
+_NUMBERS = frozenset({int, float})
 _MAX_NAME = 200
 _MAX_ID = 400
 _LONGEST_INT = 10**1000
@@ -39,18 +41,27 @@ def check_message(message: AgentMessage, settings: BusSettings) -> Any:
         _check_id("correlation_id", message.correlation_id)
     if message.task is not None:
         _check_id("task", message.task)
-    if type(message.priority) is not int or not 1 <= message.priority <= 4:
+    _check_numbers(message)
+    subject = message.subject
+    if type(subject) is not str or len(subject) > settings.max_subject or not subject.isascii():
+        _check_subject(subject, settings)
+    return own_payload(message.payload, settings, "the payload of message {!r}", message.id)
+
+
+def _check_numbers(message: AgentMessage) -> None:
+    priority, timeout_s, ttl_s = message.priority, message.timeout_seconds, message.ttl
+    if type(priority) is not int or not 1 <= priority <= 4:
         raise UserError(
-            f"{message.priority!r:.40} is no priority of a message: 1 (low), 2 (normal), 3 (high) "
+            f"{priority!r:.40} is no priority of a message: 1 (low), 2 (normal), 3 (high) "
             "or 4 (urgent)"
         )
-    _check_seconds("timeout_seconds", message.timeout_seconds)
-    if message.ttl is not None:
-        _check_seconds("ttl", message.ttl)
-    if not isinstance(message.created_at, int | float) or not 0 <= message.created_at < 1e12:
-        raise UserError(f"`created_at` is a time in seconds, not {message.created_at!r:.40}")
-    _check_subject(message.subject, settings)
-    return own_payload(message.payload, settings, "the payload of message {!r}", message.id)
+    if type(timeout_s) not in _NUMBERS or not 0 < timeout_s <= MAX_SECONDS:
+        raise UserError(f"`timeout_seconds` is some seconds, above 0, not {timeout_s!r:.40}")
+    if ttl_s is not None and (type(ttl_s) not in _NUMBERS or not 0 < ttl_s <= MAX_SECONDS):
+        raise UserError(f"`ttl` is some seconds, above 0, or None, not {ttl_s!r:.40}")
+    created_at = message.created_at
+    if type(created_at) not in _NUMBERS or not 0 <= created_at < _LAST_TIME:
+        raise UserError(f"`created_at` is a time in seconds, not {created_at!r:.40}")
 
 
 def own_payload(value: Any, settings: BusSettings, what: str, name: str) -> Any:
@@ -75,9 +86,10 @@ def check_agent(name: object) -> str:
     return _check_agent(name)
 
 
-def check_sender(name: str) -> None:
-    """`SenderForged` if another agent's code is running."""
-    acting = acting_agent()
+def check_sender(name: str, inherited: str | None) -> None:
+    """`SenderForged` if another agent's code is running; `inherited` is the agent whose this whole
+    process is."""
+    acting = acting_here() or inherited
     if acting is not None and acting != name:
         raise SenderForged(name, actual=acting)
 
@@ -101,21 +113,15 @@ def _check_agent(name: str) -> str:
 
 
 def _check_id(field: str, value: object) -> None:
-    if type(value) is not str or not value or len(value) > _MAX_ID:
+    if type(value) is not str or not 0 < len(value) <= _MAX_ID:
         raise UserError(
             f"`{field}` of a message is a text of 1 to {_MAX_ID} characters, not {value!r:.80}"
         )
-    if not value.isalnum() and _NOT_IN_NAMES.search(value) is not None:
+    if not value.isprintable():
         raise UserError(
             f"`{field}` of a message, {value[:80]!r}, has control characters, line breaks or lone "
             "surrogates"
         )
-
-
-def _check_seconds(field: str, value: object) -> None:
-    kind = type(value)
-    if (kind is not float and kind is not int) or not 0 < value <= MAX_SECONDS:  # type: ignore[operator]
-        raise UserError(f"`{field}` of a message is some seconds, above 0, not {value!r:.40}")
 
 
 def _check_subject(subject: object, settings: BusSettings) -> None:

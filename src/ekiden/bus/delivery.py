@@ -33,10 +33,9 @@ class Delivery:
     def __init__(
         self,
         message: AgentMessage,
-        *,
         number: int,
-        attempts: int = 1,
-        expires: float | None = None,
+        attempts: int,
+        expires: float | None,
     ) -> None:
         self.message = message
         self.number = number

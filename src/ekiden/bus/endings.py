@@ -11,6 +11,7 @@ from typing import Any
 from ekiden.bus.checks import LEAVES, own_payload
 from ekiden.bus.delivery import Delivery
 from ekiden.bus.parts import Parts
+from ekiden.bus.postings import DirectPostings
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.events import Event
 from ekiden.core.message_answers import answer_json, error_json, exception_json
@@ -40,6 +41,22 @@ class Endings:
         """Those that were due by then are looked for."""
         while self.retries and self.retries[0] <= now:
             heappop(self.retries)
+
+    def answer_now(self, direct: DirectPostings, delivery: Delivery, result: Any) -> bool:
+        """As `answer`, without giving way; whether that was possible."""
+        message, answer = delivery.message, None
+        if message.type == "query":
+            try:
+                own = own_payload(result, self._parts.settings, "an answer", "")
+            except UserError:
+                return False
+            answer = OwnJson(payload=own) if type(own) in LEAVES else answer_json(own)
+        settle = MessageSettle(key=message.id, state="answered", answer=answer)
+        if direct.settle_now(settle) == "settled":
+            self._parts.waits.end(message.id, "answered", answer)
+            if self._parts.room:
+                self._parts.room.made(self._agent)
+        return True
 
     async def answer(self, delivery: Delivery, result: Any) -> None:
         """The handler is done, with this result."""

@@ -15,7 +15,7 @@ from ekiden.bus.rounds import Rounds
 from ekiden.bus.sending import Sending
 from ekiden.bus.service import Handler, Service
 from ekiden.bus.settings import BusSettings
-from ekiden.core.acting import acting_agent
+from ekiden.core.acting import acting_here
 from ekiden.core.errors import UserError
 from ekiden.core.ids import new_id
 from ekiden.core.inbox_item import InboxAnswer, InboxItem
@@ -76,7 +76,7 @@ class Exchange:
         try:
             await self._parts.presence.enter(agent, concurrency)
             others, _ = await self._parts.presence.bury(agent, thoroughly=True)
-            service.set_alone(not others)
+            service.alone = not others
         except BaseException:
             await service.close()
             raise
@@ -87,7 +87,7 @@ class Exchange:
     async def send(self, message: AgentMessage) -> str:
         """Store a message that nobody waits for."""
         payload = check_message(message, self._parts.settings)
-        check_sender(message.from_agent)
+        check_sender(message.from_agent, self._parts.inherited)
         if message.to_agent is None:
             raise UserError("a message without `to_agent` is for everybody: use `broadcast`")
         if message.type == "query":
@@ -98,7 +98,7 @@ class Exchange:
     async def broadcast(self, message: AgentMessage) -> Broadcast:
         """Store one message for each agent that is served now, but the sender."""
         payload = check_message(message, self._parts.settings)
-        check_sender(message.from_agent)
+        check_sender(message.from_agent, self._parts.inherited)
         if message.to_agent is not None:
             raise UserError("a broadcast is for everybody: leave out `to_agent`, or use `send`")
         if message.type in ("query", "response"):
@@ -124,7 +124,7 @@ class Exchange:
     async def respond(self, query: AgentMessage, payload: object, *, by: str | None) -> Settled:
         """Answer a query that its handler left for later."""
         agent = await self._asked(query)
-        acting = acting_agent()
+        acting = acting_here() or self._parts.inherited
         claimed = acting or by or (agent if agent in self.services else "a program")
         if claimed != agent or by not in (None, agent):
             raise SenderForged(agent, actual=claimed if claimed != agent else by or "")
@@ -145,7 +145,7 @@ class Exchange:
     ) -> InboxAnswer | InboxItem:
         """Bring a message before people."""
         check_message(message, self._parts.settings)
-        check_sender(message.from_agent)
+        check_sender(message.from_agent, self._parts.inherited)
         if self._people is None:
             raise UserError(
                 "this bus knows no people: give it an inbox, Bus(store, people=Inbox(store))"

@@ -11,8 +11,10 @@ from ekiden.bus.postings import DirectPostings, GroupPostings, Postings
 from ekiden.bus.presence import Presence
 from ekiden.bus.room import Room
 from ekiden.bus.settings import BusSettings
-from ekiden.bus.waiting import Waits
+from ekiden.bus.waiting import Deadlines, Waits
+from ekiden.core.acting import inherited_agent
 from ekiden.storage.base import Store
+from ekiden.storage.memory import MemoryStore
 
 _log = logging.getLogger("ekiden.bus")
 
@@ -22,6 +24,9 @@ class Parts:
 
     __slots__ = (
         "_tasks",
+        "deadlines",
+        "direct",
+        "inherited",
         "loop",
         "owner",
         "postings",
@@ -37,10 +42,15 @@ class Parts:
         self.settings = settings
         self.owner = owner
         """Who this bus is, for what it takes."""
+        self.inherited = inherited_agent()
+        """The agent whose this whole process is."""
         self.loop = asyncio.get_running_loop()
-        self.postings: Postings = (
-            GroupPostings(store) if store.shared else DirectPostings(store, settings.keep_most)
+        self.direct = (
+            DirectPostings(store, settings.keep_most) if isinstance(store, MemoryStore) else None
         )
+        """What writes at once, if something does."""
+        self.postings: Postings = self.direct or GroupPostings(store)
+        self.deadlines = Deadlines(self.loop)
         self.presence = Presence(store, owner, settings.visibility_s)
         self.waits = Waits()
         self.room = Room()
@@ -63,3 +73,4 @@ class Parts:
         while self._tasks:
             await asyncio.wait(self._tasks)
         await self.postings.close()
+        self.deadlines.close()

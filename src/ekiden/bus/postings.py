@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from ekiden.core.errors import EkidenError, QueueFull, StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.storage.base import Store
+from ekiden.storage.memory import MemoryStore
 from ekiden.storage.messages import MessageSettle, PutReceipt, QueuePut, Settled
 from ekiden.storage.records import Batch
 
@@ -49,10 +50,12 @@ class DirectPostings:
     Of the messages that have come to their end the last `keep_most` are kept.
     """
 
-    __slots__ = ("_ended", "_keep_most", "_store")
+    __slots__ = ("_ended", "_keep_most", "_store", "put_now")
 
-    def __init__(self, store: Store, keep_most: int) -> None:
+    def __init__(self, store: MemoryStore, keep_most: int) -> None:
         self._store = store
+        self.put_now = store.put_now
+        """Store one message at once; its number, or `None` if there is one of its id."""
         self._keep_most = keep_most
         self._ended: deque[str] = deque()
 
@@ -60,17 +63,21 @@ class DirectPostings:
         return await self._store.put_messages(puts)
 
     async def settle(self, settle: MessageSettle, event: Event | None = None) -> Settled:
-        settles: Sequence[MessageSettle] = (settle,)
-        if len(self._ended) > self._keep_most:
-            old = MessageSettle(key=self._ended.popleft(), state="answered", forget=True)
-            settles = (settle, old)
         if event is None:
-            settled = (await self._store.settle_messages(settles))[0]
-        else:
-            written = await self._store.write(Batch(settles=settles, events=(event,)))
-            settled = written.settled[0]
+            return self.settle_now(settle)
+        written = await self._store.write(Batch(settles=(settle,), events=(event,)))
+        return self._note(settle, written.settled[0])
+
+    def settle_now(self, settle: MessageSettle) -> Settled:
+        """`settle`, at once."""
+        return self._note(settle, self._store.settle_now(settle))
+
+    def _note(self, settle: MessageSettle, settled: Settled) -> Settled:
         if settled == "settled" and settle.state != "dead":
             self._ended.append(settle.key)
+            if len(self._ended) > self._keep_most:
+                oldest = self._ended.popleft()
+                self._store.settle_now(MessageSettle(key=oldest, state="answered", forget=True))
         return settled
 
     def reopened(self, keys: Collection[str]) -> None:

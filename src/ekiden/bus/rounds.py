@@ -129,7 +129,7 @@ class Rounds:
         presence.next_look()
         for service in list(self._services.values()):
             others, given_back = await presence.bury(service.agent)
-            service.set_alone(not others)
+            service.alone = not others
             if given_back:
                 _log.warning(
                     "%d messages of %s are delivered again: who had them died",

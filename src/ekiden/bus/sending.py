@@ -13,7 +13,7 @@ from ekiden.bus.rounds import Rounds
 from ekiden.bus.service import Service
 from ekiden.core.errors import QueueFull
 from ekiden.core.message_errors import MailboxFull
-from ekiden.core.messages import AgentMessage, GroupMode, Letter, agent_queue
+from ekiden.core.messages import AgentMessage, GroupMode, agent_queue
 from ekiden.storage.messages import PutReceipt, QueuePut
 from ekiden.storage.records import OwnJson
 
@@ -30,40 +30,43 @@ class Sending:
 
     async def send(self, message: AgentMessage, payload: Any) -> bool:
         """Store a message that nobody waits for; whether it was new. `MailboxFull`."""
-        put = self.letter(message, payload, ttl_s=message.ttl)
+        put = self.letter(message, payload, message.ttl)
         [receipt] = await self.put([put], [message], message.timeout_seconds)
-        self.deliver(message, payload, put, receipt, message.ttl)
+        if receipt.is_new and put.taken_by is not None:
+            self.deliver(message, payload, put, receipt.id, message.ttl)
         return receipt.is_new
 
     def letter(
         self,
         message: AgentMessage,
         payload: Any,
-        *,
         ttl_s: float | None,
         waiter: str | None = None,
         awaits: str | None = None,
         group: tuple[str, GroupMode] | None = None,
     ) -> QueuePut:
-        """What is put into the mailbox: taken already, if the agent is served here and free."""
-        agent = message.to_agent or ""
+        """What is put into the mailbox: taken already, if the agent is served here and free.
+
+        The body is `Letter.to_json` of it.
+        """
+        parts, agent = self._parts, message.to_agent or ""
         service = self._services.get(agent)
-        body = Letter(message=message, awaits=awaits, group=group).to_json()
-        if body["task"] is None:
-            delivery = current_delivery()
-            if delivery is not None:
-                body["task"] = delivery.task
-        if type(payload) in LEAVES:
-            body = OwnJson(body)
+        body = message.to_json()
+        if awaits is not None:
+            body["awaits"] = awaits
+        if group is not None:
+            body["group"] = list(group)
+        if message.task is None and (delivery := current_delivery()) is not None:
+            body["task"] = delivery.task
         return QueuePut(
             queue=agent_queue(agent),
-            body=body,
+            body=OwnJson(body) if type(payload) in LEAVES else body,
             priority=message.priority,
-            bound=self._parts.settings.mailbox_bound,
+            bound=parts.settings.mailbox_bound,
             key=message.id,
             waiter=waiter,
             ttl_s=ttl_s,
-            taken_by=self._parts.owner if service is not None and service.takes_now else None,
+            taken_by=parts.owner if service is not None and service.takes_now() else None,
             lease_s=HELD_S,
         )
 
@@ -77,21 +80,14 @@ class Sending:
             return await self._put_when_possible(puts, messages, timeout_s)
 
     def deliver(
-        self,
-        message: AgentMessage,
-        payload: Any,
-        put: QueuePut,
-        receipt: PutReceipt,
-        ttl_s: float | None,
+        self, message: AgentMessage, payload: Any, put: QueuePut, number: int, ttl_s: float | None
     ) -> None:
         """Hand a message that was stored as ours to its service."""
-        if put.taken_by is None or not receipt.is_new:
-            return
         task = put.body["task"]
         if type(payload) not in LEAVES or task is not message.task:
             message = _copy(message, payload, task)
         expires = None if ttl_s is None else self._parts.loop.time() + ttl_s
-        delivery = Delivery(message, number=receipt.id, expires=expires)
+        delivery = Delivery(message, number, 1, expires)
         service = self._services.get(message.to_agent or "")
         if service is not None:
             service.deliver(delivery)

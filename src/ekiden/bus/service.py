@@ -65,8 +65,9 @@ class Service:
         self._line = Line(parts.settings.oldest_every)
         self._running: dict[str, Delivery] = {}
         self._later: dict[str, Delivery] = {}
-        self._alone = True
-        """Whether nobody else serves the agent: then all that is sent here is ours."""
+        self.alone = True
+        """Whether nobody else serves the agent, as far as is known: then all that is sent here is
+        ours."""
         self._closing = False
         self._closed: asyncio.Task[None] | None = None
         self._fetching = False
@@ -104,21 +105,15 @@ class Service:
         """Whether it takes messages."""
         return not self._closing
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether no other process serves the agent, as far as is known."""
-        return self._alone
-
-    @property
     def takes_now(self) -> bool:
         """Whether a message that is stored now is this service's from the beginning."""
         if self._closing or self._parts.presence.is_lapsed:
             return False
-        return self._alone or (len(self._running) < self.concurrency and not self._line)
+        return self.alone or (len(self._running) < self.concurrency and not self._line)
 
     def node(self, task: str) -> str:
         """Who waits, in the graph of waits, when this agent waits in a task."""
-        if self._alone and self.concurrency == 1:
+        if self.alone and self.concurrency == 1:
             return self.agent
         return wait_node(self.agent, task)
 
@@ -162,10 +157,6 @@ class Service:
         elif delivery.stage == "later":
             self._forget(delivery)
 
-    def set_alone(self, alone: bool) -> None:
-        """Whether nobody else serves the agent."""
-        self._alone = alone
-
     def forget_line(self) -> None:
         """We were taken for dead: what is not begun is others' now."""
         for delivery in self._line.drain():
@@ -182,7 +173,7 @@ class Service:
                 self._parts.spawn(self._endings.expire(delivery))
             else:
                 self._begin(delivery)
-        if not self._alone and not self._closing and len(self._running) < self.concurrency:
+        if not self.alone and not self._closing and len(self._running) < self.concurrency:
             self._parts.spawn(self.fetch())
 
     def stop_overdue(self) -> float:
@@ -235,7 +226,7 @@ class Service:
     def _wanted(self) -> int:
         if self._closing or self._parts.presence.is_lapsed:
             return 0
-        if self._alone:
+        if self.alone:
             return _FETCH
         return self.concurrency - len(self._running) - len(self._line)
 
@@ -259,13 +250,7 @@ class Service:
             self._parts.spawn(self._endings.refuse(row, reason))
             return
         message.redelivered = row.attempts > 1
-        delivery = Delivery(
-            message,
-            number=row.id,
-            attempts=row.attempts,
-            expires=self._expiry(message),
-        )
-        self.deliver(delivery)
+        self.deliver(Delivery(message, row.id, row.attempts, self._expiry(message)))
 
     def _expiry(self, message: AgentMessage) -> float | None:
         """When a message that came from the store expires, in the loop's time."""
@@ -279,8 +264,8 @@ class Service:
         delivery.node = self.node(delivery.task)
         delivery.began = self._parts.loop.time()
         self._running[delivery.message.id] = delivery
-        delivery.work = self._parts.loop.create_task(
-            self._handle(delivery), context=self._context.copy()
+        delivery.work = asyncio.Task(
+            self._handle(delivery), loop=self._parts.loop, context=self._context.copy()
         )
 
     async def _handle(self, delivery: Delivery) -> None:
@@ -298,8 +283,17 @@ class Service:
             failure = exc
         delivery.stage = "ending"
         del self._running[delivery.message.id]
-        if self._line or not self._alone:
+        if self._line or not self.alone:
             self.go_on()
+        direct = self._parts.direct
+        if (
+            direct is not None
+            and failure is None
+            and result is not LATER
+            and self._endings.answer_now(direct, delivery, result)
+        ):
+            self._forget(delivery)
+            return
         if delivery.overdue:
             seconds = self._parts.settings.handler_timeout_s or 0.0
             failure = TimeoutError(f"its handler took longer than {seconds:g} s")

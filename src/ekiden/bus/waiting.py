@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable
+from heapq import heapify, heappop, heappush
 from typing import Any, Final, TypeAlias
 
 from ekiden.core.messages import AgentMessage
@@ -14,6 +15,7 @@ Ending: TypeAlias = tuple[MessageState | None, Any]
 whoever ended it, or `TIME_IS_OVER`."""
 
 TIME_IS_OVER: Final[Ending] = (None, None)
+_FEW = 64
 SETTLED: Final[frozenset[MessageState]] = frozenset(
     {"answered", "failed", "timed_out", "cancelled", "late", "expired", "dead"}
 )
@@ -22,7 +24,7 @@ SETTLED: Final[frozenset[MessageState]] = frozenset(
 class Waiting:
     """One answer that somebody waits for."""
 
-    __slots__ = ("awaits", "future", "is_known", "message", "node", "timer")
+    __slots__ = ("awaits", "future", "is_known", "message", "node")
 
     def __init__(
         self,
@@ -41,7 +43,6 @@ class Waiting:
         self.is_known = is_known
         """Whether all waits of whoever is to answer are of this process."""
         self.future: asyncio.Future[Ending] = loop.create_future()
-        self.timer: asyncio.TimerHandle | None = None
 
     def end(self, state: MessageState | None, answer: Any) -> bool:
         """Tell whoever waits; the first ending counts: whether this is it."""
@@ -54,6 +55,55 @@ class Waiting:
         """The time is over."""
         if not self.future.done():
             self.future.set_result(TIME_IS_OVER)
+
+
+class Deadlines:
+    """When waits are over; one timer for all of them.
+
+    What has ended stays until its time comes, or until most have.
+    """
+
+    __slots__ = ("_heap", "_loop", "_most", "_number", "_timer")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._heap: list[tuple[float, int, Waiting]] = []
+        self._number = 0
+        self._most = _FEW
+        """When there are so many it is time to see which have ended."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, wait: Waiting, timeout_s: float) -> None:
+        """End the wait after so long."""
+        due = self._loop.time() + timeout_s
+        self._number += 1
+        heap = self._heap
+        heappush(heap, (due, self._number, wait))
+        if heap[0][2] is wait:
+            self._set_timer()
+        elif len(heap) > self._most:
+            heap[:] = [entry for entry in heap if not entry[2].future.done()]
+            heapify(heap)
+            self._most = 2 * len(heap) + _FEW
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        self._heap.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(self._heap[0][0], self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        heap, now = self._heap, self._loop.time()
+        while heap and (heap[0][0] <= now or heap[0][2].future.done()):
+            heappop(heap)[2].time_out()
+        if heap:
+            self._set_timer()
 
 
 class Waits:
@@ -92,9 +142,6 @@ class Waits:
 
     def remove(self, wait: Waiting) -> bool:
         """Wait no more; whether nobody waits for this message now."""
-        if wait.timer is not None:
-            wait.timer.cancel()
-            wait.timer = None
         count = self._nodes[wait.node]
         if count == 1:
             del self._nodes[wait.node]
@@ -112,7 +159,10 @@ class Waits:
 
     def end(self, key: str, state: MessageState, answer: Any) -> int:
         """The message is settled; how many did not know."""
-        return sum([wait.end(state, answer) for wait in self._by_key.get(key, ())])
+        count = 0
+        for wait in self._by_key.get(key, ()):
+            count += wait.end(state, answer)
+        return count
 
     def end_found(self, rows: Iterable[StoredMessage]) -> int:
         """End what is settled in the store; how many did not know."""

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from ekiden.cli.output import safe
 from ekiden.cli.transcript import shorten
-from ekiden.core.roles import Approval, ConfirmationRequest
-from ekiden.runtime.confirmation import NOBODY
+from ekiden.core.inbox_item import NOBODY
+from ekiden.core.roles import Approval, Approver, ConfirmationRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,9 @@ Ask: TypeAlias = Callable[[Question], Awaitable[str | None]]
 """Shows a question and gives the line that was typed, or `None` when nobody will answer (end of
 input). What was typed before the question is no answer. Cancelled when the time for an answer is
 over; it must then leave the terminal as it was."""
+
+ApproveWhere: TypeAlias = Literal["terminal", "inbox"]
+"""Where a person is asked whether a tool may run."""
 
 MARK: Final = "  | "
 """Stands before text of a model."""
@@ -84,7 +87,7 @@ class TerminalApprover:
 
     def allows(self, tool: str) -> bool:
         """Whether the tool runs without asking."""
-        return any(fnmatchcase(tool, pattern) for pattern in self._allow)
+        return is_allowed(tool, self._allow)
 
     async def _answer(self, ask: Ask, asked: Question) -> Approval:
         while True:
@@ -95,6 +98,24 @@ class TerminalApprover:
             if line is None or word in _NO:
                 return Approval(approved=False, by=BY, reason="the person said no")
             asked = _AGAIN
+
+
+class InboxApprover:
+    """An `Approver` that lets some tools run and leaves the others to the people at the inbox."""
+
+    def __init__(self, *, allow: Iterable[str] = ()) -> None:
+        self._allow = tuple(allow)
+
+    async def approve(self, request: ConfirmationRequest) -> Approval | Literal["inbox"]:
+        """A yes to what is allowed."""
+        if is_allowed(request.tool, self._allow):
+            return Approval(approved=True, by=_BY_OPTION)
+        return "inbox"
+
+
+def is_allowed(tool: str, patterns: Iterable[str]) -> bool:
+    """Whether the tool is one of those that run without asking."""
+    return any(fnmatchcase(tool, pattern) for pattern in patterns)
 
 
 def question(request: ConfirmationRequest) -> Question:
@@ -120,8 +141,10 @@ def marked(text: str) -> str:
     return "\n".join(f"{MARK}{line}" for line in text.split("\n"))
 
 
-def approver(allow: Iterable[str] = ()) -> TerminalApprover:
-    """For a command: asks if a person sits at both ends of the terminal."""
+def approver(allow: Iterable[str] = (), *, where: ApproveWhere = "terminal") -> Approver:
+    """For a command: asks if a person sits at both ends of the terminal, or in the inbox."""
+    if where == "inbox":
+        return InboxApprover(allow=allow)
     attended = sys.stdin.isatty() and sys.stderr.isatty()
     return TerminalApprover(allow=allow, ask=ask_on_terminal if attended else None)
 

@@ -15,6 +15,7 @@ from ekiden.cli.tables import clock_time
 from ekiden.cli.transcript import shorten
 from ekiden.core.errors import StoreError, StoreUnavailable
 from ekiden.core.inbox_errors import InboxItemNotFound
+from ekiden.core.jsonio import dumps
 from ekiden.hub import EventStream, HubEvent
 from ekiden.inbox import NEW_ITEM, Inbox, new_item_notice, run_due
 from ekiden.storage.base import Store
@@ -37,7 +38,7 @@ class InboxSpectator:
     def begin(self, stream: EventStream, url: str) -> None:
         """Say that from now on nothing is missed."""
         if self.as_json:
-            note(dumps_watching(url, stream.position))
+            note(dumps({"watching": {"store": url, "after": stream.position}}))
         else:
             note(f"watching the inbox in {url}; Ctrl-C ends it, `ekiden inbox list` has the rest")
 
@@ -51,7 +52,7 @@ class InboxSpectator:
             code = Exit.INTERRUPTED
         after = stream.position or ""
         if self.as_json:
-            emit_note({"after": after})
+            note(dumps({"after": after}))
         else:
             words = ["ekiden", "inbox", "watch", "--after", after, *self.words]
             note(f"go on with: {shlex.join(words)}")
@@ -61,10 +62,8 @@ class InboxSpectator:
         """Say that the store cannot be reached, or that it can be again."""
         if exc is not None:
             complain(exc.code, f"{exc}; trying again", as_json=self.as_json)
-        elif self.as_json:
-            emit_note({"note": "the store is back"})
         else:
-            note("the store is back")
+            note(dumps({"note": "the store is back"}) if self.as_json else "the store is back")
 
     async def _show(self, found: HubEvent) -> None:
         details = found.event.details or {}
@@ -102,20 +101,6 @@ async def keeping_time(store: Store) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-def dumps_watching(url: str, after: str | None) -> str:
-    """The first remark for programs."""
-    from ekiden.core.jsonio import dumps
-
-    return dumps({"watching": {"store": url, "after": after}})
-
-
-def emit_note(value: Mapping[str, Any]) -> None:
-    """A remark for programs."""
-    from ekiden.core.jsonio import dumps
-
-    note(dumps(value))
 
 
 def _change(details: Mapping[str, Any]) -> str:

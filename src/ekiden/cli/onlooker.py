@@ -6,12 +6,14 @@ import asyncio
 import os
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from ekiden.cli.errors import Interrupted
 from ekiden.cli.exits import exit_for_outcome
 from ekiden.cli.output import complain, emit, note, safe, say
+from ekiden.cli.questions_view import question_record, tell_questions
 from ekiden.cli.routing_view import is_news, route_line
 from ekiden.cli.transcript import transcript
 from ekiden.core.errors import OutOfBudgetError
@@ -24,6 +26,11 @@ from ekiden.core.roles import Approver
 from ekiden.runtime import RunConfig, RunResult, RunResultStreaming
 from ekiden.storage.base import Store
 
+if TYPE_CHECKING:
+    from ekiden.cli.approving import ApproveWhere
+    from ekiden.core.inbox_item import InboxItem
+    from ekiden.inbox.settings import InboxSettings
+
 
 @dataclass(slots=True, kw_only=True)
 class Onlooker:
@@ -33,6 +40,8 @@ class Onlooker:
     stream: bool
     how_to_resume: str
     """The command that goes on with the session; empty if nothing is kept."""
+    store_words: Sequence[str] = ()
+    """The option that names the store, if other commands need it."""
     begun: bool = False
     """Whether anything is stored."""
     seen: bool = False
@@ -42,7 +51,13 @@ class Onlooker:
     """The last answer that was shown piece by piece."""
 
     async def watch(self, run: RunResultStreaming) -> int:
-        """Read the run to its end and give the exit code; `Interrupted` after Ctrl-C."""
+        """`read` the run, `report` its result, and give the exit code."""
+        result = await self.read(run)
+        self.report(result)
+        return exit_for_outcome(result.outcome)
+
+    async def read(self, run: RunResultStreaming) -> RunResult:
+        """Read the run to its end; `Interrupted` after Ctrl-C."""
         try:
             async for shown in run.events():
                 self.begun = self.seen = True
@@ -56,8 +71,7 @@ class Onlooker:
             # A run that failed has a result; one that could not begin has none.
             if not run.is_complete:
                 raise
-        self.report(run.result)
-        return exit_for_outcome(run.result.outcome)
+        return run.result
 
     def _show(self, shown: Event | ModelDelta) -> None:
         if self.as_json:
@@ -80,23 +94,33 @@ class Onlooker:
             for line in transcript([event]):
                 note(f"{line.who}: {line.what}")
 
-    def report(self, result: RunResult) -> None:
-        """Tell how a run ended."""
+    def report(self, result: RunResult, questions: Sequence[InboxItem] = ()) -> None:
+        """Tell how a run ended; `questions` are those that it waits for."""
         record = result.to_json()
+        if isinstance(result.outcome, Waiting):
+            record["waiting_for"] = [question_record(each) for each in questions]
+        self.report_record(record)
+        if questions and not self.as_json and self.how_to_resume:
+            tell_questions(questions, self.store_words)
         problem = problem_of(result.outcome)
-        if self.as_json:
-            emit({"result": record} if self.stream else record)
-        else:
-            output = record["output"]
-            text = output if isinstance(output, str) else dumps(output)
-            if output is not None and text != self._answer:
-                say(text)
-            note(f"[{result.session_id}] {' → '.join(result.chain)}")
         if problem is not None:
             code, message = problem
             if isinstance(result.outcome, OutOfBudget | Failed) and self.how_to_resume:
                 message = f"{message}; go on with: {self.how_to_resume}"
+            if isinstance(result.outcome, Waiting) and self.how_to_resume:
+                message = f"{message}; after the answer go on with: {self.how_to_resume}"
             complain(code, message, as_json=self.as_json, session_id=result.session_id)
+
+    def report_record(self, record: Mapping[str, Any]) -> None:
+        """Print a result as `RunResult.to_json` has it."""
+        if self.as_json:
+            emit({"result": record} if self.stream else record)
+            return
+        output = record["output"]
+        text = output if isinstance(output, str) else dumps(output)
+        if output is not None and text != self._answer:
+            say(text)
+        note(f"[{record['session_id']}] {' → '.join(record['chain'])}")
 
     def _stopped(self) -> str:
         if not (self.begun and self.how_to_resume):
@@ -128,17 +152,24 @@ def _show_route(event: Event) -> None:
 
 
 def resume_command(
-    session_id: str, *, store: Store, store_option: str | None, team: str | None
+    session_id: str,
+    *,
+    store: Store,
+    store_option: str | None,
+    team: str | None,
+    approve: ApproveWhere = "terminal",
 ) -> str:
     """What to type in order to go on with the session; empty for a store that ends with us.
 
-    `store_option` and `team` are the options that were given, which have to be given again.
+    `store_option`, `team` and `approve` are options as they were given, and are given again.
     """
     if (store.url if store_option is None else store_option) == "memory:":
         return ""
     words = ["ekiden", "session", "resume", session_id]
     if team is not None:
         words += ["--team", team]
+    if approve != "terminal":
+        words += ["--approve", approve]
     return shlex.join([*words, *store_words(store, store_option)])
 
 
@@ -157,9 +188,16 @@ def run_config(
     no_wait: bool,
     model: str | None = None,
     approver: Approver | None = None,
+    inbox: InboxSettings,
 ) -> RunConfig:
-    """The options as the runtime takes them."""
-    config = RunConfig(model=model, approver=approver, on_busy="refuse" if no_wait else "wait")
+    """The options and settings as the runtime takes them."""
+    config = RunConfig(
+        model=model,
+        approver=approver,
+        operator=inbox.role,
+        escalation=inbox.escalation,
+        on_busy="refuse" if no_wait else "wait",
+    )
     return config.with_turns(max_turns)
 
 

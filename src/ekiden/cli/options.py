@@ -39,6 +39,14 @@ AllowOption: TypeAlias = Annotated[
         help="A tool that may run without asking; * is any. May be given more than once.",
     ),
 ]
+ApproveOption: TypeAlias = Annotated[
+    Literal["terminal", "inbox"],
+    Parameter(
+        name="--approve",
+        help="Who is asked about tools that need a yes: whoever sits here, or the people who look "
+        "into the inbox, for whom the session then waits.",
+    ),
+]
 KeepGoingOption: TypeAlias = Annotated[
     bool,
     Parameter(
@@ -64,6 +72,23 @@ NoWaitOption: TypeAlias = Annotated[
         negative="",
         show_default=False,
         help="If another process has the session, fail at once.",
+    ),
+]
+WaitOption: TypeAlias = Annotated[
+    bool,
+    Parameter(
+        name="--wait",
+        negative="",
+        show_default=False,
+        help="If the session has to wait for people, stay, and go on when they have answered.",
+    ),
+]
+WaitTimeoutOption: TypeAlias = Annotated[
+    float | None,
+    Parameter(
+        name="--wait-timeout",
+        validator=Number(gt=0, lte=1e9),
+        help="The same, at most so many seconds for each answer.",
     ),
 ]
 StreamOption: TypeAlias = Annotated[

@@ -111,8 +111,9 @@ class Approver(Protocol):
                 return Approval(approved=answer == "yes", by="ms.sato")
     """
 
-    async def approve(self, request: ConfirmationRequest) -> Approval:
-        """The answer; the caller keeps the time-out, and cancels this when it is over."""
+    async def approve(self, request: ConfirmationRequest) -> Approval | Literal["inbox"]:
+        """The answer, or that it is to be sought in the inbox, while the session is parked; the
+        caller keeps the time-out, and cancels this when it is over."""
         ...
 
 

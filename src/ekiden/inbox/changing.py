@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 from ekiden.core.errors import StaleDocument
@@ -50,8 +51,10 @@ async def change_item(store: Store, item_id: str, decide: Decide) -> InboxItem:
         item = await read_current(store, item_id, now_us=now_us)
         if item.status != "open":
             raise closed_error(item)
-        if await write_changes(store, item, [decide(item, now_us)], now_us=now_us):
-            return await read_current(store, item_id, now_us=now_us)
+        change = decide(item, now_us)
+        if await write_changes(store, item, [change], now_us=now_us):
+            version = item.version + 1 if change.item.status == "open" else 1
+            return replace(change.item, version=version)
     raise _restless(item_id)
 
 
@@ -61,11 +64,11 @@ async def write_changes(
     """Store what happened to an item, one after the other; `False` if somebody else was first."""
     after = changes[-1].item
     settle = settle_of(after)
-    wakes = after.status != "open" and after.session_id is not None
+    waiting = after.session_id if after.status != "open" else None
     batch = Batch(
         documents=change_writes(before, after),
         settles=() if settle is None else (settle,),
-        wakes=(after.session_id,) if wakes and after.session_id else (),
+        wakes=() if waiting is None else (waiting,),
         events=[change_event(change, now_us=now_us) for change in changes],
     )
     try:

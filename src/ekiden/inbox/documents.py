@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import TypeAlias
 
+from ekiden.core.errors import UserError
+from ekiden.core.ids import check_id
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.jsonio import dumps
 from ekiden.inbox.life import next_due_us
@@ -88,6 +90,8 @@ def order_key(item: InboxItem) -> str:
 
 async def read_item(store: DocumentStore, item_id: str) -> InboxItem | None:
     """The item as it is stored, open or closed; `None` if there is none."""
+    if not is_id(item_id):
+        return None
     for collection in (OPEN, DONE):  # An item moves in this direction only.
         document = await store.get_document(collection, item_id)
         if document is not None:
@@ -95,8 +99,19 @@ async def read_item(store: DocumentStore, item_id: str) -> InboxItem | None:
     return None
 
 
+def is_id(text: str) -> bool:
+    """Whether an item could have this id."""
+    try:
+        check_id(text, what="id")
+    except UserError:
+        return False
+    return True
+
+
 async def ids_with(store: DocumentStore, prefix: str, *, limit: int = 10) -> Sequence[str]:
     """Ids that begin with `prefix`, those of open items first."""
+    if not is_id(prefix):
+        return []
     found: dict[str, None] = {}
     for collection in (OPEN, DONE):
         documents = await store.list_documents(collection, prefix=prefix, limit=limit)

@@ -36,6 +36,8 @@ def prepared(item: InboxItem, settings: InboxSettings, *, now_us: int) -> InboxI
         item = replace(item, role=settings.role, chain=chain)
     for name in (item.role, *(step.role for step in item.chain)):
         check_name(name, what="a role's name")
+    if item.assignee is not None:
+        check_name(item.assignee, what="an assignee's name")
     default = None if item.default is None else canonical_default(item)
     item = replace(item, created_at_us=item.created_at_us or now_us, default=default)
     return replace(item, escalate_at_us=escalation_start_us(item))

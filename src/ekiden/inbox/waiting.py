@@ -20,6 +20,7 @@ from ekiden.storage.base import Store
 _LOOK_S = 5.0
 """Look at least so often: a wake-up may be lost."""
 _SHORTEST_REST_S = 0.005
+_AFTER_FAILURE_S = 0.1
 _REST = 9
 """A round is followed by a rest so many times as long."""
 
@@ -35,7 +36,10 @@ class Waiting:
     async def until_closed(self, item_id: str) -> None:
         """Return when the item is not open any more; raises what reading it raises."""
         async with self._waiting(item_id) as over:
-            await over
+            # It may have been closed before anybody looked for it.
+            item = await read_current(self._store, item_id)
+            if item.status == "open":
+                await over
 
     def hint(self, item_id: str) -> None:
         """The item was closed in this process."""
@@ -71,7 +75,7 @@ class Waiting:
                 await asyncio.wait({hint}, timeout=next_s)
             except Exception as exc:
                 self._fail(exc)
-                took_s = _LOOK_S
+                took_s = _AFTER_FAILURE_S
             finally:
                 hint.cancel()
                 await asyncio.gather(hint, return_exceptions=True)

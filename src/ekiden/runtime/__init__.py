@@ -17,6 +17,7 @@ from ekiden.runtime.runner import (
 from ekiden.runtime.state import RunState
 
 if TYPE_CHECKING:
+    from ekiden.runtime.agreements import HandoffExecutor
     from ekiden.runtime.code_agent import CodeContext, HandOff
     from ekiden.runtime.compensation import Rollback
     from ekiden.runtime.handoffs import HandoffController
@@ -36,6 +37,7 @@ __all__ = [
     "CodeContext",
     "HandOff",
     "HandoffController",
+    "HandoffExecutor",
     "Limits",
     "ModelInputData",
     "Price",
@@ -62,6 +64,7 @@ __getattr__ = lazy_names(
         "CodeContext": "ekiden.runtime.code_agent",
         "HandOff": "ekiden.runtime.code_agent",
         "HandoffController": "ekiden.runtime.handoffs",
+        "HandoffExecutor": "ekiden.runtime.agreements",
         "Rollback": "ekiden.runtime.compensation",
         "RawResponsesStreamEvent": "ekiden.runtime.streaming",
         "RunItemStreamEvent": "ekiden.runtime.streaming",

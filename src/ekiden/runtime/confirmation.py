@@ -133,10 +133,12 @@ async def _ask(
 ) -> Decision:
     confirmation, approver = tool.confirmation, run.config.approver
     assert confirmation is not None
+    key = f"{step}.{_digest(call)}"
+    # Whoever goes on with the run may have another approver than whoever asked.
+    if isinstance(approver, str) or key in run.memo or key in run.cursor.asks:
+        return await _ask_inbox(run, tool, call, key)
     if approver is None:
         return _no("nobody is there to ask (`RunConfig.approver` is not set)")
-    if isinstance(approver, str):
-        return await _ask_inbox(run, tool, call, step)
     arguments = call.get("arguments") or ""
     request = ConfirmationRequest(
         session_id=run.session_id,
@@ -159,14 +161,17 @@ async def _ask(
     except (Exception, SystemExit) as exc:
         return _no(late if deadline.expired() else f"asking failed ({describe(exc)})")
     # An answer that an approver gives only because it is stopped comes too late.
-    return _no(late) if deadline.expired() else _read(answer)
+    if deadline.expired():
+        return _no(late)
+    if isinstance(answer, str) and answer == "inbox":
+        return await _ask_inbox(run, tool, call, key)
+    return _read(answer)
 
 
-async def _ask_inbox(run: RunState, tool: FunctionTool, call: Item, step: str) -> Decision:
+async def _ask_inbox(run: RunState, tool: FunctionTool, call: Item, key: str) -> Decision:
     """What a person decided in the inbox about exactly these arguments; `Parked` until then."""
     confirmation, arguments = tool.confirmation, call.get("arguments") or ""
     assert confirmation is not None
-    key = f"{step}.{_digest(call)}"
     if key not in run.memo and key not in run.cursor.asks:
         now_us = await run.store.now_us()
         item = InboxItem(

@@ -15,7 +15,6 @@ from ekiden.runtime.advance import advance
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.opening import begun, resumed
-from ekiden.runtime.patience import until_ready
 from ekiden.runtime.results import RunResult, raise_failure
 from ekiden.runtime.state import RunState
 from ekiden.sessions import Session
@@ -105,6 +104,8 @@ class AgentRunner:
         max_turns: int | None = None,
     ) -> RunResult:
         """See `Runner.wait`."""
+        from ekiden.runtime.patience import until_ready
+
         _check_session(session)
         around = _around(team, run_config, max_turns, context, hooks)
         await session.store.open()

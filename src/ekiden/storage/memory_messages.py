@@ -89,6 +89,24 @@ class MemoryMessages:
             receipts.append(PutReceipt(id=message.id, is_new=is_new))
         return receipts
 
+    def put_one(self, put: QueuePut, *, now: float, now_us: int) -> int | None:
+        """Store one message; its id, or `None` if one of its name is there. As `stage`."""
+        if put.dedup_key is not None:
+            [receipt] = self.put(self.stage((put,)), now=now, now_us=now_us)
+            return receipt.id if receipt.is_new else None
+        body = put.body
+        if type(body) is not OwnJson:
+            body = checked_copy(body, "a message for queue {!r}", put.queue)
+        if put.key in self._by_key:
+            return None
+        queue = self._queues.get(put.queue)
+        if put.bound is not None and queue is not None and len(queue.open) >= put.bound:
+            raise QueueFull(put.queue, put.bound)
+        message = MemoryMessage(self._count + 1, put, body)
+        message.created_us = now_us
+        self._add(message, put, now)
+        return message.id
+
     def take(
         self,
         queue: str,
@@ -116,41 +134,46 @@ class MemoryMessages:
 
     def stage_settles(self, settles: Sequence[MessageSettle]) -> StagedSettles:
         """The settlements with answers of the store's own; `UserError`."""
-        staged: list[tuple[MessageSettle, Any]] = []
-        for settle in settles:
-            check_settle(settle)
-            answer = settle.answer
-            if answer is not None and type(answer) is not OwnJson:
-                answer = checked_copy(answer, "the answer to message {!r}", settle.key)
-            staged.append((settle, answer))
-        return staged
+        return [(settle, self.own_answer(settle)) for settle in settles]
+
+    @staticmethod
+    def own_answer(settle: MessageSettle) -> Any:
+        """The store's own copy of the answer; `UserError`."""
+        check_settle(settle)
+        answer = settle.answer
+        if answer is None or type(answer) is OwnJson:
+            return answer
+        return checked_copy(answer, "the answer to message {!r}", settle.key)
 
     def settle(self, staged: StagedSettles, *, now_us: int) -> tuple[list[Settled], list[str]]:
         """What came of each, and the sessions to wake."""
-        results: list[Settled] = []
         woken: list[str] = []
-        for settle, answer in staged:
-            message = self._by_key.get(settle.key)
-            if message is None or (settle.by is not None and not message.is_with(settle.by)):
-                results.append("no")
-            elif settle.forget:
-                self._forget(message)
-                results.append("settled")
-            elif message.state == "open":
-                self._queues[message.queue].remove(message)
-                self._waits_no_more(message)
-                message.state, message.answer = settle.state, answer
-                message.settled_us = now_us
-                if message.session_id is not None:
-                    woken.append(message.session_id)
-                results.append("settled")
-            elif is_late(message.state, settle.state):
-                message.state, message.answer = "late", answer
-                message.settled_us = now_us
-                results.append("late")
-            else:
-                results.append("no")
+        results = [self.settle_one(settle, answer, now_us, woken) for settle, answer in staged]
         return results, woken
+
+    def settle_one(
+        self, settle: MessageSettle, answer: Any, now_us: int, woken: list[str]
+    ) -> Settled:
+        """What came of it; a session to wake is added to `woken`."""
+        message = self._by_key.get(settle.key)
+        if message is None or (settle.by is not None and not message.is_with(settle.by)):
+            return "no"
+        if settle.forget:
+            self._forget(message)
+            return "settled"
+        if message.state == "open":
+            self._queues[message.queue].remove(message)
+            self._waits_no_more(message)
+            message.state, message.answer = settle.state, answer
+            message.settled_us = now_us
+            if message.session_id is not None:
+                woken.append(message.session_id)
+            return "settled"
+        if is_late(message.state, settle.state):
+            message.state, message.answer = "late", answer
+            message.settled_us = now_us
+            return "late"
+        return "no"
 
     def find(self, where: MessageFilter, *, after: int, limit: int) -> list[StoredMessage]:
         """One page by id."""

@@ -14,9 +14,13 @@ MessageState: TypeAlias = Literal[
 `expired`: its time was over before anybody took it; `dead`: given up after too many tries."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class QueuePut:
-    """A message to be stored in a queue."""
+    """A message to be stored in a queue.
+
+    Treat it, and the other values that are made for every message, as read-only: that Python sees
+    to it would take longer than to store them.
+    """
 
     queue: str
     body: Any
@@ -42,9 +46,9 @@ class QueuePut:
     lease_s: float = 30.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PutReceipt:
-    """What became of a message that was put."""
+    """What became of a message that was put; read-only."""
 
     id: int
     """Of the message, or of the one that was there under its name; 0 for a dropped duplicate of a
@@ -87,9 +91,9 @@ class StoredMessage:
     settled_at_us: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class MessageSettle:
-    """Bring a message to its end.
+    """Bring a message to its end; read-only.
 
     Of an open message the state and the answer are stored and its session is woken. `answered` or
     `failed` for one that is `timed_out` or `cancelled` stores the answer, makes it `late` and

@@ -220,3 +220,9 @@ def test_at_a_terminal_the_person_is_asked(
     person = Person("y\n")
     monkeypatch.setattr(approving, "ask_on_terminal", person)
     assert asyncio.run(approver().approve(request())).approved
+
+
+async def test_the_inbox_is_asked_about_what_is_not_allowed() -> None:
+    asking = approver(["read_*"], where="inbox")
+    assert await asking.approve(request()) == Approval(approved=True, by="--allow")
+    assert await approver(["write_*"], where="inbox").approve(request()) == "inbox"

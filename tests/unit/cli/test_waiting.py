@@ -10,8 +10,9 @@ import pytest
 
 from ekiden import Agent, CodeContext, MemoryStore, Session, SessionBusy
 from ekiden.app.relay import begin
+from ekiden.cli.exits import exit_for_outcome
 from ekiden.cli.onlooker import Onlooker
-from ekiden.cli.waiting import watch_in_turn
+from ekiden.cli.waiting import read_in_turn
 from ekiden.runtime import RunConfig, RunResultStreaming
 from ekiden.storage.base import Claim, NewSession
 
@@ -38,7 +39,9 @@ async def watch(
         return begin(agent or Agent("clerk", run=greet), "hi", session, config=config)
 
     onlooker = Onlooker(as_json=as_json, stream=False, how_to_resume="go on")
-    return await watch_in_turn(onlooker, start, config, session_id="s1")
+    result = await read_in_turn(onlooker, start, config, session_id="s1")
+    onlooker.report(result)
+    return exit_for_outcome(result.outcome)
 
 
 async def told(capsys: Captured) -> str:

@@ -1,4 +1,4 @@
-"""A process that takes part: ``python -m tests.unit.collaboration.child path task ids``.
+"""A process that takes part: ``python -m tests.unit.collaboration.child path moment task …``.
 
 It begins when it is told to by a line on its standard input, and says what came of each
 collaboration, one line each.
@@ -84,10 +84,10 @@ ACTS: dict[str, Act] = {
 }
 
 
-async def act(store: SqliteStore, name: str, ids: Sequence[str]) -> None:
-    """Make the move in each of them, and say whether it counted."""
+async def act(store: SqliteStore, moves: Sequence[str]) -> None:
+    """Make the moves, each ``name:id``, one after the other, and say whether they counted."""
     collaborations = Collaborations(Bus(store), settings=SETTINGS)
-    for which in ids:
+    for name, which in (move.split(":") for move in moves):
         try:
             await ACTS[name](collaborations.as_agent, which)
         except CollaborationError as exc:
@@ -107,18 +107,15 @@ async def execute(store: SqliteStore, when: str, notes: str) -> None:
         await store.wait_for_change(LEASE_S / 5)
 
 
-async def main(path: str, task: str, *ids: str) -> None:
-    """Open the store and do the task: a move, or ``execute:when``, or ``move@when:number``."""
-    name, _, moment = task.partition("@")
-    kind, _, when = name.partition(":")
+async def main(path: str, moment: str, task: str, *arguments: str) -> None:
+    """Open the store and do the task, unless it dies at the moment, ``when:number``."""
+    how, _, number = moment.partition(":")
     async with Mortal(path) as store:
-        if moment:
-            how, _, number = moment.partition(":")
-            store.moment = (how, int(number))
-        if kind == "execute":
-            await execute(store, when, *ids)
+        store.moment = (how, int(number))
+        if task == "execute":
+            await execute(store, *arguments)
         else:
-            await act(store, name, ids)
+            await act(store, arguments)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from tests.unit.collaboration.child import SETTINGS, Counting
 from tests.unit.collaboration.offices import path
 
 ROOT = Path(__file__).resolve().parents[3]
-RACES = 6
+ROUNDS = 6
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def collaborations(store: SqliteStore) -> Collaborations:
     return Collaborations(Bus(store), settings=SETTINGS)
 
 
-def start(where: Path, task: str, *ids: str) -> subprocess.Popen[str]:
+def start(where: Path, *arguments: str, moment: str = "never:0") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.unit.collaboration.child", str(where), task, *ids],
+        [sys.executable, "-m", "tests.unit.collaboration.child", str(where), moment, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -63,73 +63,62 @@ def together(children: list[subprocess.Popen[str]]) -> list[dict[str, str]]:
     return told
 
 
-async def race(where: Path, first: str, second: str, ids: list[str]) -> list[tuple[str, str]]:
-    """What came of two moves in each collaboration, made by two processes at once."""
-    children = [start(where, first, *ids), start(where, second, *ids)]
-    one, other = await asyncio.to_thread(together, children)
-    return [(one[which], other[which]) for which in ids]
+class Races:
+    """Pairs of moves that two processes make at once, each in its own collaboration."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, list[str]] = {}
+        self.moves: tuple[list[str], list[str]] = ([], [])
+
+    def add(self, race: str, which: str, first: str, second: str) -> None:
+        self.ids.setdefault(race, []).append(which)
+        self.moves[0].append(f"{first}:{which}")
+        self.moves[1].append(f"{second}:{which}")
+
+    async def run(self, where: Path) -> dict[str, tuple[str, str]]:
+        children = [start(where, "act", *moves) for moves in self.moves]
+        one, other = await asyncio.to_thread(together, children)
+        return {which: (one[which], other[which]) for which in one}
 
 
-async def test_of_an_acceptance_and_a_counter_one_counts(
-    tmp_path: Path, collaborations: Collaborations
-) -> None:
-    ann, bob = collaborations.as_agent("ann"), collaborations.as_agent("bob")
-    ids = []
-    for _ in range(RACES):
-        offer = await ann.propose("bob", "x")
-        await bob.accept(offer.id, 1)
-        ids.append(offer.id)
-    results = await race(tmp_path / "work.db", "ann-accept", "bob-counter", ids)
-    for which, (accepted, countered) in zip(ids, results, strict=True):
-        assert [accepted, countered].count("made") == 1
-        found = await collaborations.get(which)
-        assert (found.agreed is not None) == (accepted == "made")
-        assert len(found.messages) == 3
-
-
-async def test_an_agreement_and_a_cancel_have_an_order(
+async def test_of_two_moves_by_two_processes_one_counts(
     tmp_path: Path, collaborations: Collaborations, store: SqliteStore
 ) -> None:
-    ann, bob = collaborations.as_agent("ann"), collaborations.as_agent("bob")
-    ids = []
-    for _ in range(RACES):
-        offer = await ann.propose("bob", "x")
-        await bob.accept(offer.id, 1)
-        ids.append(offer.id)
-    results = await race(tmp_path / "work.db", "ann-accept", "bob-cancel", ids)
-    for which, (accepted, cancelled) in zip(ids, results, strict=True):
+    ann, bob, cy = map(collaborations.as_agent, ("ann", "bob", "cy"))
+    races = Races()
+    for _ in range(ROUNDS):
+        for race, other in (("counter", "bob-counter"), ("cancel", "bob-cancel")):
+            offer = await ann.propose("bob", "x")
+            await bob.accept(offer.id, 1)
+            races.add(race, offer.id, "ann-accept", other)
+        called = await ann.call(["x"], participants=["bob", "cy"])
+        await bob.bid(called.id, 0.5)
+        await cy.bid(called.id, 0.5)
+        races.add("award", called.id, "award-bob", "award-cy")
+        asked = await ann.request_handoff("bob", "x")
+        races.add("twice", asked.id, "bob-acknowledge", "bob-acknowledge")
+
+    told = await races.run(tmp_path / "work.db")
+
+    for which in races.ids["counter"]:
+        accepted, countered = told[which]
+        found = await collaborations.get(which)
+        assert [accepted, countered].count("made") == 1
+        assert (found.agreed is not None) == (accepted == "made")
+        assert len(found.messages) == 3
+    for which in races.ids["cancel"]:
+        accepted, cancelled = told[which]
         found = await collaborations.get(which)
         assert (found.phase, cancelled) == ("cancelled", "made")
         assert accepted in ("made", "collaboration.phase")
         assert ("agreement" in path(found)) == (accepted == "made")
-    assert await store.list_documents(EXECUTIONS) == []
-
-
-async def test_the_same_call_is_awarded_once(
-    tmp_path: Path, collaborations: Collaborations
-) -> None:
-    ids = []
-    for _ in range(RACES):
-        called = await collaborations.as_agent("ann").call(["x"], participants=["bob", "cy"])
-        for name in ("bob", "cy"):
-            await collaborations.as_agent(name).bid(called.id, 0.5)
-        ids.append(called.id)
-    results = await race(tmp_path / "work.db", "award-bob", "award-cy", ids)
-    for which, (to_bob, to_cy) in zip(ids, results, strict=True):
-        assert sorted([to_bob, to_cy]) == ["collaboration.phase", "made"]
+        assert await store.get_document(EXECUTIONS, which) is None
+    for which in races.ids["award"]:
+        assert sorted(told[which]) == ["collaboration.phase", "made"]
         found = await collaborations.get(which)
-        assert found.partner == ("bob" if to_bob == "made" else "cy")
-
-
-async def test_one_agent_in_two_processes_answers_once(
-    tmp_path: Path, collaborations: Collaborations
-) -> None:
-    ids = [
-        (await collaborations.as_agent("ann").request_handoff("bob", "x")).id for _ in range(RACES)
-    ]
-    results = await race(tmp_path / "work.db", "bob-acknowledge", "bob-acknowledge", ids)
-    for which, both in zip(ids, results, strict=True):
-        assert sorted(both) == ["collaboration.phase", "made"]
+        assert found.partner == ("bob" if told[which][0] == "made" else "cy")
+    for which in races.ids["twice"]:
+        assert sorted(told[which]) == ["collaboration.phase", "made"]
         assert len((await collaborations.get(which)).messages) == 2
 
 
@@ -139,7 +128,8 @@ async def test_a_move_is_whole_or_not_at_all(
 ) -> None:
     """The process is killed just before, or just after, the acknowledgement is stored."""
     asked = await collaborations.as_agent("ann").request_handoff("bob", "x")
-    child = start(tmp_path / "work.db", f"bob-acknowledge@{moment}", asked.id)
+    move = f"bob-acknowledge:{asked.id}"
+    child = start(tmp_path / "work.db", "act", move, moment=moment)
     [told] = await asyncio.to_thread(together, [child])
     assert (child.returncode, told) == (-signal.SIGKILL, {})
     found = await collaborations.get(asked.id)
@@ -158,21 +148,28 @@ async def test_a_move_is_whole_or_not_at_all(
 
 
 @pytest.mark.parametrize(
-    "killed", ["execute:before", "execute:after", "execute:never@after:1", "execute:never@before:2"]
+    ("executor", "moment"),
+    [
+        ("before", "never:0"),
+        ("after", "never:0"),
+        pytest.param("never", "after:1", marks=pytest.mark.slow),
+        pytest.param("never", "before:2", marks=pytest.mark.slow),
+    ],
 )
 async def test_what_a_killed_process_had_begun_is_finished_once(
-    tmp_path: Path, collaborations: Collaborations, killed: str
+    tmp_path: Path, collaborations: Collaborations, store: SqliteStore, executor: str, moment: str
 ) -> None:
     asked = await collaborations.as_agent("ann").request_handoff("bob", "x")
     await collaborations.as_agent("bob").acknowledge(asked.id)
     notes = tmp_path / "notes"
-    child = start(tmp_path / "work.db", killed, str(notes))
+    child = start(tmp_path / "work.db", "execute", executor, str(notes), moment=moment)
     [told] = await asyncio.to_thread(together, [child])
     assert (child.returncode, told) == (-signal.SIGKILL, {})
     assert (await collaborations.get(asked.id)).phase == "execution"
-    second = start(tmp_path / "work.db", "execute:never", str(notes))
-    [told] = await asyncio.to_thread(together, [second])
-    assert told == {asked.id: "completion"}
+    second = Collaborations(Bus(store), executor=Counting(notes), settings=SETTINGS)
+    while not (ended := await second.resume()):
+        await store.wait_for_change(SETTINGS.lease_s / 5)
+    assert [each.id for each in ended] == [asked.id]
     assert notes.read_text() == f"{asked.id}\n"
     found = await collaborations.get(asked.id)
     assert (found.phase, found.attempts) == ("completion", 2)

@@ -196,7 +196,5 @@ async def test_an_unexpected_failure_is_told_as_tools_tell_it(office: Office) ->
     ann = Desk(office, "ann", "bob")
     error = ann.tools["propose"].failure_error_function
     assert error is not None
-    ctx: ToolContext[Any] = ToolContext(
-        tool_name="propose", tool_call_id="c", tool_arguments="{}"
-    )
+    ctx: ToolContext[Any] = ToolContext(tool_name="propose", tool_call_id="c", tool_arguments="{}")
     assert "ValueError: boom" in str(error(ctx, ValueError("boom")))

@@ -19,9 +19,12 @@ from ekiden.storage.sqlite import SqliteStore
 @pytest.fixture(params=["memory", "sqlite"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     """An open, empty store."""
-    opened: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "db")
-    async with opened:
-        yield opened
+    if request.param == "memory":
+        async with MemoryStore() as kept:
+            yield kept
+    else:
+        async with SqliteStore(tmp_path / "db") as stored:
+            yield stored
 
 
 @pytest.fixture
@@ -72,6 +75,11 @@ async def until(true: Callable[[], bool]) -> None:
 def names(found: list[HubEvent]) -> list[str]:
     """What happened, by name."""
     return [str((each.event.details or {}).get("name")) for each in found]
+
+
+def ids(found: list[HubEvent]) -> list[str]:
+    """Where it stands."""
+    return [each.id for each in found]
 
 
 def numbered(first: int, last: int) -> list[str]:

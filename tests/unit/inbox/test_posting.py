@@ -132,3 +132,10 @@ async def test_ids_are_found_by_their_beginning(inbox: Inbox) -> None:
     assert await inbox.ids("inb_a") == ("inb_a2", "inb_a1")
     assert await inbox.ids("inb_b") == ("inb_b",)
     assert await inbox.ids("zzz") == ()
+
+
+@pytest.mark.parametrize("item_id", ["", "a/b", "\udc80", "x" * 129, "一"])
+async def test_what_cannot_be_an_id_is_not_found(inbox: Inbox, item_id: str) -> None:
+    with pytest.raises(InboxItemNotFound):
+        await inbox.get(item_id)
+    assert await inbox.ids(item_id) == ()

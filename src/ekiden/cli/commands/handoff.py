@@ -154,7 +154,13 @@ async def handoff_start(
         plain_text(text, name)
     who = person_name(by)
     project = open_project(team=team, model=model, keep_going=keep_going, as_json=as_json)
-    config = run_config(max_turns=max_turns, no_wait=True, model=model, approver=approver(allow))
+    config = run_config(
+        max_turns=max_turns,
+        no_wait=True,
+        model=model,
+        approver=approver(allow),
+        inbox=project.settings.inbox,
+    )
     address = project.settings.store if store is None else store
     async with open_store(address, create=False) as opened, project:
         tell_notes(project, as_json=as_json)
@@ -256,6 +262,7 @@ async def handoff_cancel(
     """Undo a handoff that is not confirmed, or withdraw one that was only asked for."""
     from ekiden.app import open_store
     from ekiden.cli.handing_over import person_name, plain_text, report_cancel
+    from ekiden.cli.onlooker import run_config
     from ekiden.cli.projects import open_project, tell_notes
     from ekiden.core.handoff_record import Actor
     from ekiden.runtime import HandoffController
@@ -263,10 +270,11 @@ async def handoff_cancel(
     plain_text(reason, "--reason")
     who = Actor(kind="person", name=person_name(by))
     project = open_project(team=team, keep_going=keep_going, as_json=as_json)
+    config = run_config(max_turns=None, no_wait=False, inbox=project.settings.inbox)
     address = project.settings.store if store is None else store
     async with open_store(address, create=False) as opened, project:
         tell_notes(project, as_json=as_json)
-        controller = HandoffController(project.team, opened)
+        controller = HandoffController(project.team, opened, run_config=config)
         result = await controller.cancel(handoff, reason=reason, by=who)
     return report_cancel(result, handoff_id=handoff, as_json=as_json)
 
@@ -297,11 +305,12 @@ async def handoff_answer(
     import asyncio
 
     from ekiden.app import open_store
+    from ekiden.app.parking import questions_to_people
     from ekiden.cli.approving import approver
     from ekiden.cli.errors import Interrupted
     from ekiden.cli.exits import exit_for_outcome
     from ekiden.cli.handing_over import person_name, stopped, tell_refusals
-    from ekiden.cli.onlooker import Onlooker, resume_command, run_config
+    from ekiden.cli.onlooker import Onlooker, resume_command, run_config, store_words
     from ekiden.cli.projects import open_project, tell_notes
     from ekiden.cli.requests import one_argument, read_text
     from ekiden.runtime import HandoffController
@@ -309,7 +318,13 @@ async def handoff_answer(
     one_argument(text, more)
     said, who = read_text(text), person_name(by)
     project = open_project(team=team, model=model, keep_going=keep_going, as_json=as_json)
-    config = run_config(max_turns=max_turns, no_wait=False, model=model, approver=approver(allow))
+    config = run_config(
+        max_turns=max_turns,
+        no_wait=False,
+        model=model,
+        approver=approver(allow),
+        inbox=project.settings.inbox,
+    )
     address = project.settings.store if store is None else store
     async with open_store(address, create=False) as opened, project:
         tell_notes(project, as_json=as_json)
@@ -320,7 +335,10 @@ async def handoff_answer(
         except asyncio.CancelledError:
             told = await stopped(opened, session, to="", by=who, how_to_resume=hint)
             raise Interrupted(told) from None
-    Onlooker(as_json=as_json, stream=False, how_to_resume=hint).report(result)
+        questions = await questions_to_people(opened, session)
+        words = store_words(opened, store)
+    onlooker = Onlooker(as_json=as_json, stream=False, how_to_resume=hint, store_words=words)
+    onlooker.report(result, questions)
     if back:
         tell_refusals(result, as_json=as_json)
     return exit_for_outcome(result.outcome)

@@ -11,6 +11,7 @@ from ekiden.cli.options import (
     STORE,
     TEAM,
     AllowOption,
+    ApproveOption,
     JsonOption,
     KeepGoingOption,
     MaxTurnsOption,
@@ -21,6 +22,8 @@ from ekiden.cli.options import (
     StrategyOption,
     StreamOption,
     TeamOption,
+    WaitOption,
+    WaitTimeoutOption,
 )
 
 
@@ -37,6 +40,9 @@ async def run(
     strategy: StrategyOption = None,
     model: ModelOption = None,
     allow: AllowOption = (),
+    approve: ApproveOption = "terminal",
+    wait: WaitOption = False,
+    wait_timeout: WaitTimeoutOption = None,
     store: StoreOption = STORE,
     max_turns: MaxTurnsOption = None,
     no_wait: NoWaitOption = False,
@@ -55,16 +61,19 @@ async def run(
     knows the orders 1042, 1043 and 1044.
 
     A tool that needs a yes asks on the terminal; without one it is refused,
-    unless --allow names it.
+    unless --allow names it, or --approve inbox lets it wait in the inbox.
+
+    A session that waits for people is parked, and the command ends and says
+    how to answer; with --wait it stays until they have.
     """
     from ekiden.app import open_store
-    from ekiden.app.relay import begin
+    from ekiden.app.relay import begin, go_on
     from ekiden.cli.approving import approver
-    from ekiden.cli.onlooker import Onlooker, resume_command, run_config
+    from ekiden.cli.onlooker import Onlooker, resume_command, run_config, store_words
+    from ekiden.cli.patience import Patience, Watched
     from ekiden.cli.projects import check_addressee, open_project, tell_notes
     from ekiden.cli.requests import read_request
     from ekiden.cli.titles import title_of
-    from ekiden.cli.waiting import watch_in_turn
     from ekiden.sessions import Session
 
     if session == "":
@@ -74,15 +83,31 @@ async def run(
         team=team, model=model, strategy=strategy, keep_going=keep_going, as_json=as_json
     )
     check_addressee(project, said)
-    config = run_config(max_turns=max_turns, no_wait=no_wait, model=model, approver=approver(allow))
+    config = run_config(
+        max_turns=max_turns,
+        no_wait=no_wait,
+        model=model,
+        approver=approver(allow, where=approve),
+        inbox=project.settings.inbox,
+    )
     address = project.settings.store if store is None else store
+    patience = Patience.of(wait=wait, timeout_s=wait_timeout, store=address)
     async with open_store(address) as opened, project:
         tell_notes(project, as_json=as_json)
         conversation = Session(session, store=opened, title=title_of(said.text))
-        hint = resume_command(conversation.session_id, store=opened, store_option=store, team=team)
-        return await watch_in_turn(
-            Onlooker(as_json=as_json, stream=stream, how_to_resume=hint),
-            lambda config: begin(
+        hint = resume_command(
+            conversation.session_id, store=opened, store_option=store, team=team, approve=approve
+        )
+        watched = Watched(
+            onlooker=Onlooker(
+                as_json=as_json,
+                stream=stream,
+                how_to_resume=hint,
+                store_words=store_words(opened, store),
+            ),
+            store=opened,
+            session_id=conversation.session_id,
+            start=lambda config: begin(
                 project.team,
                 said.text,
                 conversation,
@@ -91,6 +116,6 @@ async def run(
                 to=said.to,
                 strategy=said.strategy or strategy,
             ),
-            config,
-            session_id=conversation.session_id,
+            go_on=lambda config: go_on(project.team, conversation, config=config, live=stream),
         )
+        return await watched.watch(config, patience)

@@ -13,6 +13,7 @@ from ekiden.cli.options import (
     STORE,
     TEAM,
     AllowOption,
+    ApproveOption,
     JsonLinesOption,
     JsonOption,
     KeepGoingOption,
@@ -22,6 +23,8 @@ from ekiden.cli.options import (
     StoreOption,
     StreamOption,
     TeamOption,
+    WaitOption,
+    WaitTimeoutOption,
 )
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.tables import print_pairs
@@ -29,6 +32,7 @@ from ekiden.core.jsonio import dumps
 
 if TYPE_CHECKING:
     from ekiden.cli.listing import ListForm
+    from ekiden.runtime import RunConfig, RunResultStreaming
 
 SessionArgument = Annotated[str, Parameter(help="The session's id.")]
 
@@ -92,6 +96,9 @@ async def session_resume(
     team: TeamOption = TEAM,
     model: ModelOption = None,
     allow: AllowOption = (),
+    approve: ApproveOption = "terminal",
+    wait: WaitOption = False,
+    wait_timeout: WaitTimeoutOption = None,
     store: StoreOption = STORE,
     max_turns: MaxTurnsOption = None,
     no_wait: NoWaitOption = False,
@@ -99,29 +106,48 @@ async def session_resume(
     stream: StreamOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Go on with a session that was interrupted, failed or ran out of its budget."""
+    """Go on with a session that was interrupted, failed, ran out of its budget, or waited.
+
+    If it waits for people still, that is all that is told, unless --wait says
+    to stay until they have answered.
+    """
     from ekiden.app import open_store
     from ekiden.app.relay import go_on
     from ekiden.cli.approving import approver
-    from ekiden.cli.onlooker import Onlooker, resume_command, run_config
+    from ekiden.cli.onlooker import Onlooker, resume_command, run_config, store_words
+    from ekiden.cli.patience import Patience, Watched
     from ekiden.cli.projects import open_project, tell_notes
-    from ekiden.cli.waiting import watch_in_turn
     from ekiden.sessions import Session
 
     project = open_project(team=team, model=model, keep_going=keep_going, as_json=as_json)
     address = project.settings.store if store is None else store
-    config = run_config(max_turns=max_turns, no_wait=no_wait, model=model, approver=approver(allow))
+    config = run_config(
+        max_turns=max_turns,
+        no_wait=no_wait,
+        model=model,
+        approver=approver(allow, where=approve),
+        inbox=project.settings.inbox,
+    )
+    patience = Patience.of(wait=wait, timeout_s=wait_timeout, store=address)
     async with open_store(address, create=False) as opened, project:
         tell_notes(project, as_json=as_json)
         conversation = Session(session, store=opened)
-        hint = resume_command(session, store=opened, store_option=store, team=team)
-        onlooker = Onlooker(as_json=as_json, stream=stream, how_to_resume=hint, begun=True)
-        return await watch_in_turn(
-            onlooker,
-            lambda config: go_on(project.team, conversation, config=config, live=stream),
-            config,
-            session_id=session,
+        hint = resume_command(session, store=opened, store_option=store, team=team, approve=approve)
+        onlooker = Onlooker(
+            as_json=as_json,
+            stream=stream,
+            how_to_resume=hint,
+            store_words=store_words(opened, store),
+            begun=True,
         )
+
+        def resumed(config: RunConfig) -> RunResultStreaming:
+            return go_on(project.team, conversation, config=config, live=stream)
+
+        watched = Watched(
+            onlooker=onlooker, store=opened, session_id=session, start=resumed, go_on=resumed
+        )
+        return await watched.watch(config, patience)
 
 
 async def session_export(

@@ -27,7 +27,7 @@ from ekiden.storage.postgres.settles import (
     store_settles,
 )
 from ekiden.storage.postgres.text import to_column
-from ekiden.storage.postgres.wakes import wake_sql
+from ekiden.storage.postgres.wakes import lock_sessions, wake_sql
 from ekiden.storage.values import check_limit
 
 _DUE = "queue = $1 and state = 'open' and due_at <= clock_timestamp()"
@@ -135,11 +135,14 @@ class Queues(Role):
 
     async def settle_messages(self, settles: Sequence[MessageSettle]) -> Sequence[Settled]:
         prepared = prepare_settles(settles)
-        keys = {settle.key for settle in settles}
-        run = self._database.run if len(keys) == len(settles) else self._database.transact
+        woken = [each.settle.key for each in prepared if each.wakes]
+        several = len(prepared) > 1
+        run = self._database.transact if several else self._database.run
 
         async def send(again: bool) -> list[Settled]:
             async def work(connection: Any) -> list[Settled]:
+                if several:
+                    await lock_sessions(connection, num=None, ids=(), keys=woken)
                 if again:
                     return await repeated_settles(connection, prepared)
                 return await store_settles(connection, prepared)

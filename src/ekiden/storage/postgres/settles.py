@@ -13,38 +13,26 @@ from ekiden.storage.values import check_settle, is_late, json_text
 SETTLED_COLUMNS = "settled_at = clock_timestamp(), due_at = 'infinity', dedup_key = null"
 """What changes in a message with its end, whichever it is."""
 
-_IS_LATE = "state in ('timed_out', 'cancelled') and new_state in ('answered', 'failed')"
-# Rows are locked before any is changed: sessions first, each kind in the order of its numbers.
+_LAST = "($2::bigint is null or (id = $2 and owner = $3 and attempts = $4))"
+# The session's row is locked before the message's, as everywhere.
 _SETTLE = f"""
-with sleepers as materialized (
-    select from sessions where id in (
-        select session_id from messages where key = any($1::text[]) and state = 'open'
-    ) order by num for no key update
-), held as materialized (
-    select from messages where key = any($1) and (select count(*) from sleepers) >= 0
-    order by id for update
-), wanted as (
-    select * from unnest($1, $2::text[], $3::text[], $4::bigint[], $5::text[], $6::bigint[])
-        as wanted (its_key, new_state, new_answer, its_id, its_owner, its_attempts)
-), gone as (
-    delete from messages using wanted
-    where key = its_key and new_state is null and (select count(*) from held) >= 0
-        and (its_id is null or (id = its_id and owner = its_owner and attempts = its_attempts))
-    returning its_key
+with sleeper as materialized (
+    select from sessions where id = (select session_id from messages where key = $1)
+    for no key update
 ), done as (
     update messages set
-        state = case when state = 'open' then new_state else 'late' end,
-        answer = new_answer,
+        state = case when state = 'open' then $5::text else 'late' end,
+        answer = $6,
         {SETTLED_COLUMNS}
-    from wanted
-    where key = its_key and (state = 'open' or {_IS_LATE})
-        and new_state is not null and (select count(*) from held) >= 0
-        and (its_id is null or (id = its_id and owner = its_owner and attempts = its_attempts))
-    returning its_key, state, session_id
+    where key = $1 and {_LAST} and (select count(*) from sleeper) >= 0 and (
+        state = 'open'
+        or (state in ('timed_out', 'cancelled') and $5 in ('answered', 'failed'))
+    )
+    returning state, session_id
 ), woken as ({wake_sql("done where state <> 'late'")}
 )
-select its_key, case when state = 'late' then 'late' else 'settled' end from done
-union all select its_key, 'settled' from gone"""
+select case state when 'late' then 'late' else 'settled' end from done"""
+_FORGET = f"delete from messages where key = $1 and {_LAST} returning 'settled'"
 _LOOK = "select key, state, answer from messages where key = any($1::text[])"
 
 
@@ -76,18 +64,26 @@ def prepare_settles(settles: Sequence[MessageSettle]) -> Sequence[PreparedSettle
 
 
 async def store_settles(connection: Any, settles: Sequence[PreparedSettle]) -> list[Settled]:
-    """What comes of each; one statement unless a key is there twice."""
+    """What comes of each: a statement for each, so that several need a transaction.
+
+    They are done in the order of their keys, and those of one key in their own order, so that two
+    who settle the same messages do not wait for each other.
+    """
     results: list[Settled] = ["no"] * len(settles)
-    left = list(enumerate(settles))
-    while left:
-        # A statement changes a row once: what is told of a message a second time comes after.
-        first = {each.settle.key: place for place, each in reversed(left)}
-        now = [(place, each) for place, each in left if first[each.settle.key] == place]
-        left = [(place, each) for place, each in left if first[each.settle.key] != place]
-        done = dict(await connection.fetch(_SETTLE, *_columns([each for _, each in now])))
-        for place, each in now:
-            results[place] = done.get(to_column(each.settle.key), "no")
+    for place in sorted(range(len(settles)), key=lambda place: settles[place].settle.key):
+        results[place] = await _store(connection, settles[place]) or "no"
     return results
+
+
+async def _store(connection: Any, prepared: PreparedSettle) -> Settled | None:
+    settle, by = prepared.settle, prepared.settle.by
+    delivery = (None, None, None) if by is None else (by.id, to_column(by.owner), by.attempts)
+    args: list[Any] = [to_column(settle.key), *delivery]
+    if settle.forget:
+        result: Settled | None = await connection.fetchval(_FORGET, *args)
+    else:
+        result = await connection.fetchval(_SETTLE, *args, settle.state, prepared.answer)
+    return result
 
 
 async def repeated_settles(connection: Any, settles: Sequence[PreparedSettle]) -> list[Settled]:
@@ -114,15 +110,3 @@ def _by_first_copy(prepared: PreparedSettle, state: str | None, answer: str | No
         # An answer came after we had given up.
         return "settled" if is_late(wanted, "answered") else "no"
     return "late" if state == "late" and answer == prepared.answer else "no"
-
-
-def _columns(settles: Sequence[PreparedSettle]) -> list[list[Any]]:
-    deliveries = [each.settle.by for each in settles]
-    return [
-        [to_column(each.settle.key) for each in settles],
-        [None if each.settle.forget else each.settle.state for each in settles],
-        [each.answer for each in settles],
-        [None if by is None else by.id for by in deliveries],
-        [None if by is None else to_column(by.owner) for by in deliveries],
-        [None if by is None else by.attempts for by in deliveries],
-    ]

@@ -19,14 +19,19 @@ WRITES_EVENTS = "writer as (delete from events where false)"
 that `feed` knows those who may still add events with a number that is below others'. The first
 statement of a transaction that adds events has this or writes to the table itself."""
 
+_WAITS = "messages join sessions as woken on woken.id = session_id where key"
 _LOCK = f"""
 with {WRITES_EVENTS}
 select from sessions where num in (
     select $1::bigint
     union all select num from sessions where id = any($2::text[])
-    union all select woken.num from messages join sessions as woken on woken.id = session_id
-        where key = any($3::text[])
+    union all select woken.num from {_WAITS} = any($3::text[])
 ) order by num for no key update"""
+# The usual case, for which the server need not make a new plan each time, since no list is long.
+_LOCK_FOR_ONE = f"""
+with {WRITES_EVENTS}
+select from sessions where num in ($1, (select woken.num from {_WAITS} = $2))
+order by num for no key update"""
 
 
 def wake_sql(source: str) -> str:
@@ -48,8 +53,11 @@ async def lock_sessions(
     connection: Any, *, num: int | None, ids: Sequence[str], keys: Sequence[str]
 ) -> None:
     """Lock the session numbered `num`, these, and those that wait for the messages so named."""
-    stored = [[to_column(each) for each in names] for names in (ids, keys)]
-    await connection.execute(_LOCK, num, *stored)
+    if not ids and len(keys) == 1:
+        await connection.execute(_LOCK_FOR_ONE, num, to_column(keys[0]))
+    else:
+        stored = [[to_column(each) for each in names] for names in (ids, keys)]
+        await connection.execute(_LOCK, num, *stored)
 
 
 async def wake_sessions(connection: Any, ids: Sequence[str]) -> None:

@@ -206,6 +206,7 @@ def _have_room(db: apsw.Connection, groups: Sequence[Sequence[PreparedPut]]) -> 
 def _refusal(db: apsw.Connection, puts: Sequence[PreparedPut]) -> QueueFull | None:
     """Why these messages cannot be put; one that will be dropped needs no room."""
     added: Counter[str] = Counter()
+    counted: dict[tuple[str, int], int] = {}
     keys: set[str | None] = set()
     dedup_keys: set[tuple[str, str]] = set()
     for put in puts:
@@ -217,9 +218,12 @@ def _refusal(db: apsw.Connection, puts: Sequence[PreparedPut]) -> QueueFull | No
             if at in dedup_keys or _has(db, "queue = ? AND dedup_key = ?", *at):
                 continue
             dedup_keys.add(at)
-        held = added[put.queue]
-        if put.bound is not None and held + _open_up_to(db, put.queue, put.bound) >= put.bound:
-            return QueueFull(put.queue, put.bound)
+        if put.bound is not None:
+            room = (put.queue, put.bound)
+            if room not in counted:
+                counted[room] = _open_up_to(db, *room)
+            if counted[room] + added[put.queue] >= put.bound:
+                return QueueFull(*room)
         added[put.queue] += 1
         keys.add(key)
     return None

@@ -92,6 +92,6 @@ def test_what_cannot_be_watched_is_refused(
 def test_the_command_to_go_on_has_the_same_options(watched: Desk) -> None:
     path = ".ekiden/ekiden.db"
     ran = watched("watch", "--once", "--agent", "a b", "--session", "s9", "--store", path)
-    command = f"--session s9 --agent 'a b' --store sqlite:///{path}"
+    command = f"--session s9 --agent 'a b' --store {watched.folder / path}"
     assert ran.err.startswith("go on with: ekiden watch --after ")
     assert ran.err.rstrip().endswith(command)

@@ -1,0 +1,63 @@
+"""The questions to people that a session waits for, beside its result: what, and how to answer."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from ekiden.cli.output import note
+from ekiden.cli.transcript import shorten
+from ekiden.core.inbox_item import InboxItem
+from ekiden.tools.text import spelled_out
+
+_MOST = 10
+_LONGEST = 200
+
+
+def question_record(item: InboxItem) -> dict[str, Any]:
+    """A question for programs; `ekiden inbox show` has the rest."""
+    return {
+        "id": item.id,
+        "kind": item.kind,
+        "from_agent": item.from_agent,
+        "role": item.role,
+        "subject": item.subject,
+        "options": list(item.options),
+        "deadline_us": item.deadline_us,
+        "session_id": item.session_id,
+    }
+
+
+def tell_questions(questions: Sequence[InboxItem], store_words: Sequence[str] = ()) -> None:
+    """Say on standard error what is asked, and which commands answer it.
+
+    `store_words` name the store in these commands.
+    """
+    for item in questions[:_MOST]:
+        note(question_line(item))
+        note(f"  answer with: {answer_command(item, store_words)}")
+    if len(questions) > _MOST:
+        rest = shlex.join(["ekiden", "inbox", "list", *store_words])
+        note(f"and {len(questions) - _MOST} more: {rest}")
+
+
+def question_line(item: InboxItem) -> str:
+    """Who asks whom what; the subject may be a model's."""
+    subject = shorten(" ".join(spelled_out(item.subject).split()), _LONGEST)
+    return f"{spelled_out(item.from_agent)} asks {item.role}: {subject}"
+
+
+def answer_command(item: InboxItem, store_words: Sequence[str] = ()) -> str:
+    """What to type in order to answer, in another terminal."""
+    command = shlex.join(["ekiden", "inbox", "answer", item.id])
+    more = f" {shlex.join(store_words)}" if store_words else ""
+    return f"{command} {answer_words(item)}{more}"
+
+
+def answer_words(item: InboxItem) -> str:
+    """What stands behind the id: the choices, or that words are wanted."""
+    if not item.options:
+        return "TEXT"
+    choices = "|".join(shlex.quote(spelled_out(option)) for option in item.options)
+    return f"{choices} --text TEXT" if item.kind == "handoff" else choices

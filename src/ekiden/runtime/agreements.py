@@ -1,0 +1,105 @@
+"""What two agents agreed on, done as a handoff."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import SessionNotFound, UserError
+from ekiden.core.handoff_record import Actor, HandoffContext, HandoffRequest, HandoffResult
+from ekiden.core.items import user_message
+from ekiden.core.jsonio import dumps
+from ekiden.core.team import Team
+from ekiden.handoff.lifecycle import FINAL
+from ekiden.handoff.records import HandoffRecord, read_handoffs
+from ekiden.runtime.config import RunConfig
+from ekiden.runtime.handoffs import HandoffController
+from ekiden.runtime.runner import AgentRunner
+from ekiden.sessions import Session
+from ekiden.storage.base import Store
+
+if TYPE_CHECKING:
+    from ekiden.collaboration import Collaboration
+
+_MAX_REASON = 500
+
+
+class HandoffExecutor:
+    """Executes agreements of `Collaborations`: the initiator hands the task to its partner.
+
+    The task is the session that the collaboration names in its context (``session_id``), or a new
+    one, named like the collaboration, with the task as its message. It is a handoff like any other:
+    the initiator must have a way to its partner, and whatever else the controller checks. One
+    agreement is one handoff, however often its execution is begun::
+
+        executor = HandoffExecutor(team, store)
+        collaborations = Collaborations(bus, executor=executor)
+    """
+
+    def __init__(
+        self,
+        team: Agent[Any] | Team,
+        store: Store,
+        *,
+        run_config: RunConfig | None = None,
+        context: Any = None,
+    ) -> None:
+        self._team = team if isinstance(team, Team) else Team(team)
+        self._store = store
+        self._config = run_config
+        self._context = context
+        self._controller = HandoffController(
+            self._team, store, run_config=run_config, context=context
+        )
+
+    async def execute(self, collaboration: Collaboration) -> HandoffResult:
+        """Hand over what was agreed, and say what came of it."""
+        agreed, partner = collaboration.agreed, collaboration.partner
+        if agreed is None or partner is None:
+            raise UserError(f"collaboration {collaboration.id} has not agreed on anything")
+        named = collaboration.context.get("session_id")
+        session_id = str(named) if named else collaboration.id
+        begun = await self._begun(session_id, collaboration.id)
+        if begun is not None:
+            return await self._finished(begun)
+        by = Actor(kind="program", name=collaboration.id)
+        terms = agreed.terms.body
+        task = terms["task"] if isinstance(terms, dict) and "task" in terms else dumps(terms)
+        reason = f"agreed: {task}"[:_MAX_REASON]
+        if named:
+            return await self._controller.start(
+                session_id, to=partner, reason=reason, context=terms, by=by
+            )
+        request = HandoffRequest(
+            id=collaboration.id,
+            source=collaboration.initiator,
+            target=partner,
+            context=HandoffContext(
+                task_id=session_id,
+                conversation_history=[user_message(str(task))],
+                context=terms,
+                metadata={"correlation_id": collaboration.id},
+            ),
+            reason=reason,
+            by=by,
+        )
+        return await self._controller.initiate(request)
+
+    async def _begun(self, session_id: str, agreement: str) -> HandoffRecord | None:
+        """The handoff that was made because of the agreement, before a crash."""
+        try:
+            await self._store.get(session_id)
+        except SessionNotFound:
+            return None
+        for record in await read_handoffs(self._store, session_id):
+            if record.by.name == agreement:
+                return record
+        return None
+
+    async def _finished(self, record: HandoffRecord) -> HandoffResult:
+        if record.status not in FINAL:
+            session = Session(record.session_id, store=self._store)
+            await AgentRunner().resume(
+                self._team, session, context=self._context, run_config=self._config
+            )
+        return (await self._controller.get(record.id)).result()

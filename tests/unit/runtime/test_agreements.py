@@ -1,0 +1,86 @@
+"""What agents agree on is executed as a handoff, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ekiden.bus import Bus
+from ekiden.collaboration import Collaborations
+from ekiden.core.agent import Agent
+from ekiden.core.team import Team
+from ekiden.handoff.records import read_handoffs
+from ekiden.runtime import CodeContext, HandoffExecutor, Runner
+from ekiden.sessions import Session
+from ekiden.storage.memory import MemoryStore
+
+
+class Desk:
+    """Sales, which may hand to billing and not to legal."""
+
+    def __init__(self) -> None:
+        self.done: list[dict[str, Any]] = []
+
+        async def bill(ctx: CodeContext[Any]) -> str:
+            self.done.append(ctx.received)
+            return f"billed: {ctx.text}"
+
+        async def sell(ctx: CodeContext[Any]) -> str:
+            return "sold"
+
+        billing = Agent("billing", run=bill)
+        self.team = Team(Agent("sales", run=sell, handoffs=[billing]), Agent("legal", run=bill))
+        self.store = MemoryStore()
+        self.executor = HandoffExecutor(self.team, self.store)
+
+
+async def agreed(desk: Desk, bus: Bus, partner: str = "billing", **context: Any) -> Any:
+    together = Collaborations(bus, executor=desk.executor)
+    asked = await together.as_agent("sales").request_handoff(
+        partner, "Refund order 7.", context=context or None
+    )
+    await together.as_agent(partner).acknowledge(asked.id)
+    [done] = await together.resume()
+    return done
+
+
+async def test_an_agreement_is_a_handoff_of_a_new_task() -> None:
+    desk = Desk()
+    async with Bus(desk.store) as bus:
+        done = await agreed(desk, bus)
+    assert (done.phase, done.outcome.status) == ("completion", "completed")
+    assert [each["from"] for each in desk.done] == ["sales"]
+    [record] = await read_handoffs(desk.store, done.id)
+    assert (record.source, record.target, record.status) == ("sales", "billing", "completed")
+    assert record.by.name == done.id
+    again = await desk.executor.execute(done)
+    assert again.status == "completed"
+    assert len(desk.done) == 1, "one agreement is one handoff"
+
+
+async def test_an_agreement_about_a_session_hands_that_session_over() -> None:
+    desk = Desk()
+    session = Session("customer", store=desk.store)
+    await Runner.run(desk.team, "order 7, please", session=session)
+    async with Bus(desk.store) as bus:
+        done = await agreed(desk, bus, session_id="customer")
+    assert done.outcome.ok
+    assert (await session.row()).agent == "billing"
+
+
+async def test_who_has_no_way_to_its_partner_cannot_execute_and_that_is_the_outcome() -> None:
+    desk = Desk()
+    async with Bus(desk.store) as bus:
+        done = await agreed(desk, bus, partner="legal")
+    assert done.outcome.status == "failed"
+    assert desk.done == []
+
+
+async def test_nothing_agreed_is_nothing_to_do() -> None:
+    desk = Desk()
+    async with Bus(desk.store) as bus:
+        together = Collaborations(bus)
+        asked = await together.as_agent("sales").request_handoff("billing", "Refund order 7.")
+        with pytest.raises(Exception, match="has not agreed on anything"):
+            await desk.executor.execute(asked)
