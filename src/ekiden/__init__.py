@@ -25,14 +25,25 @@ if TYPE_CHECKING:
     from ekiden.audit import audit_records as audit_records
     from ekiden.audit import export_audit as export_audit
     from ekiden.audit import verify_audit as verify_audit
+    from ekiden.bus import Bus as Bus
+    from ekiden.bus import BusSettings as BusSettings
+    from ekiden.bus import Seat as Seat
+    from ekiden.bus.deadlocks import Deadlock as Deadlock
+    from ekiden.bus.deadlocks import deadlocks as deadlocks
     from ekiden.capabilities import CapabilityMatcher as CapabilityMatcher
     from ekiden.capabilities import Fit as Fit
     from ekiden.capabilities import Match as Match
     from ekiden.capabilities import missing_capabilities as missing_capabilities
+    from ekiden.collaboration import Collaboration as Collaboration
+    from ekiden.collaboration import Collaborations as Collaborations
+    from ekiden.collaboration import negotiation_tools as negotiation_tools
     from ekiden.conditions import Condition as Condition
     from ekiden.conditions import Evaluation as Evaluation
     from ekiden.conditions import compile_condition as compile_condition
     from ekiden.core.agent import Agent as Agent
+    from ekiden.core.asking import Ask as Ask
+    from ekiden.core.collaboration_errors import CollaborationError as CollaborationError
+    from ekiden.core.collaboration_errors import ProtocolError as ProtocolError
     from ekiden.core.context import AgentHookContext as AgentHookContext
     from ekiden.core.context import RunContextWrapper as RunContextWrapper
     from ekiden.core.context import ToolContext as ToolContext
@@ -91,6 +102,23 @@ if TYPE_CHECKING:
     from ekiden.core.handoff_terms import HandoffTrigger as HandoffTrigger
     from ekiden.core.hooks import AgentHooks as AgentHooks
     from ekiden.core.hooks import RunHooks as RunHooks
+    from ekiden.core.inbox_errors import InboxAnswerInvalid as InboxAnswerInvalid
+    from ekiden.core.inbox_errors import InboxError as InboxError
+    from ekiden.core.inbox_errors import InboxForbidden as InboxForbidden
+    from ekiden.core.inbox_errors import InboxItemClosed as InboxItemClosed
+    from ekiden.core.inbox_errors import InboxItemNotFound as InboxItemNotFound
+    from ekiden.core.inbox_item import InboxAnswer as InboxAnswer
+    from ekiden.core.inbox_item import InboxItem as InboxItem
+    from ekiden.core.message_errors import AgentUnavailableError as AgentUnavailableError
+    from ekiden.core.message_errors import BusError as BusError
+    from ekiden.core.message_errors import DeadlockError as DeadlockError
+    from ekiden.core.message_errors import MailboxFull as MailboxFull
+    from ekiden.core.message_errors import MessageNotFound as MessageNotFound
+    from ekiden.core.message_errors import QueryFailed as QueryFailed
+    from ekiden.core.message_errors import QueryTimeout as QueryTimeout
+    from ekiden.core.message_errors import SenderForged as SenderForged
+    from ekiden.core.messages import AgentMessage as AgentMessage
+    from ekiden.core.messages import BlockingContext as BlockingContext
     from ekiden.core.model import Model as Model
     from ekiden.core.model import ModelDelta as ModelDelta
     from ekiden.core.model import ModelRequest as ModelRequest
@@ -126,6 +154,7 @@ if TYPE_CHECKING:
     from ekiden.core.tool_guardrails import tool_input_guardrail as tool_input_guardrail
     from ekiden.core.tool_guardrails import tool_output_guardrail as tool_output_guardrail
     from ekiden.core.usage import Usage as Usage
+    from ekiden.engine import TeamOnBus as TeamOnBus
     from ekiden.engine import Worker as Worker
     from ekiden.engine import submit as submit
     from ekiden.handoff import compose as compose
@@ -144,6 +173,11 @@ if TYPE_CHECKING:
     from ekiden.handoff.history_query import HandoffQuery as HandoffQuery
     from ekiden.handoff.history_query import find_handoffs as find_handoffs
     from ekiden.handoff.records import HandoffRecord as HandoffRecord
+    from ekiden.hub import EventHub as EventHub
+    from ekiden.hub import HubEvent as HubEvent
+    from ekiden.hub import Subscription as Subscription
+    from ekiden.inbox import Inbox as Inbox
+    from ekiden.inbox import InboxQuery as InboxQuery
     from ekiden.realtime import RealtimeAgent as RealtimeAgent
     from ekiden.realtime import RealtimeClosed as RealtimeClosed
     from ekiden.realtime import RealtimeDisconnected as RealtimeDisconnected
@@ -161,6 +195,7 @@ if TYPE_CHECKING:
     from ekiden.routing import RoutingSettings as RoutingSettings
     from ekiden.runtime import CodeContext as CodeContext
     from ekiden.runtime import HandoffController as HandoffController
+    from ekiden.runtime import HandoffExecutor as HandoffExecutor
     from ekiden.runtime import Limits as Limits
     from ekiden.runtime import Price as Price
     from ekiden.runtime import Rollback as Rollback
@@ -189,27 +224,40 @@ _MODULE_OF = {
     "AgentFilesInvalid": "ekiden.core.errors",
     "AgentHookContext": "ekiden.core.context",
     "AgentHooks": "ekiden.core.hooks",
+    "AgentMessage": "ekiden.core.messages",
     "AgentReply": "ekiden.core.remote",
     "AgentRunner": "ekiden.core.remote",
     "AgentTask": "ekiden.core.remote",
+    "AgentUnavailableError": "ekiden.core.message_errors",
     "Approval": "ekiden.core.roles",
     "Approver": "ekiden.core.roles",
+    "Ask": "ekiden.core.asking",
     "AuditQuery": "ekiden.audit",
     "AuditRecord": "ekiden.audit",
+    "BlockingContext": "ekiden.core.messages",
     "Budget": "ekiden.core.handoff_terms",
+    "Bus": "ekiden.bus",
+    "BusError": "ekiden.core.message_errors",
+    "BusSettings": "ekiden.bus",
     "Capability": "ekiden.core.profile",
     "CapabilityMatcher": "ekiden.capabilities",
     "CodeContext": "ekiden.runtime",
+    "Collaboration": "ekiden.collaboration",
+    "CollaborationError": "ekiden.core.collaboration_errors",
+    "Collaborations": "ekiden.collaboration",
     "Condition": "ekiden.conditions",
     "ConditionError": "ekiden.core.errors",
     "Confirmation": "ekiden.core.profile",
     "ConfirmationRequest": "ekiden.core.roles",
+    "Deadlock": "ekiden.bus.deadlocks",
+    "DeadlockError": "ekiden.core.message_errors",
     "Decline": "ekiden.core.handoff_record",
     "Done": "ekiden.core.outcomes",
     "EkidenError": "ekiden.core.errors",
     "EngineTooOld": "ekiden.core.errors",
     "Evaluation": "ekiden.conditions",
     "Event": "ekiden.core.events",
+    "EventHub": "ekiden.hub",
     "Failed": "ekiden.core.outcomes",
     "Fit": "ekiden.capabilities",
     "FunctionTool": "ekiden.core.tool",
@@ -220,6 +268,7 @@ _MODULE_OF = {
     "HandoffContext": "ekiden.core.handoff_record",
     "HandoffController": "ekiden.runtime",
     "HandoffError": "ekiden.core.errors",
+    "HandoffExecutor": "ekiden.runtime",
     "HandoffFailure": "ekiden.core.handoff_record",
     "HandoffInputData": "ekiden.core.handoff",
     "HandoffNotFound": "ekiden.core.errors",
@@ -231,14 +280,26 @@ _MODULE_OF = {
     "HandoffResult": "ekiden.core.handoff_record",
     "HandoffTerms": "ekiden.core.handoff_terms",
     "HandoffTrigger": "ekiden.core.handoff_terms",
+    "HubEvent": "ekiden.hub",
+    "Inbox": "ekiden.inbox",
+    "InboxAnswer": "ekiden.core.inbox_item",
+    "InboxAnswerInvalid": "ekiden.core.inbox_errors",
+    "InboxError": "ekiden.core.inbox_errors",
+    "InboxForbidden": "ekiden.core.inbox_errors",
+    "InboxItem": "ekiden.core.inbox_item",
+    "InboxItemClosed": "ekiden.core.inbox_errors",
+    "InboxItemNotFound": "ekiden.core.inbox_errors",
+    "InboxQuery": "ekiden.inbox",
     "LeaseLost": "ekiden.core.errors",
     "Limits": "ekiden.runtime",
+    "MailboxFull": "ekiden.core.message_errors",
     "Match": "ekiden.capabilities",
     "MaxTurnsExceeded": "ekiden.core.errors",
     "McpServer": "ekiden.tools.mcp",
     "McpTools": "ekiden.tools.mcp",
     "McpUnavailable": "ekiden.core.errors",
     "MemoryStore": "ekiden.storage.memory",
+    "MessageNotFound": "ekiden.core.message_errors",
     "Model": "ekiden.core.model",
     "ModelBehaviorError": "ekiden.core.errors",
     "ModelDelta": "ekiden.core.model",
@@ -256,6 +317,9 @@ _MODULE_OF = {
     "Price": "ekiden.runtime",
     "Problem": "ekiden.agents",
     "Project": "ekiden.app",
+    "ProtocolError": "ekiden.core.collaboration_errors",
+    "QueryFailed": "ekiden.core.message_errors",
+    "QueryTimeout": "ekiden.core.message_errors",
     "RealtimeAgent": "ekiden.realtime",
     "RealtimeClosed": "ekiden.realtime",
     "RealtimeDisconnected": "ekiden.realtime",
@@ -278,6 +342,8 @@ _MODULE_OF = {
     "RunHooks": "ekiden.core.hooks",
     "RunResult": "ekiden.runtime",
     "Runner": "ekiden.runtime",
+    "Seat": "ekiden.bus",
+    "SenderForged": "ekiden.core.message_errors",
     "Session": "ekiden.sessions",
     "SessionBusy": "ekiden.core.errors",
     "SessionError": "ekiden.core.errors",
@@ -291,7 +357,9 @@ _MODULE_OF = {
     "StoreError": "ekiden.core.errors",
     "StoreTooNew": "ekiden.core.errors",
     "StoreUnavailable": "ekiden.core.errors",
+    "Subscription": "ekiden.hub",
     "Team": "ekiden.core.team",
+    "TeamOnBus": "ekiden.engine",
     "ToolContext": "ekiden.core.context",
     "ToolError": "ekiden.core.errors",
     "ToolGuardrailFunctionOutput": "ekiden.core.tool_guardrails",
@@ -319,6 +387,7 @@ _MODULE_OF = {
     "builtin_tools": "ekiden.tools",
     "compile_condition": "ekiden.conditions",
     "compose": "ekiden.handoff",
+    "deadlocks": "ekiden.bus.deadlocks",
     "export_audit": "ekiden.audit",
     "filter_report": "ekiden.handoff.filter_report",
     "find_handoffs": "ekiden.handoff.history_query",
@@ -331,6 +400,7 @@ _MODULE_OF = {
     "load_settings": "ekiden.app",
     "load_team": "ekiden.app",
     "missing_capabilities": "ekiden.capabilities",
+    "negotiation_tools": "ekiden.collaboration",
     "nest_history": "ekiden.handoff",
     "open_store": "ekiden.app",
     "parse_mcp_servers": "ekiden.tools.mcp",

@@ -35,6 +35,10 @@ SHOWN_ELSEWHERE = {
     **dict.fromkeys(["HandoffPage", "HandoffRecord"], "find_handoffs"),
     "HandoffRequest": "Decline",
     "HandoffTerms": "handoff",
+    **dict.fromkeys(["BlockingContext", "BusSettings"], "Bus"),
+    "Deadlock": "deadlocks",
+    "HubEvent": "EventHub",
+    **dict.fromkeys(["InboxAnswer", "InboxItem", "InboxQuery"], "Inbox"),
     "Rollback": "RunContextWrapper",
     "Verification": "verify_audit",
     **dict.fromkeys(

@@ -118,7 +118,7 @@ class Asking:
         else:
             # Nobody waits for who asks outside of a handler, so each question is by itself.
             node = wait_node(message.from_agent, f"ask:{message.id}")
-        wait = Waiting(message, node=node, awaits=awaits, is_known=is_known, loop=self._parts.loop)
+        wait = Waiting(message, node, awaits, is_known, self._parts.loop.create_future())
         self._parts.waits.add(wait)
         self._parts.deadlines.add(wait, message.timeout_seconds)
         return wait

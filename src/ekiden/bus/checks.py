@@ -117,7 +117,7 @@ def _check_id(field: str, value: object) -> None:
         raise UserError(
             f"`{field}` of a message is a text of 1 to {_MAX_ID} characters, not {value!r:.80}"
         )
-    if not value.isprintable():
+    if not value.isprintable() and _NOT_IN_NAMES.search(value) is not None:
         raise UserError(
             f"`{field}` of a message, {value[:80]!r}, has control characters, line breaks or lone "
             "surrogates"

@@ -120,7 +120,10 @@ async def find_present(store: Store) -> list[Deadlock]:
 async def deadlocks(store: Store, *, limit: int = 50, after: str = "") -> list[Deadlock]:
     """Those that are there now, and behind them those that were broken, the newest first.
 
-    To get the next page, give the `id` of the last one as `after`; then only past ones follow.
+    To get the next page, give the `id` of the last one as `after`; then only past ones follow::
+
+        for each in await deadlocks(store):
+            print(each.found_at_us, " waits for ".join(each.cycle), each.victim)
     """
     present = [] if after else await find_present(store)
     rest = limit - len(present)

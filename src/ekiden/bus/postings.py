@@ -70,14 +70,14 @@ class DirectPostings:
 
     def settle_now(self, settle: MessageSettle) -> Settled:
         """`settle`, at once."""
-        return self._note(settle, self._store.settle_now(settle))
+        settled = self._store.settle_now(settle)
+        return self._note(settle, settled) if settled == "settled" else settled
 
     def _note(self, settle: MessageSettle, settled: Settled) -> Settled:
         if settled == "settled" and settle.state != "dead":
             self._ended.append(settle.key)
             if len(self._ended) > self._keep_most:
-                oldest = self._ended.popleft()
-                self._store.settle_now(MessageSettle(key=oldest, state="answered", forget=True))
+                self._store.forget_now(self._ended.popleft())
         return settled
 
     def reopened(self, keys: Collection[str]) -> None:

@@ -60,7 +60,7 @@ class Presence:
         self._versions: dict[str, tuple[int, int]] = {}
         """By agent: the version of our document, and the concurrency."""
         self._renew_at = 0.0
-        self._can_lapse = store.shared
+        self.can_lapse = store.shared
         """With a store in memory nobody else could take over while this process stands still."""
         self._lapse_at = 0.0
         self.look_at = 0.0
@@ -74,7 +74,7 @@ class Presence:
     @property
     def is_lapsed(self) -> bool:
         """Whether others may think that this process is dead: it must begin nothing new."""
-        return self._can_lapse and self._loop.time() >= self._lapse_at
+        return self.can_lapse and self._loop.time() >= self._lapse_at
 
     async def enter(self, agent: str, concurrency: int) -> None:
         """Be present for the agent."""

@@ -2,7 +2,7 @@
 
 The store hints when somebody changed something; then one look is for everybody who waits in this
 process, and one for each agent that it serves. Our own changes are hints too. So when looks find
-nothing they are made less often, up to some hundredths of a second apart.
+nothing they are made less often, up to a few hundredths of a second apart.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger("ekiden.bus")
 _LONGEST_S = 5.0
 """A hint may be lost: so often it is looked without one."""
 _SHORTEST_PAUSE_S = 0.001
-_LONGEST_PAUSE_S = 0.016
+_LONGEST_PAUSE_S = 0.03
 _SHARE = 9
 """A look that took long is followed by so many times as long without one."""
 _TROUBLE_S = 1.0
@@ -62,7 +62,7 @@ class Rounds:
             keys.extend(service.later_keys)
         count = 0
         for begin in range(0, len(keys), _KEYS):
-            some = keys[begin : begin + _KEYS]
+            some = frozenset(keys[begin : begin + _KEYS])
             where = MessageFilter(keys=some, states=SETTLED)
             rows = await self._parts.store.find_messages(where, limit=len(some))
             count += self._parts.waits.end_found(rows)

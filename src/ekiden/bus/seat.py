@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Literal, overload
 
 from ekiden.bus.exchange import Broadcast, Exchange
@@ -67,7 +67,7 @@ class Seat:
         )
         return await exchange.send(message)
 
-    async def ask(
+    def ask(
         self,
         to: str,
         subject: str,
@@ -75,7 +75,7 @@ class Seat:
         *,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         priority: Priority | int = "normal",
-    ) -> Any:
+    ) -> Coroutine[Any, Any, Any]:
         """What another agent answers: JSON. Raises as `Bus.query` does."""
         exchange = self._exchange()
         message = AgentMessage(
@@ -88,7 +88,7 @@ class Seat:
             timeout_seconds=timeout_s,
             id=exchange.next_id(),
         )
-        return await exchange.asking.ask(message)
+        return exchange.asking.ask(message)
 
     async def ask_all(self, questions: Sequence[Ask]) -> list[Any]:
         """The answers to questions that are asked at the same time, in their order.

@@ -68,6 +68,7 @@ class Service:
         self.alone = True
         """Whether nobody else serves the agent, as far as is known: then all that is sent here is
         ours."""
+        self._can_lapse = parts.presence.can_lapse
         self._closing = False
         self._closed: asyncio.Task[None] | None = None
         self._fetching = False
@@ -107,7 +108,7 @@ class Service:
 
     def takes_now(self) -> bool:
         """Whether a message that is stored now is this service's from the beginning."""
-        if self._closing or self._parts.presence.is_lapsed:
+        if self._closing or (self._can_lapse and self._parts.presence.is_lapsed):
             return False
         return self.alone or (len(self._running) < self.concurrency and not self._line)
 
@@ -135,12 +136,11 @@ class Service:
         """The message was stored as ours: begin, or let it stand in line."""
         self._deliveries[delivery.message.id] = delivery
         if self._closing:
-            delivery.stage = "gone"
             self._parts.spawn(self._give_back([delivery]))
         elif (
             len(self._running) < self.concurrency
             and not self._line
-            and not self._parts.presence.is_lapsed
+            and not (self._can_lapse and self._parts.presence.is_lapsed)
         ):
             self._begin(delivery)
         else:
@@ -292,9 +292,10 @@ class Service:
             and result is not LATER
             and self._endings.answer_now(direct, delivery, result)
         ):
-            self._forget(delivery)
+            delivery.stage = "gone"
+            del self._deliveries[delivery.message.id]
             return
-        if delivery.overdue:
+        if delivery.overdue and failure is not None:
             seconds = self._parts.settings.handler_timeout_s or 0.0
             failure = TimeoutError(f"its handler took longer than {seconds:g} s")
         try:

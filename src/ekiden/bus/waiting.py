@@ -24,16 +24,15 @@ SETTLED: Final[frozenset[MessageState]] = frozenset(
 class Waiting:
     """One answer that somebody waits for."""
 
-    __slots__ = ("awaits", "future", "is_known", "message", "node")
+    __slots__ = ("awaits", "before", "future", "is_known", "message", "node")
 
     def __init__(
         self,
         message: AgentMessage,
-        *,
         node: str,
         awaits: str,
         is_known: bool,
-        loop: asyncio.AbstractEventLoop,
+        future: asyncio.Future[Ending],
     ) -> None:
         self.message = message
         self.node = node
@@ -42,7 +41,9 @@ class Waiting:
         """For whom."""
         self.is_known = is_known
         """Whether all waits of whoever is to answer are of this process."""
-        self.future: asyncio.Future[Ending] = loop.create_future()
+        self.future = future
+        self.before: Waiting | None = None
+        """Another one for the same message."""
 
     def end(self, state: MessageState | None, answer: Any) -> bool:
         """Tell whoever waits; the first ending counts: whether this is it."""
@@ -115,7 +116,8 @@ class Waits:
     __slots__ = ("_by_key", "_empty", "_nodes")
 
     def __init__(self) -> None:
-        self._by_key: dict[str, list[Waiting]] = {}
+        self._by_key: dict[str, Waiting] = {}
+        """The last one of each message."""
         self._nodes: dict[str, int] = {}
         self._empty: asyncio.Future[None] | None = None
 
@@ -133,35 +135,40 @@ class Waits:
 
     def add(self, wait: Waiting) -> None:
         """Begin to wait."""
-        waits = self._by_key.get(wait.message.id)
-        if waits is None:
-            self._by_key[wait.message.id] = [wait]
-        else:
-            waits.append(wait)
-        self._nodes[wait.node] = self._nodes.get(wait.node, 0) + 1
+        key, node = wait.message.id, wait.node
+        wait.before = self._by_key.get(key)
+        self._by_key[key] = wait
+        self._nodes[node] = self._nodes.get(node, 0) + 1
 
     def remove(self, wait: Waiting) -> bool:
         """Wait no more; whether nobody waits for this message now."""
-        count = self._nodes[wait.node]
+        key, node = wait.message.id, wait.node
+        count = self._nodes[node]
         if count == 1:
-            del self._nodes[wait.node]
+            del self._nodes[node]
         else:
-            self._nodes[wait.node] = count - 1
-        key = wait.message.id
-        waits = self._by_key[key]
-        if len(waits) == 1:
+            self._nodes[node] = count - 1
+        last = self._by_key[key]
+        if last is not wait:
+            while last.before is not wait:
+                assert last.before is not None
+                last = last.before
+            last.before = wait.before
+        elif wait.before is not None:
+            self._by_key[key] = wait.before
+        else:
             del self._by_key[key]
             if self._empty is not None and not self._by_key and not self._empty.done():
                 self._empty.set_result(None)
             return True
-        waits.remove(wait)
         return False
 
     def end(self, key: str, state: MessageState, answer: Any) -> int:
         """The message is settled; how many did not know."""
-        count = 0
-        for wait in self._by_key.get(key, ()):
+        count, wait = 0, self._by_key.get(key)
+        while wait is not None:
             count += wait.end(state, answer)
+            wait = wait.before
         return count
 
     def end_found(self, rows: Iterable[StoredMessage]) -> int:
@@ -174,9 +181,11 @@ class Waits:
 
     async def end_all(self, error: Exception) -> None:
         """Nobody will answer: `error` is raised where somebody waits. Returns when nobody does."""
-        for waits in self._by_key.values():
-            for wait in waits:
+        for last in self._by_key.values():
+            wait: Waiting | None = last
+            while wait is not None:
                 wait.end(None, error)
+                wait = wait.before
         if self._by_key:
             self._empty = asyncio.get_running_loop().create_future()
             await self._empty

@@ -62,7 +62,8 @@ class Watched:
             if not patience.stays:
                 self.onlooker.report(result, questions)
                 return Exit.WAITING
-            self._tell(questions)
+            if questions or not await self._is_ready():
+                self._tell(questions)
             try:
                 moved = await self._until_it_moves(patience)
             except TimeoutError:
@@ -79,6 +80,11 @@ class Watched:
         from ekiden.app.parking import questions_to_people
 
         return await questions_to_people(self.store, self.session_id)
+
+    async def _is_ready(self) -> bool:
+        from ekiden.runtime.driving import is_ready
+
+        return await is_ready(self.store, self.session_id)
 
     async def _until_it_moves(self, patience: Patience) -> bool:
         from ekiden.app.parking import until_it_moves

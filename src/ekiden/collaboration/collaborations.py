@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from ekiden.collaboration.reception import Incoming, Otherwise, Reception, Respo
 from ekiden.collaboration.record import Collaboration
 from ekiden.collaboration.settings import CollaborationSettings
 from ekiden.collaboration.upkeep import cleanup, expire_due
+from ekiden.core.collaboration_errors import CollaborationError
 from ekiden.core.errors import UserError
 from ekiden.core.ids import new_id
 from ekiden.core.messages import AgentMessage
@@ -25,6 +27,8 @@ from ekiden.storage.timers import next_due_us
 if TYPE_CHECKING:
     from ekiden.bus import Bus
     from ekiden.core.agent import Agent
+
+_log = logging.getLogger("ekiden.collaboration")
 
 _LOOK_S = 5.0
 """Changes are hints: so often it is looked without one."""
@@ -193,7 +197,12 @@ class Collaborations:
 
     async def _execute(self, collaboration_id: str) -> Collaboration | None:
         assert self._executions is not None
-        return await self._executions.execute(collaboration_id)
+        try:
+            return await self._executions.execute(collaboration_id)
+        except CollaborationError as exc:
+            # One that is damaged, or crowded, must not keep the others from being done.
+            _log.warning("collaboration %s was not executed: %s", collaboration_id, exc)
+            return None
 
     async def _pause_s(self, next_us: int | None) -> float:
         store = self._ledger.store

@@ -95,6 +95,9 @@ class Executions:
         try:
             seen = await ledger.load(collaboration_id)
         except CollaborationNotFound:
+            await ledger.store.write_documents(
+                [DocumentWrite(collection=EXECUTIONS, key=collaboration_id, body=None)]
+            )
             return None
         is_taken = False
         tried = -1

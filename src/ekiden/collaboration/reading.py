@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
 from ekiden.collaboration.ledger import Ledger
 from ekiden.collaboration.moves import Phase
 from ekiden.collaboration.record import Collaboration
 from ekiden.collaboration.stored import COLLABORATIONS, read_record
+from ekiden.core.collaboration_errors import CollaborationUnreadable
 from ekiden.core.errors import UserError
+
+_log = logging.getLogger("ekiden.collaboration")
 
 _PAGE = 100
 _LOOK_S = 1.0
@@ -30,7 +34,10 @@ class Reader:
         after: str = "",
         limit: int = _PAGE,
     ) -> Sequence[Collaboration]:
-        """By id, which is by age: those behind `after`, of one agent and in some phases."""
+        """By id, which is by age: those behind `after`, of one agent and in some phases.
+
+        What cannot be read is left out, with a warning in the log.
+        """
         if limit < 1:
             raise UserError(f"`limit` is 1 or more, not {limit!r:.40}")
         found: list[Collaboration] = []
@@ -39,7 +46,11 @@ class Reader:
             documents = await store.list_documents(COLLABORATIONS, after=after, limit=_PAGE)
             for document in documents:
                 after = document.key
-                record = read_record(document)
+                try:
+                    record = read_record(document)
+                except CollaborationUnreadable as exc:
+                    _log.warning("%s; it is left out", exc)
+                    continue
                 if agent is not None and agent not in record.participants:
                     continue
                 now_us = await store.now_us()

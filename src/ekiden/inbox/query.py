@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ekiden.core.errors import UserError
 from ekiden.core.inbox_item import InboxItem, InboxKind, InboxStatus
@@ -19,6 +19,9 @@ StatusFilter: TypeAlias = InboxStatus | Literal["closed", "any"]
 """`closed`: all but open ones."""
 
 _CURSOR = re.compile(r"(1/[5-8]|2)/[0-9]{17}/[A-Za-z0-9_\-.:@]{1,128}", re.ASCII)
+_TEXTS = (
+    "id", "subject", "body", "from_agent", "role", "assignee", "tool", "arguments", "reason"
+)  # fmt: skip
 _PAGE = 200
 _MAX_LIMIT = 1000
 
@@ -72,8 +75,10 @@ async def find_items(
     while True:
         documents = await store.list_documents(ORDER, prefix=prefix, after=after, limit=_PAGE)
         for document in documents:
+            if not _may_match(document.body, query):
+                continue
             item = as_item(document)
-            if not matches(item, query, now_us=now_us):
+            if item.status == "open" and not _is_seen(item, query, now_us):
                 continue
             if len(found) == limit:
                 return InboxPage(items=found, next_cursor=last)
@@ -86,29 +91,35 @@ async def find_items(
         after = documents[-1].key
 
 
-def matches(item: InboxItem, query: InboxQuery, *, now_us: int) -> bool:
-    """Whether the query is for this item; one whose time is over is not open any more."""
-    if not _has_status(item, query, now_us):
-        return False
-    people = ((query.role, item.role), (query.assignee, item.assignee or ""))
-    if any(wanted is not None and folded(wanted) != folded(has) for wanted, has in people):
+def _may_match(body: Mapping[str, Any], query: InboxQuery) -> bool:
+    """Whether the query is for the item with this document.
+
+    Looks at the document as it is: of many items most do not match, and to make items of them
+    takes longer than to read them.
+    """
+    if not _has_status(body["status"], query.status):
         return False
     pairs = (
-        (query.kind, item.kind),
-        (query.agent, item.from_agent),
-        (query.session_id, item.session_id),
-        (query.priority, item.priority),
+        (query.kind, "kind"),
+        (query.agent, "from_agent"),
+        (query.session_id, "session_id"),
+        (query.priority, "priority"),
     )
-    if any(wanted is not None and wanted != has for wanted, has in pairs):
+    if any(wanted is not None and wanted != body[name] for wanted, name in pairs):
         return False
-    return query.text is None or folded(query.text) in folded(_words(item))
+    people = ((query.role, "role"), (query.assignee, "assignee"))
+    for wanted, name in people:
+        if wanted is not None and folded(wanted) != folded(body[name] or ""):
+            return False
+    return query.text is None or folded(query.text) in folded(_words(body))
 
 
-def _has_status(item: InboxItem, query: InboxQuery, now_us: int) -> bool:
-    if item.status != "open":
-        return query.status in (item.status, "closed", "any")
-    if query.status not in ("open", "any"):
-        return False
+def _has_status(status: InboxStatus, wanted: StatusFilter) -> bool:
+    return wanted in (status, "any") or (wanted == "closed" and status != "open")
+
+
+def _is_seen(item: InboxItem, query: InboxQuery, now_us: int) -> bool:
+    """Whether an open item is still open by now, and not hidden."""
     if any(change.item.status != "open" for change in due_changes(item, now_us)):
         return False
     return query.snoozed or not is_snoozed(item, now_us)
@@ -118,22 +129,14 @@ def _range(status: StatusFilter) -> str:
     return {"open": OPEN_ORDER, "any": ""}.get(status, DONE_ORDER)
 
 
-def _words(item: InboxItem) -> str:
+def _words(body: Mapping[str, Any]) -> str:
     """All that an item says."""
-    answer = item.answer
-    said = () if answer is None else (answer.choice, answer.text, answer.by)
+    answer = body["answer"] or {}
+    context = body["context"]
     parts = (
-        item.id,
-        item.subject,
-        item.body,
-        item.from_agent,
-        item.role,
-        item.assignee or "",
-        item.tool or "",
-        item.arguments or "",
-        *item.options,
-        "" if item.context is None else dumps(item.context),
-        *said,
-        item.reason,
+        *(body[name] for name in _TEXTS),
+        *body["options"],
+        None if context is None else dumps(context),
+        *(answer.get(name) for name in ("choice", "text", "by")),
     )
-    return "\n".join(parts)
+    return "\n".join(filter(None, parts))

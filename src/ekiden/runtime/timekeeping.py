@@ -35,6 +35,10 @@ async def run_timers(store: Store) -> int:
         from ekiden.inbox import run_due
 
         done += await run_due(store, now_us=now_us)
+    if any(timer.kind == "collaboration" for timer in timers):
+        from ekiden.collaboration import run_due as expire_collaborations
+
+        done += await expire_collaborations(store, now_us=now_us)
     return done
 
 

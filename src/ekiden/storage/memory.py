@@ -257,6 +257,10 @@ class MemoryStore(MemorySessions):
         self._changes.notify()
         return settled
 
+    def forget_now(self, key: str) -> None:
+        """Remove a message, if it is there, whatever state it is in."""
+        self._messages.forget(key)
+
     async def take_messages(
         self,
         queue: str,

@@ -175,6 +175,12 @@ class MemoryMessages:
             return "late"
         return "no"
 
+    def forget(self, key: str) -> None:
+        """Remove the message, if it is there."""
+        message = self._by_key.get(key)
+        if message is not None:
+            self._forget(message)
+
     def find(self, where: MessageFilter, *, after: int, limit: int) -> list[StoredMessage]:
         """One page by id."""
         check_limit(limit, "messages")

@@ -226,3 +226,62 @@ async def test_a_store_that_is_closed_while_it_opens_is_closed(
     with pytest.raises(StoreUnavailable, match="closed"):
         await store.queue_depth("q")
     monkeypatch.undo()
+
+
+async def test_many_reads_at_once_each_get_their_own_result(tmp_path: Path) -> None:
+    path = tmp_path / "ekiden.db"
+    async with SqliteStore(path) as store:
+        names = [f"s{number}" for number in range(150)]
+        await asyncio.gather(*(store.create(NewSession(id=name, agent=name)) for name in names))
+        reads = [store.get(name) for name in [*names, "nobody"]]
+        *rows, missing, page, found = await asyncio.gather(
+            *reads, store.list(limit=3), store.find_messages(), return_exceptions=True
+        )
+        assert [row.agent for row in rows if isinstance(row, SessionRow)] == names
+        assert isinstance(missing, SessionNotFound)
+        assert isinstance(page, SessionPage)
+        assert len(page.sessions) == 3
+        assert found == []
+
+
+async def test_a_read_that_takes_long_does_not_keep_others_waiting(tmp_path: Path) -> None:
+    path = tmp_path / "ekiden.db"
+    path.touch()
+    readers = Readers(
+        lambda: connect(path, busy_s=1), lambda exc: unavailable(path, exc), str(path)
+    )
+    go_on = threading.Event()
+    try:
+        async with asyncio.timeout(30):
+            quick = [readers.read(lambda _, n=n: n, quick=True) for n in range(5)]
+            slow = asyncio.ensure_future(readers.read(lambda _: go_on.wait(30)))
+            results = await asyncio.gather(*quick)
+            assert results == list(range(5))
+            assert await readers.read(lambda _: "beside") == "beside"
+            assert not slow.done()
+            go_on.set()
+            assert await slow is True
+    finally:
+        go_on.set()
+        readers.close()
+    with pytest.raises(StoreUnavailable, match="is closed"):
+        await readers.read(lambda _: 1)
+
+
+async def test_a_read_that_fails_leaves_the_others_a_new_connection(tmp_path: Path) -> None:
+    path = tmp_path / "ekiden.db"
+    path.touch()
+    readers = Readers(
+        lambda: connect(path, busy_s=1), lambda exc: unavailable(path, exc), str(path)
+    )
+
+    def fail(db: apsw.Connection) -> object:
+        return db.execute("SELECT * FROM nowhere").fetchall()
+
+    fine = readers.read(lambda db: db.execute("SELECT 7").fetchall(), quick=True)
+    fates = await asyncio.gather(
+        readers.read(fail, quick=True), fine, readers.read(lambda _: 1 // 0), return_exceptions=True
+    )
+    assert [type(fate) for fate in fates] == [StoreUnavailable, list, ZeroDivisionError]
+    readers.close()
+    readers.close()

@@ -23,24 +23,25 @@ async def test_ctrl_c_ends_it_with_the_way_to_go_on(
 ) -> None:
     store = MemoryStore()
     spectator = InboxSpectator(inbox=Inbox(store), as_json=as_json, words=["--role", "经理"])
-    async with EventHub(store) as hub:
-        async with hub.subscribe(where=Subscription(inbox=True)) as stream:
-            spectator.begin(stream, "desk.db")
-            showing = asyncio.create_task(spectator.show(stream))
-            await Inbox(store).post(
-                InboxItem(id="q", kind="approval", from_agent="sales", subject="折扣?")
-            )
-            while not (out := capsys.readouterr()).out:
-                await store.wait_for_change(0.01)
-            showing.cancel()
-            assert await showing == 130
-    err = f"{out.err}{capsys.readouterr().err}"
+    out = err = ""
+    async with EventHub(store) as hub, hub.subscribe(where=Subscription(inbox=True)) as stream:
+        spectator.begin(stream, "desk.db")
+        showing = asyncio.create_task(spectator.show(stream))
+        item = InboxItem(id="q", kind="approval", from_agent="sales", subject="折扣?")
+        await Inbox(store).post(item)
+        while not out:
+            await asyncio.sleep(0)
+            out, more = capsys.readouterr()
+            err += more
+        showing.cancel()
+        assert await showing == 130
+    err += capsys.readouterr().err
     assert "desk.db" in err
     if as_json:
-        assert json.loads(out.out)["data"]["subject"] == "折扣?"
+        assert json.loads(out)["data"]["subject"] == "折扣?"
         assert json.loads(err.splitlines()[-1]) == {"after": stream.position}
     else:
-        assert "q  new  approval  sales → operator:  折扣?" in out.out
+        assert "q  new  approval  sales → operator:  折扣?" in out
         assert f"go on with: ekiden inbox watch --after {stream.position} --role '经理'" in err
 
 

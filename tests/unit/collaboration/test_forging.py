@@ -257,6 +257,35 @@ async def test_two_processes_make_one_key(office: Office) -> None:
     assert incoming.collaboration.id == offer.id
 
 
+async def test_who_makes_the_key_second_takes_the_first_ones(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await office["ann"].propose("bob", "x")
+    look = office.store.get_document
+    seen: list[str] = []
+
+    async def early(collection: str, key: str) -> Any:
+        seen.append(key)
+        return None if len(seen) == 1 else await look(collection, key)
+
+    monkeypatch.setattr(office.store, "get_document", early)
+    other = Collaborations(office.bus)
+    [message] = await office.mail("bob")
+    assert (await other.receive("bob", message)).move == "propose"
+
+
+async def test_what_the_system_says_no_agent_says(office: Office) -> None:
+    offer = await office["ann"].propose("bob", "x")
+    draft = await office.drafts("ann").answer(offer, "cancel", {"reason": ""}, answers="msg_1")
+    forged = await office.signed(draft, move="expire", type="notify", body={})
+    with pytest.raises(NotAParticipant):
+        await office.collaborations.submit(forged)
+    system = await office.signed(draft, by="ekiden")
+    with pytest.raises(NotAParticipant):
+        await office.collaborations.submit(system)
+    assert await office.collaborations.get(offer.id) == offer
+
+
 async def test_the_key_is_said_nowhere(office: Office) -> None:
     await said(office)
     key = await office.store.get_document(KEYS, KEY)

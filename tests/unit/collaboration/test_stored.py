@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ekiden.collaboration.ledger import EXECUTIONS
 from ekiden.collaboration.stored import COLLABORATIONS, read_record
 from ekiden.core.collaboration_errors import CollaborationBusy, CollaborationUnreadable
 from ekiden.core.errors import StaleDocument, UserError
@@ -117,6 +118,8 @@ async def test_a_damaged_record_stops_nobody_else() -> None:
     await office.store.write_documents(
         [
             DocumentWrite(collection=COLLABORATIONS, key="col_0", body={"format": 9}),
+            DocumentWrite(collection=EXECUTIONS, key="col_0", body={"owner": "", "until_us": 0}),
+            DocumentWrite(collection=EXECUTIONS, key="col_gone", body=["?"]),
             timer_write(Timer(due_us=1, kind="collaboration", id="col_0")),
             timer_write(Timer(due_us=1, kind="collaboration", id="col_gone")),
         ]
@@ -124,6 +127,9 @@ async def test_a_damaged_record_stops_nobody_else() -> None:
     ended = await office.collaborations.resume()
     assert [each.id for each in ended] == [agreed.id]
     assert await office.timers() == []
+    left = await office.store.list_documents(EXECUTIONS)
+    assert [each.key for each in left] == ["col_0"]
+    assert [each.id for each in await office.collaborations.list()] == [agreed.id]
     assert await office.collaborations.cleanup() == 0
 
 

@@ -78,7 +78,11 @@ def connect(path: Path, *, busy_s: float, read_only: bool = False) -> apsw.Conne
 def query(
     db: apsw.Connection, sql: str, values: Sequence[str | int | float | None] = ()
 ) -> list[tuple[Any, ...]]:
-    """All rows of a statement."""
+    """All rows of a statement.
+
+    A number of rows (`LIMIT`) stands in the statement and is no value: SQLite plans a statement
+    anew when such a value is bound, which takes longer than most statements.
+    """
     return db.execute(sql, values).fetchall()
 
 

@@ -79,8 +79,8 @@ def read_documents(
         "SELECT key, body, version, updated_us FROM documents"
         " WHERE collection = ? AND key >= ? AND key > ?"
         + ("" if end is None else " AND key < ?")
-        + " ORDER BY key LIMIT ?",
-        (collection, prefix, after, *(() if end is None else (end,)), limit),
+        + f" ORDER BY key LIMIT {limit:d}",
+        (collection, prefix, after, *(() if end is None else (end,))),
     )
     return [_document(collection, row) for row in found]
 

@@ -73,8 +73,9 @@ def page_sql(where: EventFilter, limit: int, cursor: str | None) -> tuple[str, l
     return (
         f"SELECT {_COLUMNS} FROM events LEFT JOIN sessions ON sessions.num = events.session"
         f" WHERE {' AND '.join(conditions)}"
-        f" ORDER BY at_us {direction}, events.session {direction}, events.seq {direction} LIMIT ?",
-        [*values, limit + 1],
+        f" ORDER BY at_us {direction}, events.session {direction}, events.seq {direction}"
+        f" LIMIT {limit + 1:d}",
+        values,
     )
 
 
@@ -86,8 +87,8 @@ def read_feed(db: apsw.Connection, after: str | None, limit: int) -> EventPage:
         db,
         f"SELECT {_COLUMNS}, events.id FROM events LEFT JOIN sessions"
         " ON sessions.num = events.session"
-        f" WHERE events.id > ? AND {_THERE} ORDER BY events.id LIMIT ?",
-        (0 if after is None else parse_feed_cursor(after), limit),
+        f" WHERE events.id > ? AND {_THERE} ORDER BY events.id LIMIT {limit:d}",
+        (0 if after is None else parse_feed_cursor(after),),
     )
     cursors = [str(row[-1]) for row in rows]
     return EventPage(

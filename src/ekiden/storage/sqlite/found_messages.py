@@ -26,22 +26,31 @@ def find_messages(
     return [_message(row) for row in query(db, sql, values)]
 
 
+def is_quick(where: MessageFilter) -> bool:
+    """Whether few messages have to be looked at."""
+    return _lead(where) in ("key", "session_id", "waiter")
+
+
 def page_sql(where: MessageFilter, after: int, limit: int) -> tuple[str, list[str | int]]:
     """The statement for a page, with its values.
 
     A `+` keeps SQLite from using a column to find rows: there are no statistics by which it would
-    know that a key or a session has few messages and a queue or the table many.
+    know that a key or a session has few messages and a queue or the table many. With one value
+    of the column that leads, the index has the messages in order; sorting takes longer than
+    finding them.
     """
-    only_open = where.states is not None and set(where.states) == {"open"}
-    lead = _lead(where, only_open)
+    lead = _lead(where)
 
     def column(name: str) -> str:
         return name if name == lead else f"+{name}"
 
-    conditions = [f"{column('id')} > ?"]
-    values: list[str | int] = [after]
+    conditions: list[str] = []
+    values: list[str | int] = []
     for name, chosen in (("key", where.keys), ("waiter", where.waiters)):
-        if chosen is not None:
+        if chosen is not None and len(chosen) == 1:
+            conditions.append(f"{column(name)} = ?")
+            values += chosen
+        elif chosen is not None:
             conditions.append(f"{column(name)} IN (SELECT value FROM json_each(?))")
             values.append(dumps(list(chosen)))
     for name, value in (("queue", where.queue), ("session_id", where.session_id)):
@@ -50,20 +59,37 @@ def page_sql(where: MessageFilter, after: int, limit: int) -> tuple[str, list[st
             values.append(value)
     if where.waited_for:
         conditions.append(f"{column('waiter')} IS NOT NULL")
-    if only_open:
+    if _only_open(where):
         conditions.append("state = 'open'")
     elif where.states is not None:
         conditions.append("state IN (SELECT value FROM json_each(?))")
         values.append(dumps(list(where.states)))
+    place = "id" if _is_in_order(where, lead) else "+id"
     return (
-        f"SELECT {_COLUMNS} FROM messages WHERE {' AND '.join(conditions)}"
-        f" ORDER BY {column('id')} LIMIT ?",
-        [*values, limit],
+        f"SELECT {_COLUMNS} FROM messages WHERE {' AND '.join([*conditions, f'{place} > ?'])}"
+        f" ORDER BY {place} LIMIT {limit:d}",
+        [*values, after],
     )
 
 
-def _lead(where: MessageFilter, only_open: bool) -> str:
+def _is_in_order(where: MessageFilter, lead: str) -> bool:
+    """Whether the messages come in the order of ids by themselves."""
+    match lead:
+        case "key":
+            return where.keys is not None and len(where.keys) == 1
+        case "waiter":
+            return where.waiters is not None and len(where.waiters) == 1
+        case _:
+            return lead != "queue"
+
+
+def _only_open(where: MessageFilter) -> bool:
+    return where.states is not None and set(where.states) == {"open"}
+
+
+def _lead(where: MessageFilter) -> str:
     """The column by which the fewest messages are looked at."""
+    only_open = _only_open(where)
     if where.keys is not None:
         return "key"
     if where.session_id is not None:

@@ -153,7 +153,7 @@ def read_events(
     instead of one for each row.
     """
     found = query(db, "SELECT num FROM sessions WHERE id = ?", (session_id,))
-    if session_id == "":
+    if not session_id:
         found = [(NO_SESSION,)]
     if not found:
         return []
@@ -194,7 +194,7 @@ _EVENTS_SQL = """
         SELECT '[' || concat_ws(',', seq, json_quote(type), at_us, json_quote(agent),
             json_quote(step), coalesce(duration_us, 'null'), coalesce(details, 'null'),
             coalesce(items, '[]'), coalesce(error, 'null')) || ']' AS row
-        FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?
+        FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT {size:d}
     )
 """
 _ITEMS_SQL = _EVENTS_SQL.replace("seq > ?", "seq > ? AND items IS NOT NULL")
@@ -203,7 +203,7 @@ _ITEMS_SQL = _EVENTS_SQL.replace("seq > ?", "seq > ? AND items IS NOT NULL")
 def _read_page(
     db: apsw.Connection, sql: str, session_id: str, num: int, after: int, size: int
 ) -> list[Event]:
-    ((text,),) = query(db, sql, (num, after, size))
+    ((text,),) = query(db, sql.format(size=size), (num, after))
     return [event_of(session_id, *row) for row in loads(f"[{text or ''}]")]
 
 

@@ -97,8 +97,8 @@ def take_messages(
             db,
             "SELECT id, expires_ms <= ?2 FROM messages"
             " WHERE queue = ?1 AND state = 'open' AND due_ms <= ?2"
-            f" ORDER BY {order} LIMIT ?3",
-            (queue, now.ms, limit - len(taken)),
+            f" ORDER BY {order} LIMIT {limit - len(taken):d}",
+            (queue, now.ms),
         )
         ids = [message_id for message_id, is_over in found if not is_over]
         if ids:
@@ -233,8 +233,9 @@ def _open_up_to(db: apsw.Connection, queue: str, most: int) -> int:
     """How many open messages the queue holds, or `most` if there are more."""
     ((count,),) = query(
         db,
-        "SELECT count(*) FROM (SELECT 1 FROM messages WHERE queue = ? AND state = 'open' LIMIT ?)",
-        (queue, max(most, 0)),
+        "SELECT count(*) FROM"
+        f" (SELECT 1 FROM messages WHERE queue = ? AND state = 'open' LIMIT {max(most, 0):d})",
+        (queue,),
     )
     return int(count)
 

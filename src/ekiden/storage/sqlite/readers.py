@@ -1,12 +1,17 @@
-"""Reads beside the writer: a few threads, each with its own connection."""
+"""Reads beside the writer: a few threads, each with its own connection.
+
+To wake the event loop for a result costs more than most reads. So the results of quick reads that
+wait for the same thread are handed over together.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 
 import apsw
 
@@ -17,6 +22,7 @@ T = TypeVar("T")
 Read = Callable[[apsw.Connection], T]
 
 _THREADS = 2
+_TOGETHER = 64
 
 
 class Readers:
@@ -31,45 +37,141 @@ class Readers:
         self._name = name
         self._connect = connect
         self._translate = translate
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="ekiden-sqlite-reader")
-        self._own = threading.local()
-        self._all: list[apsw.Connection] = []
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._door = threading.Lock()
+        """Held to put a job or the end: nothing comes after the end, so nobody waits in vain."""
+        self._threads: list[threading.Thread] = []
+        self._idle = threading.Semaphore(0)
+        """Of the threads that wait; looked at until there are enough threads."""
         self._closed = False
 
-    async def read(self, read: Read[T]) -> T:
+    async def read(self, read: Read[T], *, quick: bool = False) -> T:
         """The result of `read`; failures of the engine, and any after `close`, are
-        `StoreUnavailable`."""
-        loop = asyncio.get_running_loop()
-        try:
-            reading = loop.run_in_executor(self._threads, self._run, read)
-        except RuntimeError as exc:
+        `StoreUnavailable`. A `quick` one takes so little time that others can wait for it."""
+        job = _Job(read, quick)
+        with self._door:
             if self._closed:
-                raise closed_store(self._name) from exc
-            raise StoreUnavailable(f"{self._name} cannot be read now: {exc}") from exc
-        return await reading
+                raise closed_store(self._name)
+            if len(self._threads) < _THREADS and not self._idle.acquire(blocking=False):
+                self._start()
+            self._jobs.put(job)
+        result: T = await job.future
+        return result
 
     def close(self) -> None:
         """Wait for the reads under way and disconnect; blocks."""
-        self._closed = True
-        self._threads.shutdown()
-        for db in self._all:
-            db.close(force=True)
+        with self._door:
+            if not self._closed:
+                self._closed = True
+                self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
 
-    def _run(self, read: Read[T]) -> T:
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name="ekiden-sqlite-reader", daemon=True)
         try:
-            db: apsw.Connection | None = getattr(self._own, "db", None)
-            if db is None:
-                db = self._own.db = self._connect()
-                self._all.append(db)
-            return read(db)
-        except apsw.Error as exc:
-            self._forget()
-            raise self._translate(exc) from exc
+            thread.start()
+        except RuntimeError as exc:
+            if not self._threads:
+                raise StoreUnavailable(f"{self._name} cannot be read now: {exc}") from exc
+        else:
+            self._threads.append(thread)
 
-    def _forget(self) -> None:
-        """Let the next read of this thread connect anew."""
-        db = getattr(self._own, "db", None)
-        self._own.db = None
+    def _run(self) -> None:
+        reader = _Reader(self._connect, self._translate)
+        try:
+            while self._run_group(reader):
+                pass
+        finally:
+            reader.disconnect()
+
+    def _run_group(self, reader: _Reader) -> bool:
+        """Whether it was not the end. What was done is not held while the next is waited for."""
+        done: list[_Job] = []
+        try:
+            job = self._jobs.get_nowait()
+        except Empty:
+            self._idle.release()
+            job = self._jobs.get()
+        while job is not None:
+            if done and not job.quick:
+                _deliver(done)
+                done = []
+            reader.run(job)
+            done.append(job)
+            if not job.quick or len(done) == _TOGETHER:
+                break
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:
+                break
+        _deliver(done)
+        if job is None:
+            self._jobs.put(None)
+        return job is not None
+
+
+class _Job:
+    """A read that somebody waits for."""
+
+    __slots__ = ("error", "future", "loop", "quick", "read", "result")
+
+    def __init__(self, read: Read[Any], quick: bool) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.read = read
+        self.quick = quick
+        self.result: Any = None
+        self.error: Exception | None = None
+
+
+class _Reader:
+    """The connection of one thread, anew after every failure."""
+
+    __slots__ = ("_connect", "_db", "_translate")
+
+    def __init__(
+        self,
+        connect: Callable[[], apsw.Connection],
+        translate: Callable[[apsw.Error], StoreUnavailable],
+    ) -> None:
+        self._connect = connect
+        self._translate = translate
+        self._db: apsw.Connection | None = None
+
+    def run(self, job: _Job) -> None:
+        """Do the read and note its result or error."""
+        try:
+            if self._db is None:
+                self._db = self._connect()
+            job.result = job.read(self._db)
+        except apsw.Error as exc:
+            self.disconnect()
+            job.error = self._translate(exc)
+            job.error.__cause__ = exc
+        except Exception as exc:
+            job.error = exc
+
+    def disconnect(self) -> None:
+        """Let go of the file."""
+        db, self._db = self._db, None
         if db is not None:
-            self._all.remove(db)
             db.close(force=True)
+
+
+def _deliver(done: list[_Job]) -> None:
+    """Hand the results over with one wake-up of each event loop, which is nearly always one."""
+    for loop in {job.loop for job in done}:
+        mine = [job for job in done if job.loop is loop]
+        with suppress(RuntimeError):  # that loop was closed: nobody waits any more
+            loop.call_soon_threadsafe(_resolve, mine)
+
+
+def _resolve(done: list[_Job]) -> None:
+    for job in done:
+        if job.future.done():
+            continue
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)

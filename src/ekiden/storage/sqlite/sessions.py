@@ -199,8 +199,8 @@ def read_page(
     found = query(
         db,
         f"SELECT {_COLUMNS} FROM sessions WHERE {' AND '.join(conditions)}"
-        " ORDER BY num DESC LIMIT ?",
-        (*values, limit + 1),
+        f" ORDER BY num DESC LIMIT {limit + 1:d}",
+        values,
     )
     more = len(found) > limit
     return SessionPage(

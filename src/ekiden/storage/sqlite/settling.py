@@ -140,7 +140,8 @@ def prune_messages(db: apsw.Connection, before_us: int, limit: int) -> int:
     """Remove what was settled long ago."""
     db.execute(
         "DELETE FROM messages WHERE id IN"
-        " (SELECT id FROM messages WHERE settled_us < ? ORDER BY settled_us LIMIT ?)",
-        (before_us, max(limit, 0)),
+        " (SELECT id FROM messages WHERE settled_us < ? ORDER BY settled_us"
+        f" LIMIT {max(limit, 0):d})",
+        (before_us,),
     )
     return db.changes()

@@ -141,7 +141,8 @@ class SqliteStore:
 
     async def get(self, session_id: str) -> SessionRow:
         return await self._read(
-            lambda db: sessions.read_session(db, session_id, self._lease_clock.now_ms())
+            lambda db: sessions.read_session(db, session_id, self._lease_clock.now_ms()),
+            quick=True,
         )
 
     async def list(
@@ -229,7 +230,7 @@ class SqliteStore:
     # Documents
 
     async def get_document(self, collection: str, key: str) -> Document | None:
-        return await self._read(lambda db: documents.read_document(db, collection, key))
+        return await self._read(lambda db: documents.read_document(db, collection, key), quick=True)
 
     async def write_documents(self, writes: Sequence[DocumentWrite]) -> None:
         prepared = documents.prepare_documents(writes, self._clock.now_us())
@@ -277,7 +278,10 @@ class SqliteStore:
     async def find_messages(
         self, where: MessageFilter = MessageFilter(), *, after: int = 0, limit: int = 100
     ) -> Sequence[StoredMessage]:
-        return await self._read(lambda db: found_messages.find_messages(db, where, after, limit))
+        return await self._read(
+            lambda db: found_messages.find_messages(db, where, after, limit),
+            quick=found_messages.is_quick(where),
+        )
 
     async def requeue_messages(self, keys: Collection[str]) -> int:
         return await self._write(lambda db, now: settling.requeue_messages(db, keys, now))
@@ -307,8 +311,8 @@ class SqliteStore:
             await in_own_thread(self._open, name="ekiden-sqlite-open")
         return self._parts
 
-    async def _read(self, read: Read[T]) -> T:
-        return await (self._parts or await self._running()).readers.read(read)
+    async def _read(self, read: Read[T], *, quick: bool = False) -> T:
+        return await (self._parts or await self._running()).readers.read(read, quick=quick)
 
     async def _write(self, work: Work[T]) -> T:
         return await (self._parts or await self._running()).writer.submit(work)
