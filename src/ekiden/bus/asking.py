@@ -62,6 +62,9 @@ class Asking:
         except BaseException:
             self._parts.waits.remove(wait)
             raise
+        if ending[0] == "answered":
+            self._parts.waits.remove(wait)
+            return ending[1]["payload"]
         return await self._result(wait, ending)
 
     async def ask_all(self, messages: Sequence[AgentMessage]) -> list[Any]:
@@ -128,7 +131,8 @@ class Asking:
         service = self._services.get(message.to_agent or "")
         if service is None or not service.alone:
             return None
-        return self._wait(message, service.node(_task(message)), is_known=True)
+        task = None if service.concurrency == 1 else _task(message)
+        return self._wait(message, wait_node(service.agent, task), is_known=True)
 
     async def _wait_for_others(self, message: AgentMessage) -> Waiting:
         """For an agent that others serve, too; `AgentUnavailableError` if nobody does."""

@@ -51,7 +51,7 @@ class Sending:
         """
         parts, agent = self._parts, message.to_agent or ""
         service = self._services.get(agent)
-        body = message.to_json()
+        body = OwnJson(message.to_json()) if type(payload) in LEAVES else message.to_json()
         if awaits is not None:
             body["awaits"] = awaits
         if group is not None:
@@ -59,8 +59,8 @@ class Sending:
         if message.task is None and (delivery := current_delivery()) is not None:
             body["task"] = delivery.task
         return QueuePut(
-            queue=agent_queue(agent),
-            body=OwnJson(body) if type(payload) in LEAVES else body,
+            queue=agent_queue(agent) if service is None else service.queue,
+            body=body,
             priority=message.priority,
             bound=parts.settings.mailbox_bound,
             key=message.id,

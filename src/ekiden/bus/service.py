@@ -55,6 +55,7 @@ class Service:
         on_close: Callable[[Service], None],
     ) -> None:
         self.agent = agent
+        self.queue = agent_queue(agent)
         self.concurrency = concurrency
         self._parts = parts
         self._handler = handler
@@ -206,7 +207,7 @@ class Service:
                 self._fetches += 1
                 self._endings.retried(self._parts.loop.time())
                 rows = await self._parts.store.take_messages(
-                    agent_queue(self.agent),
+                    self.queue,
                     owner=self._parts.owner,
                     lease_s=HELD_S,
                     limit=limit,

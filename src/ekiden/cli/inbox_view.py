@@ -47,8 +47,8 @@ def print_items(
 
 def print_item(item: InboxItem, *, now_us: int) -> None:
     """Everything about one item."""
-    print_pairs((name, text) for name, text in _facts(item, now_us) if text)
-    for heading, text in _texts(item):
+    print_pairs((name, text) for name, text in item_facts(item, now_us) if text)
+    for heading, text in item_texts(item):
         if text:
             say(f"{heading}:")
             say(marked(quoted(text)))
@@ -120,7 +120,8 @@ def _end(item: InboxItem) -> str:
     return shorten(f"{told}: {choice}" if choice else told, _LONGEST_SUBJECT)
 
 
-def _facts(item: InboxItem, now_us: int) -> list[tuple[str, str]]:
+def item_facts(item: InboxItem, now_us: int) -> list[tuple[str, str]]:
+    """What is known of an item, by name; some is empty."""
     asked = f"{_time(item.created_at_us)} ({span((now_us - item.created_at_us) / 1e6)} ago)"
     return [
         ("item", item.id),
@@ -141,7 +142,8 @@ def _facts(item: InboxItem, now_us: int) -> list[tuple[str, str]]:
     ]
 
 
-def _texts(item: InboxItem) -> list[tuple[str, str]]:
+def item_texts(item: InboxItem) -> list[tuple[str, str]]:
+    """What agents and people wrote in it, by heading, to be shown as quoted; some is empty."""
     answer = item.answer
     return [
         ("subject", item.subject),

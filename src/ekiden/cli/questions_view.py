@@ -42,10 +42,11 @@ def tell_questions(questions: Sequence[InboxItem], store_words: Sequence[str] = 
         note(f"and {len(questions) - _MOST} more: {rest}")
 
 
-def question_line(item: InboxItem) -> str:
+def question_line(item: InboxItem, *, with_role: bool = True) -> str:
     """Who asks whom what; the subject may be a model's."""
     subject = shorten(" ".join(spelled_out(item.subject).split()), _LONGEST)
-    return f"{spelled_out(item.from_agent)} asks {item.role}: {subject}"
+    asks = f" asks {item.role}" if with_role else ""
+    return f"{spelled_out(item.from_agent)}{asks}: {subject}"
 
 
 def answer_command(item: InboxItem, store_words: Sequence[str] = ()) -> str:
@@ -55,9 +56,11 @@ def answer_command(item: InboxItem, store_words: Sequence[str] = ()) -> str:
     return f"{command} {answer_words(item)}{more}"
 
 
-def answer_words(item: InboxItem) -> str:
+def answer_words(item: InboxItem, *, in_chat: bool = False) -> str:
     """What stands behind the id: the choices, or that words are wanted."""
     if not item.options:
         return "TEXT"
     choices = "|".join(shlex.quote(spelled_out(option)) for option in item.options)
-    return f"{choices} --text TEXT" if item.kind == "handoff" else choices
+    if item.kind != "handoff":
+        return choices
+    return f"{choices} TEXT" if in_chat else f"{choices} --text TEXT"

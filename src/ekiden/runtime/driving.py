@@ -45,6 +45,9 @@ async def wait_for_answers(run: RunState, advance: Advance) -> None:
         await run.commit()
         fault_point("ask.question.after_commit")
         await break_deadlocks(run)
+    elif any(question.group is not None for question in run.cursor.asks.values()):
+        # One of several has failed: the others may be those who wait for us.
+        await break_deadlocks(run)
     if run.around.left_as == "idle":
         async with run.work.stopped():
             if await _drive(run, advance):

@@ -17,7 +17,8 @@ from ekiden.storage.base import Batch, MessageFilter, MessageSettle, Store, Stor
 from ekiden.storage.timers import Timer, due_timers, next_due_us, timer_removal, timer_write
 
 _SESSION = "session:"
-_SHORTEST_S = 0.005
+_A_MOMENT_S = 0.001
+_A_WHILE_S = 0.1
 
 
 async def run_timers(store: Store) -> int:
@@ -47,7 +48,9 @@ async def seconds_to_timer(store: Store, longest_s: float) -> float:
     due_us = await next_due_us(store)
     if due_us is None:
         return longest_s
-    return min(max((due_us - await store.now_us()) / 1e6, _SHORTEST_S), longest_s)
+    left_s = (due_us - await store.now_us()) / 1e6
+    # One that is due already belongs to somebody else, or came due just now.
+    return min(left_s + _A_MOMENT_S if left_s > 0 else _A_WHILE_S, longest_s)
 
 
 async def _end_query(store: Store, timer: Timer, now_us: int) -> None:

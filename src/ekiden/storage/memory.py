@@ -238,20 +238,23 @@ class MemoryStore(MemorySessions):
 
     def put_now(self, put: QueuePut) -> int | None:
         """`put_messages` of one, for a caller in a hurry: the id of a new message, else `None`."""
-        self._check_open()
-        now = self._now()
-        number = self._messages.put_one(put, now=now, now_us=self._us(now))
+        if self._closed:
+            self._check_open()
+        now = self._clock.monotonic() + self._advanced_s
+        number = self._messages.put_one(put, now, self._begin_us + int(now * 1e6))
         self._changes.notify()
         return number
 
     def settle_now(self, settle: MessageSettle) -> Settled:
         """`settle_messages` of one, for a caller in a hurry."""
-        self._check_open()
-        woken: list[str] = []
+        if self._closed:
+            self._check_open()
         answer = settle.answer
         if type(answer) is not OwnJson:
             answer = self._messages.own_answer(settle)
-        settled = self._messages.settle_one(settle, answer, self._us(self._now()), woken)
+        now = self._clock.monotonic() + self._advanced_s
+        woken: list[str] = []
+        settled = self._messages.settle_one(settle, answer, self._begin_us + int(now * 1e6), woken)
         if woken:
             self._wake(woken)
         self._changes.notify()

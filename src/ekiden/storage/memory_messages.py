@@ -89,7 +89,7 @@ class MemoryMessages:
             receipts.append(PutReceipt(id=message.id, is_new=is_new))
         return receipts
 
-    def put_one(self, put: QueuePut, *, now: float, now_us: int) -> int | None:
+    def put_one(self, put: QueuePut, now: float, now_us: int) -> int | None:
         """Store one message; its id, or `None` if one of its name is there. As `stage`."""
         if put.dedup_key is not None:
             [receipt] = self.put(self.stage((put,)), now=now, now_us=now_us)

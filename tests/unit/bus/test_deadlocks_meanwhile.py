@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from ekiden.bus.deadlocks import break_deadlock, break_deadlocks, deadlocks, find_present
 from ekiden.bus.graph import Need, VictimPolicy, Wait
@@ -177,6 +177,7 @@ async def test_many_who_look_at_once_break_each_deadlock_once() -> None:
     assert sorted(each.victim or "" for each in await deadlocks(store)) == sorted(names[::2])
 
 
+@settings(deadline=None)
 @given(needs(), policies)
 def test_in_a_store_too_nobody_is_left_stuck_and_nobody_gives_up_in_vain(
     coming: list[Need], policy: VictimPolicy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ekiden.bus.graph import Need, VictimPolicy, Wait, WaitGraph, victim_of
@@ -76,11 +76,13 @@ def graph_is_right(graph: WaitGraph, present: list[Wait]) -> None:
             assert (found[0], len(found)) == (node, min(through))
 
 
+@settings(deadline=None)
 @given(waits)
 def test_it_finds_a_cycle_where_there_is_one_and_only_there(present: list[Wait]) -> None:
     graph_is_right(WaitGraph(present), present)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(waits, st.integers(0, 30)), max_size=4))
 def test_it_stays_right_while_waits_come_and_go(turns: list[tuple[list[Wait], int]]) -> None:
     graph, present = WaitGraph(), dict[str, Wait]()
@@ -108,6 +110,7 @@ def _id(wait: Wait) -> str:
     return wait.id
 
 
+@settings(deadline=None)
 @given(waits, policies)
 def test_when_the_victims_have_given_up_nobody_is_stuck(
     present: list[Wait], policy: VictimPolicy
@@ -122,6 +125,7 @@ def test_when_the_victims_have_given_up_nobody_is_stuck(
     assert stuck_nodes(present) == graph.stuck() == set()
 
 
+@settings(deadline=None)
 @given(needs(), policies)
 def test_whoever_looks_when_it_begins_to_wait_leaves_nobody_stuck(
     coming: list[Need], policy: VictimPolicy
@@ -140,6 +144,7 @@ def test_whoever_looks_when_it_begins_to_wait_leaves_nobody_stuck(
         assert stuck_nodes(present) == set()
 
 
+@settings(deadline=None)
 @given(waits, policies)
 def test_the_victim_is_the_same_wherever_one_begins_to_look(
     present: list[Wait], policy: VictimPolicy

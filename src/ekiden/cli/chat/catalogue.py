@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from ekiden.cli.errors import UsageError
 from ekiden.core.suggest import did_you_mean
 
-Slot: TypeAlias = Literal["agent", "session", "setting", "value", "command"]
+Slot: TypeAlias = Literal["agent", "session", "setting", "value", "command", "item", "choice"]
 """What an argument is, for completion."""
 
 
@@ -44,7 +44,19 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(name="agents handoff-chain", help="Show who handed the session to whom, and why."),
     Command(name="agents trace", help="List what happened in the session, with times."),
-    Command(name="inbox", help="Show what waits for a person."),
+    Command(name="inbox", help="Show what waits for people; first, in this session."),
+    Command(
+        name="inbox show",
+        usage="ID",
+        help="Show everything about a question to people.",
+        slots=("item",),
+    ),
+    Command(
+        name="inbox answer",
+        usage="ID CHOICE [TEXT]",
+        help="Answer a question to people, in your name.",
+        slots=("item", "choice"),
+    ),
     Command(name="session", help="Show the session."),
     Command(name="session list", help="List the newest sessions."),
     Command(name="session new", help="Begin a new session."),

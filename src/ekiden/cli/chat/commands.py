@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ekiden.cli.chat import agent_commands, rewind, session_commands
+from ekiden.cli.chat import agent_commands, inbox_commands, rewind, session_commands
 from ekiden.cli.chat.catalogue import COMMANDS, Command, find_command
 from ekiden.cli.chat.screen import Cleared, Lines, Reply, Table, told
 from ekiden.cli.errors import UsageError
@@ -98,18 +98,6 @@ async def _model(chat: Chat, argument: str) -> Reply:
     return told("model", text, model=shown)
 
 
-async def _inbox(chat: Chat, argument: str) -> Reply:
-    """Only of this session: what it waits for."""
-    if chat.row is None or chat.row.status != "waiting":
-        return told("inbox", "nothing in this session waits for you", items=[])
-    waits = [
-        event for event in await chat.events() if (event.details or {}).get("outcome") == "waiting"
-    ]
-    reason = str((waits[-1].details or {}).get("reason", "")) if waits else ""
-    item = {"session_id": chat.row.id, "agent": chat.row.agent, "reason": reason}
-    return told("inbox", f"{chat.row.agent} waits: {reason}", items=[item])
-
-
 HANDLERS: dict[str, Handler] = {
     "agents": agent_commands.agents,
     "agents show": agent_commands.show,
@@ -117,7 +105,9 @@ HANDLERS: dict[str, Handler] = {
     "agents config": agent_commands.config,
     "agents handoff-chain": agent_commands.handoff_chain,
     "agents trace": agent_commands.trace,
-    "inbox": _inbox,
+    "inbox": inbox_commands.listed,
+    "inbox show": inbox_commands.show,
+    "inbox answer": inbox_commands.answer,
     "session": session_commands.current,
     "session list": session_commands.listed,
     "session new": session_commands.new,

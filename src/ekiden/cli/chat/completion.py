@@ -47,6 +47,14 @@ class Sources(Protocol):
         """Newest first; never raises."""
         ...
 
+    async def items(self) -> Sequence[tuple[str, str]]:
+        """Questions to people that are open; never raises."""
+        ...
+
+    async def choices(self, item: str) -> Sequence[str]:
+        """What can be answered to a question, which the beginning of its id names; never raises."""
+        ...
+
 
 async def candidates(before: str, sources: Sources) -> list[Candidate]:
     """What could complete the text before the cursor, best first; a plain text has nothing."""
@@ -142,5 +150,9 @@ async def _choices(slot: Slot, given: Sequence[str], sources: Sources) -> Sequen
             return sources.settings()
         case "value":
             return [(value, "") for value in sources.values(given[-1])]
+        case "item":
+            return await sources.items()
+        case "choice":
+            return [(choice, "") for choice in await sources.choices(given[-1])]
         case "command":
             return [(each.name, each.help) for each in COMMANDS]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ekiden.cli.chat.roster import Roster
     from ekiden.cli.chat.turns import Start
     from ekiden.core.events import Event
+    from ekiden.core.inbox_item import InboxItem
     from ekiden.runtime import RunConfig
     from ekiden.sessions import Session
     from ekiden.storage.base import SessionRow, Store
@@ -60,13 +61,38 @@ class Chat:
         """Whether the last turn can be gone on with."""
         return self.row is not None and self.row.seq > 0 and self.row.outcome in _UNFINISHED
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the last turn waits for somebody, or can go on after it did."""
+        row = self.row
+        return row is not None and row.outcome == "waiting" and row.status != "idle"
+
     def status(self) -> Status:
         """For the prompt."""
-        return Status(
-            agent=self.active,
-            session_id=self.session.session_id,
-            details="/resume goes on with the stopped turn" if self.is_unfinished else "",
-        )
+        details = "/resume goes on with the stopped turn" if self.is_unfinished else ""
+        if self.is_waiting:
+            details = "waiting for an answer: /inbox; a message of yours takes the question back"
+        return Status(agent=self.active, session_id=self.session.session_id, details=details)
+
+    async def questions(self) -> Sequence[InboxItem]:
+        """What people are asked that the session waits for."""
+        from ekiden.app.parking import questions_to_people
+
+        return await questions_to_people(self.store, self.session.session_id)
+
+    async def waits_for(self) -> str:
+        """Whom the session waits for in the end."""
+        from ekiden.runtime.cursor import Cursor
+        from ekiden.runtime.driving import waiting_reason
+
+        cursor = Cursor.from_json({} if self.row is None else self.row.cursor)
+        return (await waiting_reason(self.store, cursor)).removeprefix("person:")
+
+    async def can_go_on(self) -> bool:
+        """Whether what the session waited for is there."""
+        from ekiden.runtime.driving import is_ready
+
+        return self.is_waiting and await is_ready(self.store, self.session.session_id)
 
     async def send(self, address: Address) -> int:
         """Say something; gives the exit code of the turn."""
@@ -119,7 +145,14 @@ class Chat:
         if turn.is_stopped:
             self.screen.reply(self._stopped())
             return Exit.INTERRUPTED
+        if code == Exit.WAITING:
+            self.screen.reply(await self._waiting())
         return code
+
+    async def _waiting(self) -> Reply:
+        from ekiden.cli.chat.inbox_commands import waiting_reply
+
+        return waiting_reply(self, await self.questions(), await self.waits_for())
 
     def _stopped(self) -> Reply:
         if not self.is_unfinished:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import traceback
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.chat.commands import run_command
 from ekiden.cli.chat.conversation import Chat
@@ -25,6 +27,8 @@ class ChatLoop:
         self._exit: int = Exit.OK
         self._to: str | None = None
         """Whom the next message without a name goes to: the last one named alone."""
+        self._is_stuck = False
+        """Whether the turn that waited cannot go on though it could; until the next input."""
 
     async def run(self) -> int:
         """Talk until the end; gives 0, or the exit code of the last input that failed."""
@@ -32,18 +36,67 @@ class ChatLoop:
         await chat.look()
         while not chat.is_over:
             try:
-                text = await chat.reader.read()
+                text = await self._read()
             except BadInput as exc:
                 self._failed(exc)
                 continue
             if text is None:
                 break
-            await self._take(text)
+            self._is_stuck = False
+            await self._take(self._do(text))
         return self._exit
 
-    async def _take(self, text: str) -> None:
+    async def _read(self) -> str | None:
+        """The next input; a turn that waits goes on as soon as what it waits for is there."""
+        chat = self._chat
+        while chat.is_waiting and not self._is_stuck and await chat.can_go_on():
+            await self._go_on()
+        if not chat.is_waiting or self._is_stuck:
+            return await chat.reader.read()
+        reading = asyncio.create_task(chat.reader.read())
         try:
-            code = await self._chat.interrupts.stoppable(self._do(text))
+            while chat.is_waiting and not self._is_stuck and not reading.done():
+                if await self._until_it_moves(reading):
+                    async with chat.reader.aside():
+                        await self._go_on()
+            return await reading
+        finally:
+            reading.cancel()
+            await asyncio.wait({reading})
+
+    async def _until_it_moves(self, reading: asyncio.Task[str | None]) -> bool:
+        """Wait for the answer, or for an input; whether it is the answer that came."""
+        from ekiden.app.parking import until_it_moves
+
+        chat = self._chat
+        moving = asyncio.create_task(until_it_moves(chat.store, chat.session.session_id))
+        await asyncio.wait({moving, reading}, return_when=asyncio.FIRST_COMPLETED)
+        is_moved = moving.done()
+        moving.cancel()
+        await asyncio.gather(moving, return_exceptions=True)
+        return is_moved
+
+    async def _go_on(self) -> None:
+        """Take up the turn that waited, or show how somebody else ended it."""
+        chat = self._chat
+        before = 0 if chat.row is None else chat.row.seq
+        if self._exit == Exit.WAITING:
+            self._exit = Exit.OK
+        if await chat.can_go_on():
+            await self._take(chat.resume())
+            # Whatever keeps it from going on would do so again at once.
+            self._is_stuck = await chat.can_go_on()
+            return
+        await chat.look()
+        if chat.is_waiting:
+            return
+        chat.screen.note("somebody else went on with this session:")
+        for event in [] if chat.row is None else await chat.session.events(after=before):
+            chat.screen.show(event)
+
+    async def _take(self, work: Coroutine[Any, Any, int]) -> None:
+        try:
+            code = await self._chat.interrupts.stoppable(work)
         except EkidenError as exc:
             self._failed(exc)
             return

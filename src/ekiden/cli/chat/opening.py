@@ -243,7 +243,10 @@ def _chat(
 
     screen = HeldScreen(_screen(manner, roster.project))
     ask = Questions(screen, reader).ask if manner in ("drawn", "typed") else None
-    config = RunConfig(model=options.model).with_turns(options.max_turns)
+    inbox = roster.project.settings.inbox
+    config = RunConfig(
+        model=options.model, operator=inbox.role, escalation=inbox.escalation
+    ).with_turns(options.max_turns)
     return Chat(
         roster=roster,
         store=store,

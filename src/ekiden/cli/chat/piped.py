@@ -6,7 +6,8 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from ekiden.cli.chat.reader import StatusOf
 from ekiden.cli.errors import BadInput
@@ -43,6 +44,11 @@ class LineReader:
     async def read(self) -> str | None:
         line = await self._line()
         return None if line is None else self._text(line)
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """There is no prompt."""
+        yield
 
     async def ask(self, question: str) -> str | None:
         """Nobody is there to answer: the next line is a message."""
@@ -85,19 +91,51 @@ class TypedLines(LineReader):
         super().__init__(descriptor)
         self._status = status
         self._interrupted = False
+        self._is_reading = False
+        self._answer: asyncio.Future[str | None] | None = None
+        """Gets the next line of a `read` under way."""
 
     async def read(self) -> str | None:
         self._prompt()
-        line = await super().read()
+        self._is_reading = True
+        try:
+            line = await super().read()
+            while self._answer is not None:
+                answer, self._answer = self._answer, None
+                if not answer.done():
+                    answer.set_result(line)
+                line = await super().read()
+        finally:
+            self._is_reading = False
         self._interrupted = False
         if line is None:
             sys.stdout.write("\n")
         return line
 
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """On lines of its own, below the prompt; then there is a new prompt."""
+        if not self._is_reading:
+            yield
+            return
+        sys.stdout.write("\n")
+        yield
+        if self._is_reading:
+            self._prompt()
+
     async def ask(self, question: str) -> str | None:
         from ekiden.cli.approving import Question, ask_on_terminal
 
-        return await ask_on_terminal(Question(line=question))
+        if not self._is_reading:
+            return await ask_on_terminal(Question(line=question))
+        # Whatever is typed now arrives at the `read` under way.
+        sys.stderr.write(question)
+        sys.stderr.flush()
+        self._answer = asyncio.get_running_loop().create_future()
+        try:
+            return await self._answer
+        finally:
+            self._answer = None
 
     def interrupted(self) -> None:
         """Ctrl-C at the prompt: the terminal has emptied the line; twice in a row is the end."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prompt_toolkit import PromptSession
@@ -136,10 +137,32 @@ class TerminalReader:
 
     async def _prompt(self) -> str | None:
         self._hint = ""
+        typed = Document()
+        while True:
+            try:
+                return await self._session.prompt_async(default=typed, handle_sigint=False)
+            except _PutAside as aside:
+                typed = aside.typed
+                await aside.until_back()
+                self._session.app.erase_when_done = False
+            except (EOFError, KeyboardInterrupt):
+                return None
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """The prompt is wiped, and is there again afterwards with what was typed in it."""
+        app = self._session.app
+        if not app.is_running:
+            yield
+            return
+        aside = _PutAside(self._session.default_buffer.document)
+        app.erase_when_done = True
+        app.exit(exception=aside)
+        await aside.is_gone.wait()
         try:
-            return await self._session.prompt_async(handle_sigint=False)
-        except (EOFError, KeyboardInterrupt):
-            return None
+            yield
+        finally:
+            aside.is_back.set()
 
     async def ask(self, question: str) -> str | None:
         """Ctrl-C is a no, and stops the turn, too; keys of before the question are dropped."""
@@ -168,6 +191,21 @@ class TerminalReader:
 
     def _say_hint(self, text: str) -> None:
         self._hint = text
+
+
+class _PutAside(Exception):
+    """Ends a prompt that will be shown again."""
+
+    def __init__(self, typed: Document) -> None:
+        super().__init__()
+        self.typed = typed
+        self.is_gone = asyncio.Event()
+        self.is_back = asyncio.Event()
+
+    async def until_back(self) -> None:
+        """Say that the prompt is off the screen, and wait until it may be there again."""
+        self.is_gone.set()
+        await self.is_back.wait()
 
 
 def _forget_typed_ahead(keys: Input) -> None:

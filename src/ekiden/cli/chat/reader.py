@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -39,6 +40,11 @@ class Reader(Protocol):
 
     async def read(self) -> str | None:
         """The next input; `None` at the end. `BadInput` for one that is not text: read on."""
+        ...
+
+    def aside(self) -> AbstractAsyncContextManager[None]:
+        """While the body runs, something else may use the screen; a `read` under way goes on
+        afterwards with what was typed."""
         ...
 
     async def ask(self, question: str) -> str | None:

@@ -153,11 +153,14 @@ async def entered(chat: Chat, text: str = "", **facts: Any) -> Reply:
         text = f"session {chat.session.session_id}, with {chat.active}"
     if chat.is_unfinished:
         text = f"{text}; its last turn is unfinished: /resume goes on with it"
+    if chat.is_waiting:
+        text = f"{text}; it waits for {await chat.waits_for()}: /inbox shows it"
     record = {
         "session_id": chat.session.session_id,
         "agent": chat.active,
         "events": 0 if chat.row is None else chat.row.seq,
         "unfinished": chat.is_unfinished,
+        "waiting": chat.is_waiting,
         **facts,
         "text": text,
     }

@@ -12,6 +12,7 @@ from ekiden.core.errors import EkidenError
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.roster import Roster
+    from ekiden.core.inbox_item import InboxItem
     from ekiden.storage.base import Store
 
 _SESSIONS = 50
@@ -28,6 +29,8 @@ class ChatSources:
         self._store = store
         self._sessions: Sequence[tuple[str, str]] = ()
         self._read_at = -_FRESH_S
+        self._items: Sequence[InboxItem] = ()
+        self._items_read_at = -_FRESH_S
 
     def agents(self) -> Sequence[tuple[str, str]]:
         agents = sorted(self._roster.project.agents.items())
@@ -61,6 +64,29 @@ class ChatSources:
         from ekiden.routing.decision import STRATEGIES
 
         return STRATEGIES
+
+    async def items(self) -> Sequence[tuple[str, str]]:
+        """Read at most every few seconds, as sessions are."""
+        from ekiden.cli.questions_view import question_line
+
+        return [(item.id, question_line(item)) for item in await self._open_items()]
+
+    async def choices(self, item: str) -> Sequence[str]:
+        fitting = [each for each in await self._open_items() if each.id.startswith(item)]
+        return fitting[0].options if len(fitting) == 1 else ()
+
+    async def _open_items(self) -> Sequence[InboxItem]:
+        from ekiden.inbox import Inbox
+
+        if time.monotonic() - self._items_read_at < _FRESH_S:
+            return self._items
+        self._items_read_at = time.monotonic()
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                self._items = (await Inbox(self._store).list(limit=_SESSIONS)).items
+        except (EkidenError, TimeoutError):
+            return self._items
+        return self._items
 
     async def sessions(self) -> Sequence[tuple[str, str]]:
         """Read at most every few seconds; what was read last if the store does not answer."""

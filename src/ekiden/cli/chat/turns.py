@@ -14,7 +14,7 @@ from ekiden.cli.chat.screen import Screen
 from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
 from ekiden.cli.onlooker import problem_of
 from ekiden.core.errors import EkidenError, SessionBusy
-from ekiden.core.outcomes import Failed, OutOfBudget
+from ekiden.core.outcomes import Failed, OutOfBudget, Waiting
 from ekiden.runtime import RunConfig, RunResultStreaming
 
 Start: TypeAlias = Callable[[RunConfig], RunResultStreaming]
@@ -90,7 +90,7 @@ class Turn:
         result = run.result
         self._screen.end(result)
         problem = problem_of(result.outcome)
-        if problem is not None:
+        if problem is not None and not isinstance(result.outcome, Waiting):
             code, message = problem
             if isinstance(result.outcome, OutOfBudget | Failed):
                 message = f"{message}; /resume tries again"

@@ -68,7 +68,8 @@ class Readers:
             thread.join()
 
     def _start(self) -> None:
-        thread = threading.Thread(target=self._run, name="ekiden-sqlite-reader", daemon=True)
+        name = f"ekiden-sqlite-reader_{len(self._threads)}"
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
         try:
             thread.start()
         except RuntimeError as exc:

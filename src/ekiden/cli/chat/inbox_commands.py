@@ -1,0 +1,138 @@
+"""`/inbox …`: what waits for people, in this session and elsewhere, and answering it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ekiden.cli.chat.screen import Lines, Pairs, Quoted, Reply, Shape, Table, told
+from ekiden.cli.errors import UsageError
+from ekiden.cli.questions_view import answer_words, question_line, question_record
+from ekiden.tools.text import spelled_out
+
+if TYPE_CHECKING:
+    from ekiden.cli.chat.conversation import Chat
+    from ekiden.core.inbox_item import InboxItem
+
+_LISTED = 50
+_NAMELESS = "unknown"
+
+
+async def listed(chat: Chat, argument: str) -> Reply:
+    """`/inbox`: first what this session waits for."""
+    from ekiden.cli.inbox_view import span
+    from ekiden.inbox import Inbox, InboxQuery
+
+    own = await chat.questions()
+    page = await Inbox(chat.store).list(InboxQuery(), limit=_LISTED)
+    mine = {item.id for item in own}
+    items = [*own, *(item for item in page.items if item.id not in mine)]
+    if not items:
+        return told("inbox", await _nothing(chat), items=[])
+    now_us = await chat.store.now_us()
+    rows = [
+        (
+            "*" if item.id in mine else "",
+            item.id,
+            span((now_us - item.created_at_us) / 1e6),
+            item.role if item.assignee is None else f"{item.role}: {item.assignee}",
+            question_line(item, with_role=False),
+            answer_words(item, in_chat=True),
+        )
+        for item in items
+    ]
+    record = {"items": [{**question_record(item), "own": item.id in mine} for item in items]}
+    table = Table(headers=("", "item", "age", "for", "question", "answers"), rows=rows)
+    shapes: list[Shape] = [table]
+    if own:
+        shapes.append(Lines(text="* is what this session waits for"))
+    return Reply(type="inbox", record=record, shapes=shapes)
+
+
+async def show(chat: Chat, argument: str) -> Reply:
+    """`/inbox show ID`."""
+    from ekiden.cli.inbox_asking import find_item
+    from ekiden.cli.inbox_view import item_facts, item_record, item_texts, quoted
+    from ekiden.inbox import Inbox
+
+    if not argument:
+        raise UsageError("say which question: /inbox show ID; /inbox lists them")
+    item = await find_item(Inbox(chat.store), argument)
+    facts = item_facts(item, await chat.store.now_us())
+    shapes: list[Shape] = [Pairs(pairs=[(name, text) for name, text in facts if text])]
+    for heading, text in item_texts(item):
+        if text:
+            shapes += [Lines(text=f"{heading}:"), Quoted(text=quoted(text))]
+    return Reply(type="inbox_item", record=item_record(item), shapes=shapes)
+
+
+async def answer(chat: Chat, argument: str) -> Reply:
+    """`/inbox answer ID CHOICE [TEXT]`."""
+    from ekiden.cli.handing_over import person_name
+    from ekiden.cli.inbox_asking import VIA, find_item
+    from ekiden.cli.inbox_view import item_record
+    from ekiden.inbox import Inbox
+
+    item_id, _, said = argument.partition(" ")
+    if not item_id:
+        raise UsageError("say which question and what you answer: /inbox answer ID CHOICE [TEXT]")
+    inbox = Inbox(chat.store)
+    item = await find_item(inbox, item_id)
+    if not said.strip():
+        raise UsageError(
+            f"say what you answer: /inbox answer {item.id} {answer_words(item, in_chat=True)}"
+        )
+    is_own = item.id in {each.id for each in await chat.questions()}
+    choice, text = split_answer(said.strip(), item.options)
+    done = await inbox.answer(
+        item.id, choice=choice, text=text, by=person_name(None) or _NAMELESS, via=VIA
+    )
+    given = done.answer.choice or done.answer.text if done.answer is not None else ""
+    line = f"{item.id} answered: {spelled_out(given)}"
+    if item.session_id is not None and not is_own:
+        line = f"{line}; whoever runs session {item.session_id} goes on with it"
+    record = {**item_record(done), "text": line}
+    return Reply(type="answered", record=record, shapes=(Lines(text=line),))
+
+
+def split_answer(said: str, options: Sequence[str]) -> tuple[str | None, str]:
+    """The option that what was said begins with, and the words behind it.
+
+    In whatever case, perhaps in quotation marks; the beginning of one is enough if no other begins
+    so. Without options all of it is words. What fits none is given as the choice, to be refused.
+    """
+    if not options:
+        return None, said
+    for option in sorted(options, key=len, reverse=True):
+        for written in (f'"{option}"', f"'{option}'", option):
+            begin, rest = said[: len(written)], said[len(written) :]
+            if begin.casefold() == written.casefold() and (not rest or rest[0].isspace()):
+                return option, rest.strip()
+    word, _, rest = said.partition(" ")
+    fitting = [option for option in options if option.casefold().startswith(word.casefold())]
+    return (fitting[0] if len(fitting) == 1 else word), rest.strip()
+
+
+def waiting_reply(chat: Chat, questions: Sequence[InboxItem], reason: str) -> Reply:
+    """Tells that the turn waits, for what, and how to answer."""
+    shapes: list[Shape] = []
+    for item in questions:
+        shapes.append(Lines(text=question_line(item)))
+        if item.body:
+            shapes.append(Quoted(text=spelled_out(item.body)))
+        shapes.append(Lines(text=f"/inbox answer {item.id} {answer_words(item, in_chat=True)}"))
+    text = f"waiting for {reason}; an answer, from here or another terminal, goes on with it"
+    shapes.append(Lines(text=text))
+    record = {
+        "session_id": chat.session.session_id,
+        "reason": reason,
+        "waiting_for": [question_record(item) for item in questions],
+        "text": text,
+    }
+    return Reply(type="waiting", record=record, shapes=shapes)
+
+
+async def _nothing(chat: Chat) -> str:
+    if not chat.is_waiting:
+        return "nothing waits for people"
+    return f"nothing waits for people; this session waits for {await chat.waits_for()}"
