@@ -117,6 +117,19 @@ team = Team(Agent("clerk", model=ScriptedModel(respond=answer), tools=[look, wai
 """
 
 
+OFFERS = """
+from ekiden import Agent, Team
+
+async def sales(ctx):
+    if ctx.text != "an offer":
+        return f"heard: {ctx.text}"
+    answer = await ctx.request_approval("15 % discount?", ("yes", "no"))
+    return f"{answer.choice}, says {answer.by}"
+
+team = Team(Agent("sales", run=sales))
+"""
+
+
 @pytest.fixture
 def chat(tmp_path: Path) -> Open:
     """Opens a chat in the folder `project`, whose person lives in `home`."""
@@ -479,4 +492,74 @@ def test_a_terminal_that_can_only_print(chat: Open, tmp_path: Path) -> None:
         terminal.press("C-c")
         terminal.wait_for("Ctrl-C again leaves")
         terminal.press("C-c")
+        terminal.wait_for("EXIT=0")
+
+
+def test_an_answer_from_another_terminal_goes_on_and_keeps_what_is_typed(
+    chat: Open, tmp_path: Path
+) -> None:
+    (tmp_path / "project" / "offers.py").write_text(OFFERS)
+    with chat("--team", "offers:team", "--session", "s1") as terminal:
+        terminal.wait_for("sales ›")
+        terminal.say("an offer")
+        terminal.wait_for("sales asks operator: 15 % discount?", "waiting for an answer: /inbox")
+        terminal.type("and then")
+        terminal.wait_for("sales › and then")
+        answer = subprocess.run(
+            [*COMMAND, "inbox", "answer", "inb_", "yes", "--by", "mira"],
+            cwd=tmp_path / "project",
+            env={**os.environ, "HOME": str(tmp_path / "home")},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert answer.returncode == 0, answer.stderr
+        screen = terminal.wait_for("yes, says mira", "sales › and then")
+        assert screen.index("yes, says mira") < screen.index("sales › and then")
+        assert screen.count("and then") == 1, "the prompt was wiped"
+        terminal.say(" this")
+        terminal.wait_for("heard: and then this")
+        terminal.press("C-d")
+        terminal.wait_for("EXIT=0")
+
+
+@pytest.mark.slow
+def test_a_question_to_people_is_answered_in_the_chat(chat: Open, tmp_path: Path) -> None:
+    (tmp_path / "project" / "offers.py").write_text(OFFERS)
+    with chat("--team", "offers:team") as terminal:
+        terminal.wait_for("sales ›")
+        terminal.say("an offer")
+        terminal.wait_for("waiting for an answer: /inbox")
+        terminal.type("/inbox answer inb_")
+        terminal.wait_for("sales asks operator: 15 % discount?")
+        terminal.press("Tab")
+        terminal.type(" n")
+        terminal.press("Tab")
+        terminal.press("Enter")
+        terminal.press("Enter")
+        terminal.wait_for("answered: no", "no, says ")
+        terminal.press("C-d")
+        terminal.wait_for("EXIT=0")
+
+
+@pytest.mark.slow
+def test_a_simple_terminal_goes_on_below_its_prompt(chat: Open, tmp_path: Path) -> None:
+    (tmp_path / "project" / "offers.py").write_text(OFFERS)
+    with chat("--team", "offers:team", TERM="dumb") as terminal:
+        terminal.wait_for("sales>")
+        terminal.say("an offer")
+        terminal.wait_for("waiting for operator")
+        subprocess.run(
+            [*COMMAND, "inbox", "answer", "inb_", "no", "--by", "mira"],
+            cwd=tmp_path / "project",
+            env={**os.environ, "HOME": str(tmp_path / "home")},
+            capture_output=True,
+            check=True,
+            timeout=60,
+        )
+        terminal.wait_until(lambda screen: "no, says mira\nsales>" in screen)
+        terminal.say("bye")
+        terminal.wait_for("heard: bye")
+        terminal.press("C-d")
         terminal.wait_for("EXIT=0")

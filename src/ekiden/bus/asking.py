@@ -45,9 +45,12 @@ class Asking:
         self._rounds = rounds
         self._sending = sending
 
-    async def ask(self, message: AgentMessage) -> Any:
+    async def query(self, message: AgentMessage) -> Any:
         """The payload of the answer; raises what the query ended with."""
-        payload = check_message(message, self._parts.settings)
+        return await self.ask(message, check_message(message, self._parts.settings))
+
+    async def ask(self, message: AgentMessage, payload: Any) -> Any:
+        """`query` for a message that is checked; `payload` is its own."""
         check_sender(message.from_agent, self._parts.inherited)
         wait = self._wait_here(message) or await self._wait_for_others(message)
         try:

@@ -102,7 +102,7 @@ class Bus:
         exchange = self._at_work()
         if getattr(message, "type", None) != "query":
             raise ValueError(f"only a message of the type 'query' has an answer: {message!r:.80}")
-        payload = await exchange.asking.ask(message)
+        payload = await exchange.asking.query(message)
         return AgentMessage(
             type="response",
             from_agent=message.to_agent or "",

@@ -16,13 +16,12 @@ from ekiden.storage.values import json_text
 
 LEAVES = frozenset({str, int, float, bool, type(None)})
 """Types of payloads that nobody can change."""
-_SHORT = frozenset({int, bool, type(None)})
 MAX_SECONDS = 10 * 365 * 86_400.0
 _LAST_TIME = 1e12
 _NUMBERS = frozenset({int, float})
 _MAX_NAME = 200
 _MAX_ID = 400
-_LONGEST_INT = 10**1000
+_SHORTEST, _LONGEST = -(2**63), 2**63
 _TYPES = frozenset(get_args(MessageType))
 _NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -34,40 +33,45 @@ def check_message(message: AgentMessage, settings: BusSettings) -> Any:
     if message.type not in _TYPES:
         raise UserError(f"{message.type!r:.40} is no type of message: {', '.join(sorted(_TYPES))}")
     check_agent(message.from_agent)
-    if message.to_agent is not None:
-        check_agent(message.to_agent)
     _check_id("id", message.id)
     if message.correlation_id is not None:
         _check_id("correlation_id", message.correlation_id)
     if message.task is not None:
         _check_id("task", message.task)
-    _check_numbers(message)
-    subject = message.subject
-    if type(subject) is not str or len(subject) > settings.max_subject or not subject.isascii():
-        _check_subject(subject, settings)
-    return own_payload(message.payload, settings, "the payload of message {!r}", message.id)
-
-
-def _check_numbers(message: AgentMessage) -> None:
-    priority, timeout_s, ttl_s = message.priority, message.timeout_seconds, message.ttl
+    priority, created_at = message.priority, message.created_at
     if type(priority) is not int or not 1 <= priority <= 4:
         raise UserError(
             f"{priority!r:.40} is no priority of a message: 1 (low), 2 (normal), 3 (high) "
             "or 4 (urgent)"
         )
+    if type(created_at) not in _NUMBERS or not 0 <= created_at < _LAST_TIME:
+        raise UserError(f"`created_at` is a time in seconds, not {created_at!r:.40}")
+    return check_contents(message, settings)
+
+
+def check_contents(message: AgentMessage, settings: BusSettings) -> Any:
+    """`check_message` for one that we have made ourselves of what somebody gave us."""
+    to_agent, subject = message.to_agent, message.subject
+    timeout_s, ttl_s = message.timeout_seconds, message.ttl
+    if to_agent is not None:
+        check_agent(to_agent)
     if type(timeout_s) not in _NUMBERS or not 0 < timeout_s <= MAX_SECONDS:
         raise UserError(f"`timeout_seconds` is some seconds, above 0, not {timeout_s!r:.40}")
     if ttl_s is not None and (type(ttl_s) not in _NUMBERS or not 0 < ttl_s <= MAX_SECONDS):
         raise UserError(f"`ttl` is some seconds, above 0, or None, not {ttl_s!r:.40}")
-    created_at = message.created_at
-    if type(created_at) not in _NUMBERS or not 0 <= created_at < _LAST_TIME:
-        raise UserError(f"`created_at` is a time in seconds, not {created_at!r:.40}")
+    if type(subject) is not str or len(subject) > settings.max_subject or not subject.isascii():
+        _check_subject(subject, settings)
+    payload = message.payload
+    if type(payload) is int and _SHORTEST < payload < _LONGEST:
+        return payload
+    return own_payload(payload, settings, "the payload of message {!r}", message.id)
 
 
 def own_payload(value: Any, settings: BusSettings, what: str, name: str) -> Any:
     """What JSON makes of the value, sharing nothing with it; `UserError` if it is not JSON or too
     long. `what.format(name)` names it."""
-    if type(value) in _SHORT and (type(value) is not int or -_LONGEST_INT < value < _LONGEST_INT):
+    kind = type(value)
+    if value is None or kind is bool or (kind is int and _SHORTEST < value < _LONGEST):
         return value
     text = json_text(value, what, name)
     size = len(text) if text.isascii() else len(text.encode())

@@ -43,6 +43,7 @@ class Exchange:
 
     def __init__(self, store: Store, settings: BusSettings, people: Escalator | None) -> None:
         owner = new_id(OWNER.rstrip("_"))
+        self.settings = settings
         self._parts = Parts(store, settings, owner)
         self._people = people
         self.services: dict[str, Service] = {}

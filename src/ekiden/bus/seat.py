@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
+from ekiden.bus.checks import check_contents
 from ekiden.bus.exchange import Broadcast, Exchange
 from ekiden.core.asking import Ask
 from ekiden.core.errors import UserError
@@ -67,7 +68,7 @@ class Seat:
         )
         return await exchange.send(message)
 
-    def ask(
+    async def ask(
         self,
         to: str,
         subject: str,
@@ -75,7 +76,7 @@ class Seat:
         *,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         priority: Priority | int = "normal",
-    ) -> Coroutine[Any, Any, Any]:
+    ) -> Any:
         """What another agent answers: JSON. Raises as `Bus.query` does."""
         exchange = self._exchange()
         message = AgentMessage(
@@ -88,7 +89,8 @@ class Seat:
             timeout_seconds=timeout_s,
             id=exchange.next_id(),
         )
-        return exchange.asking.ask(message)
+        payload = check_contents(message, exchange.settings)
+        return await exchange.asking.ask(message, payload)
 
     async def ask_all(self, questions: Sequence[Ask]) -> list[Any]:
         """The answers to questions that are asked at the same time, in their order.

@@ -252,7 +252,7 @@ class QueueStore(Protocol):
     async def requeue_messages(self, keys: Collection[str]) -> int:
         """Make messages that are `dead` or `expired` open again, as if never delivered; how many.
 
-        They have no more `ttl_s`."""
+        They have no more `ttl_s`, and nobody waits for them: whoever did was told."""
         ...
 
     async def prune_messages(self, *, before_us: int, limit: int = 1000) -> int:

@@ -29,7 +29,7 @@ class QueuePut:
     delay_s: float = 0.0
     dedup_key: str | None = None
     """A second message with this key in the queue, taken or not, is dropped until the first is
-    acknowledged."""
+    acknowledged or settled."""
     bound: int | None = None
     """Refuse with `QueueFull` if the queue holds this many open messages already."""
     key: str | None = None
@@ -38,7 +38,7 @@ class QueuePut:
     waiter: str | None = None
     """Who waits until it is settled: a name in the graph of those who wait for each other."""
     session_id: str | None = None
-    """The session that is woken when it is settled."""
+    """The session that is woken when it is settled, or expires."""
     ttl_s: float | None = None
     """Not taken after so long: then it is `expired`."""
     taken_by: str | None = None

@@ -143,7 +143,11 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Writes that belong to no session that the writer owns, as one transaction."""
+    """Writes that belong to no session that the writer owns, as one transaction.
+
+    They are made in the order of the fields: what a batch puts it can settle, and what it opens it
+    can wake.
+    """
 
     documents: Sequence[DocumentWrite] = ()
     messages: Sequence[QueuePut] = ()

@@ -50,38 +50,41 @@ def check_written(written: Written) -> None:
     assert list(written.settled) == ["settled"]
 
 
+async def warmed_up(far: PostgresStore, near: PostgresStore, proxy: Proxy) -> int:
+    """Write three batches; how many requests it takes once all statements were used."""
+    await near.create(NewSession(id="s", agent="a"))
+    for number in range(2):
+        check_written(await far.write(batch(number)))
+    before = proxy.requests
+    check_written(await far.write(batch(2)))
+    return proxy.requests - before
+
+
 async def test_a_batch_is_stored_once_whichever_answer_is_lost(
     far: PostgresStore, near: PostgresStore, proxy: Proxy
 ) -> None:
-    await near.create(NewSession(id="s", agent="a"))
-    check_written(await far.write(batch(0)))
-    before = proxy.requests
-    check_written(await far.write(batch(1)))
-    answers = proxy.requests - before
+    answers = await warmed_up(far, near, proxy)
     for passing in range(answers):
-        check_written(await far.write(batch(2 + 2 * passing)))
+        check_written(await far.write(batch(3 + 2 * passing)))
         # The connection is one on which all statements were used: each has one answer.
         proxy.strike("lose_answer", after=passing)
-        check_written(await far.write(batch(3 + 2 * passing)))
+        check_written(await far.write(batch(4 + 2 * passing)))
         assert proxy.struck.is_set()
-    await check(near, 2 + 2 * answers)
+    await check(near, 3 + 2 * answers)
 
 
 async def test_the_second_copy_waits_for_the_first(
     far: PostgresStore, near: PostgresStore, proxy: Proxy, postgres_url: str
 ) -> None:
     """The request to commit is on its way when its sender believes the connection to be lost."""
-    await near.create(NewSession(id="s", agent="a"))
-    await far.write(batch(0))
-    before = proxy.requests
-    await far.write(batch(1))
-    proxy.strike("hold_request", after=proxy.requests - before - 1)
-    writing = asyncio.create_task(far.write(batch(2)))
+    requests = await warmed_up(far, near, proxy)
+    proxy.strike("hold_request", after=requests - 1)
+    writing = asyncio.create_task(far.write(batch(3)))
     await proxy.struck.wait()
     await until_blocked(postgres_url)
     await proxy.deliver()
     check_written(await writing)
-    await check(near, 3)
+    await check(near, 4)
 
 
 async def test_a_batch_without_result_is_stored_once(

@@ -11,7 +11,16 @@ import pytest
 
 from ekiden.core.errors import LeaseLost, StoreUnavailable
 from ekiden.core.events import Event
-from ekiden.storage.base import Claim, Commit, NewSession, QueuePut, SessionPatch
+from ekiden.storage.base import (
+    Claim,
+    Commit,
+    DocumentWrite,
+    MessageSettle,
+    NewSession,
+    QueuePut,
+    SessionOpening,
+    SessionPatch,
+)
 from ekiden.storage.postgres import PostgresStore, doubt
 from tests.support.proxy import Fault, Proxy
 from tests.support.sql import connect, execute, terminate, until_blocked
@@ -104,6 +113,41 @@ async def test_a_message_of_a_commit_whose_answer_was_lost_is_put_once(
         assert proxy.struck.is_set()
     assert await seqs(near) == [1, 2, 3, 4, 5]
     assert await near.queue_depth("q") == 5
+
+
+async def test_all_that_goes_with_a_commit_is_done_once_whichever_answer_is_lost(
+    far: PostgresStore, near: PostgresStore, proxy: Proxy
+) -> None:
+    claim = await claimed(far)
+    await near.create(NewSession(id="other", agent="a", status="waiting"))
+
+    def commit(seq: int) -> Commit:
+        new = NewSession(id=f"new{seq}", agent="a")
+        said = Event(session_id=new.id, seq=1, type="message", at_us=1)
+        return dataclasses.replace(
+            step(seq, messages=(QueuePut(queue="q", body=seq, key=f"m{seq}", session_id="s"),)),
+            openings=[SessionOpening(new=new, events=[said])],
+            settles=[MessageSettle(key=f"m{seq}", state="answered", answer=seq)],
+            documents=[DocumentWrite(collection="c", key=str(seq), body=1, expected_version=0)],
+            wakes=["other"],
+        )
+
+    await far.commit(claim, commit(1))
+    before = proxy.requests
+    await far.commit(claim, commit(2))
+    answers = proxy.requests - before
+    for passing in range(answers):
+        await far.commit(claim, commit(3 + 2 * passing))
+        # The connection is one on which all statements were used: each has one answer.
+        proxy.strike("lose_answer", after=passing)
+        await far.commit(claim, commit(4 + 2 * passing))
+        assert proxy.struck.is_set()
+    count = 2 + 2 * answers
+    assert await seqs(near) == list(range(1, count + 1))
+    assert [(await near.get(name)).wakes for name in ("s", "other")] == [count, count]
+    assert len((await near.list(limit=100)).sessions) == count + 2
+    assert {each.state for each in await near.find_messages()} == {"answered"}
+    assert len(await near.list_documents("c")) == len(await near.find_messages()) == count
 
 
 async def test_a_late_copy_of_a_commit_has_no_effect(

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from ekiden.core.errors import EngineTooOld, MigrationChanged, StoreTooNew
-from ekiden.storage.base import NewSession
+from ekiden.storage.base import MessageSettle, NewSession, QueuePut
 from ekiden.storage.postgres import PostgresStore
 from ekiden.storage.postgres.address import parse_address
 from ekiden.storage.postgres.migrate import Migration, check_engine, migrate, shipped
@@ -96,3 +96,47 @@ def test_a_server_that_is_too_old_is_refused() -> None:
     with pytest.raises(EngineTooOld, match="PostgreSQL 13 is too old, 14 or newer"):
         check_engine(13)
     check_engine(14)
+
+
+OLD_EVENT = "insert into events (session, seq, at_us, type) values ($1, $2, 1, 'message')"
+OLD_MESSAGE = """
+insert into messages (queue, body, priority, dedup_key, due_at)
+values ('q', $1, 0, $1, clock_timestamp())
+on conflict (queue, dedup_key) where dedup_key is not null do nothing"""
+OLD_SESSION = "insert into sessions (id, agent, status, meta) values ($1, 'a', 'waiting', '{}')"
+
+
+async def test_what_format_2_holds_is_there_in_format_3(postgres_url: str) -> None:
+    connection = await connect(postgres_url)
+    await migrate(connection, parse_address(postgres_url), shipped()[:2])
+    for name in ("a", "b"):
+        await connection.execute(OLD_SESSION, name)
+    for place in ((2, 1), (1, 1), (1, 2)):
+        await connection.execute(OLD_EVENT, *place)
+    await connection.execute(OLD_MESSAGE, "1")
+    async with PostgresStore(postgres_url) as store:
+        assert (await store.get("a")).wakes == 0
+        events = (await store.feed()).events
+        assert [event.event_id for event in events] == ["a/1", "a/2", "b/1"]
+        (found,) = await store.find_messages()
+        assert (found.state, found.key, found.waiter, found.body) == ("open", None, None, 1)
+        assert 0 < found.created_at_us <= await store.now_us()
+        (taken,) = await store.take_messages("q", owner="t", lease_s=30)
+        assert await store.ack_message(taken)
+    await connection.close()
+
+
+async def test_a_process_of_format_2_that_still_runs_goes_on(postgres_url: str) -> None:
+    async with PostgresStore(postgres_url) as store:
+        end = await store.feed_end()
+        await store.put_messages([QueuePut(queue="q", body=1, dedup_key="1", key="k")])
+        await execute(postgres_url, OLD_MESSAGE, "1")
+        await execute(postgres_url, OLD_MESSAGE, "2")
+        assert await store.queue_depth("q") == 2
+        await store.settle_messages([MessageSettle(key="k", state="answered")])
+        old_take = "select body from messages where queue = 'q' and due_at <= clock_timestamp()"
+        assert await execute(postgres_url, old_take) == [("2",)]
+        await execute(postgres_url, OLD_SESSION, "a")
+        await execute(postgres_url, OLD_EVENT, 1, 1)
+        page = await store.feed(after=end)
+        assert [event.event_id for event in page.events] == ["a/1"]

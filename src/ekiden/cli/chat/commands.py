@@ -82,6 +82,7 @@ async def _clear(chat: Chat, argument: str) -> Reply:
 async def _resume(chat: Chat, argument: str) -> int:
     if chat.row is None:
         raise UsageError("nothing was said yet: there is nothing to go on with")
+    await chat.ready()
     return await chat.resume()
 
 

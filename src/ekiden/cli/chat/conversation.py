@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from ekiden.cli.chat.reader import Reader, Status
 from ekiden.cli.chat.screen import Reply, Screen, told
 from ekiden.cli.exits import Exit
 from ekiden.cli.titles import title_of
-from ekiden.core.errors import SessionNotFound
+from ekiden.core.errors import EkidenError, SessionNotFound
 
 if TYPE_CHECKING:
     from ekiden.app.addressing import Address
@@ -89,10 +90,17 @@ class Chat:
         return (await waiting_reason(self.store, cursor)).removeprefix("person:")
 
     async def can_go_on(self) -> bool:
-        """Whether what the session waited for is there."""
+        """Whether what the session waited for is there; not if that cannot be told."""
         from ekiden.runtime.driving import is_ready
 
-        return self.is_waiting and await is_ready(self.store, self.session.session_id)
+        with suppress(EkidenError):
+            return self.is_waiting and await is_ready(self.store, self.session.session_id)
+        return False
+
+    async def ready(self) -> None:
+        """Make the team ready for a turn, and say what the person should know."""
+        for line in await self.roster.ready(self.screen.note):
+            self.screen.note(line)
 
     async def send(self, address: Address) -> int:
         """Say something; gives the exit code of the turn."""

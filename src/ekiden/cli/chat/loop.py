@@ -77,22 +77,27 @@ class ChatLoop:
         return is_moved
 
     async def _go_on(self) -> None:
-        """Take up the turn that waited, or show how somebody else ended it."""
-        chat = self._chat
-        before = 0 if chat.row is None else chat.row.seq
+        """Take up the turn that waited; if it cannot be, leave it until the next input."""
         if self._exit == Exit.WAITING:
             self._exit = Exit.OK
-        if await chat.can_go_on():
-            await self._take(chat.resume())
-            # Whatever keeps it from going on would do so again at once.
-            self._is_stuck = await chat.can_go_on()
-            return
+        await self._take(self._taken_up())
+        self._is_stuck = await self._chat.can_go_on()
+
+    async def _taken_up(self) -> int:
+        """The rest of the turn, or how somebody else ended it."""
+        chat = self._chat
+        seen = 0 if chat.row is None else chat.row.seq
         await chat.look()
-        if chat.is_waiting:
-            return
-        chat.screen.note("somebody else went on with this session:")
-        for event in [] if chat.row is None else await chat.session.events(after=before):
-            chat.screen.show(event)
+        if chat.row is None:
+            chat.screen.note("this session was deleted")
+        elif not chat.is_waiting:
+            chat.screen.note("somebody else went on with this session:")
+            for event in await chat.session.events(after=seen):
+                chat.screen.show(event)
+        elif await chat.can_go_on():
+            await chat.ready()
+            return await chat.resume()
+        return Exit.OK
 
     async def _take(self, work: Coroutine[Any, Any, int]) -> None:
         try:
@@ -125,8 +130,7 @@ class ChatLoop:
         from ekiden.app.addressing import parse_address
 
         chat = self._chat
-        for line in await chat.roster.ready(chat.screen.note):
-            chat.screen.note(line)
+        await chat.ready()
         address: Address = parse_address(text)
         if address.to is not None and address.to != "auto":
             chat.roster.team[address.to]

@@ -152,7 +152,7 @@ class TerminalReader:
     async def aside(self) -> AsyncIterator[None]:
         """The prompt is wiped, and is there again afterwards with what was typed in it."""
         app = self._session.app
-        if not app.is_running:
+        if not app.is_running or app.future is None or app.future.done():
             yield
             return
         aside = _PutAside(self._session.default_buffer.document)

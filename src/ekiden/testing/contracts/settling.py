@@ -145,6 +145,22 @@ class SettleContract(StoreContractBase):
         assert (await stored(store)).state == "open"
         assert await settle(store, by=again) == "settled"
 
+    async def test_a_settlement_that_counts_not_is_in_nobodys_way(self, store: Store) -> None:
+        await store.put_messages([message(1, key="k")])
+        first = await take_one(store)
+        await self.expire_leases(store)
+        await take_one(store)
+        ends = [
+            MessageSettle(key="k", state="answered", answer="stale", by=first),
+            MessageSettle(key="k", state="cancelled"),
+            MessageSettle(key="k", state="answered", by=first),
+            MessageSettle(key="k", state="answered", forget=True, by=first),
+            MessageSettle(key="k", state="answered", answer="late"),
+        ]
+        results = await store.settle_messages(ends)
+        assert list(results) == ["no", "settled", "no", "no", "late"]
+        assert (await stored(store)).answer == "late"
+
     async def test_a_delivery_settles_after_its_lease_if_nobody_else_got_it(
         self, store: Store
     ) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,11 @@ class GivenInputs:
         if isinstance(given, BadInput):
             raise given
         return given
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """Nothing is on a screen."""
+        yield
 
     async def ask(self, question: str) -> str | None:
         return None

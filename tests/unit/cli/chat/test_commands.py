@@ -15,7 +15,6 @@ from ekiden.cli.chat.screen import Cleared
 from ekiden.cli.exits import Exit
 from ekiden.core.agent import Agent
 from ekiden.core.profile import Triggers
-from ekiden.storage.base import Commit, SessionPatch
 from ekiden.testing import ScriptedModel, call, transfer
 from ekiden.tools import function_tool
 from tests.unit.cli.chat.doubles import GivenInputs, chat_of, screen_of, talk
@@ -103,32 +102,6 @@ async def test_the_trace_lists_what_happened_in_order() -> None:
     events = screen_of(chat).replies[-1].record["events"]
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     assert all("items" not in event for event in events)
-
-
-async def test_the_inbox_is_honest() -> None:
-    chat = chat_of(*_desk())
-    await talk(chat, "/inbox", "hello", "/inbox")
-    assert "nothing in this session waits" in screen_of(chat).text
-    assert screen_of(chat).replies[-1].record["items"] == []
-
-
-async def test_the_inbox_says_what_a_session_waits_for() -> None:
-    from ekiden.core.events import Event
-
-    chat = chat_of(*_desk())
-    await talk(chat, "hello")
-    claim, row = await chat.store.claim("s", owner="x", lease_s=30)
-    waits = Event(
-        session_id="s",
-        seq=row.seq + 1,
-        type="agent_complete",
-        at_us=1,
-        details={"outcome": "waiting", "reason": "somebody must sign"},
-    )
-    patch = SessionPatch(status="waiting", outcome="waiting")
-    await chat.store.commit(claim, Commit(patch=patch, events=[waits], release=True))
-    await talk(chat, "/inbox")
-    assert "door waits: somebody must sign" in screen_of(chat).text
 
 
 async def test_the_session_is_shown_before_and_after_something_was_said() -> None:

@@ -34,6 +34,12 @@ class Given:
     async def sessions(self) -> Sequence[tuple[str, str]]:
         return [("ses_2", "just now, clerk"), ("ses_1", "2 d ago, door")]
 
+    async def items(self) -> Sequence[tuple[str, str]]:
+        return [("inb_7", "sales asks operator: 15 %?"), ("inb_8", "front asks support: help")]
+
+    async def choices(self, item: str) -> Sequence[str]:
+        return ["answer", "give back"] if item == "inb_8" else ["yes", "no"]
+
 
 async def _offered(before: str) -> list[str]:
     """The whole text with each candidate in its place."""
@@ -78,6 +84,13 @@ async def _offered(before: str) -> list[str]:
         ),
         ("/agents config routing.fallback ", []),
         ("/help rew", ["/help rewind"]),
+        ("/inbox ", ["/inbox show", "/inbox answer"]),
+        ("/inbox a", ["/inbox answer"]),
+        ("/inbox show ", ["/inbox show inb_7", "/inbox show inb_8"]),
+        ("/inbox answer 8", ["/inbox answer inb_8"]),
+        ("/inbox answer inb_7 ", ["/inbox answer inb_7 yes", "/inbox answer inb_7 no"]),
+        ("/inbox answer inb_8 gi", ["/inbox answer inb_8 give back"]),
+        ("/inbox answer inb_7 yes ", []),
         ("/agents\n", []),
     ],
 )

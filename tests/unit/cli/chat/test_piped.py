@@ -172,3 +172,46 @@ async def test_something_typed_between_two_ctrl_c_counts(pipe: Pipe) -> None:
     assert not reading.done()
     pipe.write(b"again\n")
     assert await reading == "again"
+
+
+async def test_what_happens_beside_a_simple_prompt_gets_lines_of_its_own(
+    pipe: Pipe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reader = _typed(pipe)
+    async with reader.aside():
+        print("before")
+    reading = asyncio.create_task(reader.read())
+    await asyncio.sleep(0)
+    async with reader.aside():
+        print("beside")
+    pipe.write(b"hello\n")
+    assert await asyncio.wait_for(reading, 30) == "hello"
+    assert capsys.readouterr().out == "before\nclerk> \nbeside\nclerk> "
+
+
+async def test_a_question_beside_a_simple_prompt_gets_the_next_line(
+    pipe: Pipe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reader = _typed(pipe)
+    reading = asyncio.create_task(reader.read())
+    await asyncio.sleep(0)
+    async with reader.aside():
+        asking = asyncio.create_task(reader.ask("may it? "))
+        await asyncio.sleep(0)
+        pipe.write(b"yes\n")
+        assert await asyncio.wait_for(asking, 30) == "yes"
+        impatient = asyncio.create_task(reader.ask("and this? "))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        await asyncio.wait({impatient})
+    pipe.write(b"hello\n")
+    assert await asyncio.wait_for(reading, 30) == "hello"
+    assert capsys.readouterr().err == "may it? and this? "
+
+
+async def test_a_pipe_has_nothing_that_could_be_in_the_way(pipe: Pipe) -> None:
+    reader = LineReader(pipe.reading)
+    reading = asyncio.create_task(reader.read())
+    async with reader.aside():
+        pipe.write(b"hello\n")
+    assert await asyncio.wait_for(reading, 30) == "hello"

@@ -212,3 +212,30 @@ def test_the_lines_around_the_marked_one_are_shown() -> None:
     choice.move(-100)
     assert choice.shown()[0] == (True, "0")
     assert Choice(["a"], start=7, height=0).shown() == [(True, "a")]
+
+
+async def test_what_was_typed_is_there_again_after_something_else_was_shown(
+    keys: PipeInput,
+) -> None:
+    reader = _reader(keys)
+    reading = asyncio.create_task(reader.read())
+    buffer = reader._session.default_buffer
+    keys.send_text("half a\x1b[D")
+    await until(lambda: buffer.document.cursor_position == 5, "it is typed")
+    for _ in range(2):
+        async with asyncio.timeout(30), reader.aside():
+            assert not reader._session.app.is_running
+            assert not reading.done()
+        await until(lambda: reader._session.app.is_running, "the prompt is back")
+        assert (buffer.text, buffer.document.cursor_position) == ("half a", 5)
+    keys.send_text(f"n {ENTER}")
+    assert await asyncio.wait_for(reading, 30) == "half n a"
+    assert not reader._session.app.erase_when_done
+
+
+async def test_without_a_prompt_nothing_is_put_aside(keys: PipeInput) -> None:
+    reader = _reader(keys)
+    async with asyncio.timeout(30), reader.aside():
+        pass
+    keys.send_text(f"hello{ENTER}")
+    assert await asyncio.wait_for(reader.read(), 30) == "hello"
