@@ -145,7 +145,7 @@ class SettleContract(StoreContractBase):
         assert (await stored(store)).state == "open"
         assert await settle(store, by=again) == "settled"
 
-    async def test_a_settlement_that_counts_not_is_in_nobodys_way(self, store: Store) -> None:
+    async def test_a_settlement_that_does_not_count_is_in_nobodys_way(self, store: Store) -> None:
         await store.put_messages([message(1, key="k")])
         first = await take_one(store)
         await self.expire_leases(store)
