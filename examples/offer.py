@@ -30,7 +30,7 @@ from ekiden import (
     Waiting,
 )
 
-CUSTOMERS = {42: {"name": "青木商店", "orders": 17, "list_price": 1200}}
+CUSTOMERS: dict[int, dict[str, Any]] = {42: {"name": "青木商店", "orders": 17, "list_price": 1200}}
 
 
 async def write_offer(ctx: CodeContext) -> str:

@@ -107,6 +107,7 @@ if TYPE_CHECKING:
     from ekiden.core.inbox_errors import InboxForbidden as InboxForbidden
     from ekiden.core.inbox_errors import InboxItemClosed as InboxItemClosed
     from ekiden.core.inbox_errors import InboxItemNotFound as InboxItemNotFound
+    from ekiden.core.inbox_item import EscalationStep as EscalationStep
     from ekiden.core.inbox_item import InboxAnswer as InboxAnswer
     from ekiden.core.inbox_item import InboxItem as InboxItem
     from ekiden.core.message_errors import AgentUnavailableError as AgentUnavailableError
@@ -177,7 +178,9 @@ if TYPE_CHECKING:
     from ekiden.hub import HubEvent as HubEvent
     from ekiden.hub import Subscription as Subscription
     from ekiden.inbox import Inbox as Inbox
+    from ekiden.inbox import InboxPage as InboxPage
     from ekiden.inbox import InboxQuery as InboxQuery
+    from ekiden.inbox import InboxSettings as InboxSettings
     from ekiden.realtime import RealtimeAgent as RealtimeAgent
     from ekiden.realtime import RealtimeClosed as RealtimeClosed
     from ekiden.realtime import RealtimeDisconnected as RealtimeDisconnected
@@ -255,6 +258,7 @@ _MODULE_OF = {
     "Done": "ekiden.core.outcomes",
     "EkidenError": "ekiden.core.errors",
     "EngineTooOld": "ekiden.core.errors",
+    "EscalationStep": "ekiden.core.inbox_item",
     "Evaluation": "ekiden.conditions",
     "Event": "ekiden.core.events",
     "EventHub": "ekiden.hub",
@@ -289,7 +293,9 @@ _MODULE_OF = {
     "InboxItem": "ekiden.core.inbox_item",
     "InboxItemClosed": "ekiden.core.inbox_errors",
     "InboxItemNotFound": "ekiden.core.inbox_errors",
+    "InboxPage": "ekiden.inbox",
     "InboxQuery": "ekiden.inbox",
+    "InboxSettings": "ekiden.inbox",
     "LeaseLost": "ekiden.core.errors",
     "Limits": "ekiden.runtime",
     "MailboxFull": "ekiden.core.message_errors",

@@ -20,6 +20,7 @@ from types import ModuleType
 from tests.docs.matching import difference, matches
 from tests.docs.pages import ROOT, Block, Page
 from tests.docs.screens import play
+from tests.support.commands import commands
 from tests.support.terminal import TMUX
 
 COMMANDS = ("ekiden", "python", "echo")
@@ -33,6 +34,8 @@ _KILLED = "Killed\n"
 _OF_TERMINALS = frozenset({"TERM", "TERMCAP", "COLUMNS", "LINES", "TMUX", "NO_COLOR"})
 """What tmux itself says to the programs in it."""
 _OFFLINE = Path(__file__).parent / "offline"
+_OF_SHELLS = frozenset("|&;<>()$`*?[]{}~#!")
+"""What a shell would not pass on to a program as it is."""
 
 
 class PageError(AssertionError):
@@ -135,23 +138,33 @@ def _run_screen(page: Page, block: Block, folder: Path) -> None:
 
 def _run_console(page: Page, block: Block, folder: Path) -> None:
     for command, expected in commands_of(block):
-        done = subprocess.run(
-            ["sh", "-c", command],
-            cwd=folder,
-            env=_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=_PATIENCE_S,
-            encoding="utf-8",
-            check=False,
-        )
-        printed = done.stdout
-        if done.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL):
+        code, printed = _run_command(command, folder)
+        if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
             printed = printed.removesuffix(_KILLED) + _KILLED
-        if done.returncode and not expected:
+        if code and not expected:
             raise PageError(f"{page.name}:{block.line}: {command!r} fails: {printed}")
         _compare(page, block, expected or None, printed)
+
+
+def _run_command(command: str, folder: Path) -> tuple[int, str]:
+    """The exit code, and all that was printed; what needs no shell begins quickly without one."""
+    words = shlex.split(command)
+    if words[0] == "ekiden" and _OF_SHELLS.isdisjoint(command):
+        env = _environment()
+        ended = commands()(words[1:], folder=folder, env=env, offline=True, together=True)
+        return ended.code, ended.out.decode()
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=folder,
+        env=_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=_PATIENCE_S,
+        encoding="utf-8",
+        check=False,
+    )
+    return done.returncode, done.stdout
 
 
 def _environment() -> dict[str, str]:

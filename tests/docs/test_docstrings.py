@@ -38,7 +38,9 @@ SHOWN_ELSEWHERE = {
     **dict.fromkeys(["BlockingContext", "BusSettings"], "Bus"),
     "Deadlock": "deadlocks",
     "HubEvent": "EventHub",
-    **dict.fromkeys(["InboxAnswer", "InboxItem", "InboxQuery"], "Inbox"),
+    **dict.fromkeys(
+        ["InboxAnswer", "InboxItem", "InboxPage", "InboxQuery", "InboxSettings"], "Inbox"
+    ),
     "Rollback": "RunContextWrapper",
     "Verification": "verify_audit",
     **dict.fromkeys(

@@ -1,6 +1,6 @@
 """`ekiden` commands, each in a process of its own that begins in milliseconds.
 
-Starting Python and importing what a command needs takes longer than most commands do. So one process
+To start Python and import what a command needs takes longer than most commands do. So one process
 imports it all, and forks for each command: ``python -m tests.support.commands`` reads one order a
 line and tells the exit code when the command has ended. What depends on how Python itself is
 started, such as the locale, needs a real start instead.
@@ -143,21 +143,22 @@ def serve() -> None:
 
 
 def _warm_up() -> None:
+    """Call commands in this process, far from everything that tests look at."""
     from ekiden.cli.main import main
 
-    before = Path.cwd(), dict(os.environ), sys.stdin
+    place, environment, orders = Path.cwd(), dict(os.environ), os.dup(0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     with TemporaryDirectory() as folder, contextlib.ExitStack() as quiet:
         quiet.enter_context(contextlib.redirect_stdout(io.StringIO()))
         quiet.enter_context(contextlib.redirect_stderr(io.StringIO()))
         os.chdir(folder)
         os.environ.update(HOME=folder, EKIDEN_STORE="ekiden.db")
         for arguments in _WARM_UP:
-            sys.stdin = io.TextIOWrapper(io.BytesIO(b""))
             main(arguments)
-        os.chdir(before[0])
+        os.chdir(place)
     os.environ.clear()
-    os.environ.update(before[1])
-    sys.stdin = before[2]
+    os.environ.update(environment)
+    os.dup2(orders, 0)
     gc.collect()
     gc.freeze()
 
@@ -184,7 +185,11 @@ def _live(order: dict[str, Any]) -> None:
     from ekiden.core import faults
 
     importlib.reload(faults)
-    raise SystemExit(main())
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    atexit._run_exitfuncs()  # Coverage is written there.
+    os._exit(code)
 
 
 def _say(tell: io.TextIOWrapper, **news: Any) -> None:

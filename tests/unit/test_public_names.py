@@ -24,13 +24,13 @@ NAMES = """
     AgentRunner AgentTask AgentUnavailableError Approval Approver Ask AuditQuery AuditRecord
     BlockingContext Budget Bus BusError BusSettings Capability CapabilityMatcher CodeContext
     Collaboration CollaborationError Collaborations Condition ConditionError Confirmation
-    ConfirmationRequest Deadlock DeadlockError Decline Done EkidenError EngineTooOld Evaluation
+    ConfirmationRequest Deadlock DeadlockError Decline Done EkidenError EngineTooOld EscalationStep Evaluation
     Event EventHub Failed Fit FunctionTool GuardrailError GuardrailFailed HandedOff Handoff
     HandoffContext HandoffController HandoffError HandoffExecutor HandoffFailure
     HandoffInputData HandoffNotFound HandoffPage HandoffQuery HandoffRecord HandoffRefused
     HandoffRequest HandoffResult HandoffTerms HandoffTrigger HubEvent Inbox InboxAnswer
     InboxAnswerInvalid InboxError InboxForbidden InboxItem InboxItemClosed InboxItemNotFound
-    InboxQuery LeaseLost Limits MailboxFull Match MaxTurnsExceeded McpServer McpTools
+    InboxPage InboxQuery InboxSettings LeaseLost Limits MailboxFull Match MaxTurnsExceeded McpServer McpTools
     McpUnavailable MemoryStore MessageNotFound Model ModelBehaviorError ModelDelta ModelError
     ModelRefused ModelRequest ModelResponse ModelSettings ModelTimeout NoRoute OutOfBudget
     OutOfBudgetError Outcome PostgresStore Price Problem Project ProtocolError QueryFailed

@@ -49,8 +49,13 @@ class InboxAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A place in an escalation chain: whom to ask, and after how long."""
+class EscalationStep:
+    """A place in an escalation chain: whom to ask, and after how long.
+
+    For example::
+
+        RunConfig(escalation=(EscalationStep(role="manager", after_s=3600),))
+    """
 
     role: str
     after_s: float
@@ -84,7 +89,7 @@ class InboxItem:
     """Who may answer, by role."""
     assignee: str | None = None
     """The one person whose it is."""
-    chain: tuple[Step, ...] = ()
+    chain: tuple[EscalationStep, ...] = ()
     """Whom to ask next if nobody answers: the first is next."""
     escalate_at_us: int | None = None
     """When it goes to the first of `chain`; `None` in a new item: as that step says."""
@@ -143,12 +148,14 @@ class InboxItem:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, version: int = 0) -> InboxItem:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`; what a later version added is left out."""
         answer = data.get("answer")
         fields = {
-            **data,
+            **{name: value for name, value in data.items() if name in cls.__slots__},
             "options": tuple(data["options"]),
-            "chain": tuple(Step(role=role, after_s=after) for role, after in data["chain"]),
+            "chain": tuple(
+                EscalationStep(role=role, after_s=after) for role, after in data["chain"]
+            ),
             "answer": None if answer is None else InboxAnswer(**answer),
             "version": version,
         }

@@ -25,6 +25,7 @@ from ekiden.runtime.rollback import finish_rollback, give_back
 from ekiden.runtime.spending import allowed
 from ekiden.runtime.state import RunState
 from ekiden.runtime.turn import resume_acting, settle_answer, think
+from ekiden.runtime.withdrawing import WITHDRAWN, is_withdrawn
 
 
 async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
@@ -37,6 +38,8 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     """
     for shown in run.take():
         yield shown
+    if run.was_woken and await is_withdrawn(run):
+        await finish(run, WITHDRAWN)
     while run.outcome is None:
         if run.live:
             async with aclosing(_watched(run)) as steps:
@@ -125,7 +128,7 @@ async def _guarded(run: RunState, step: Coroutine[Any, Any, None]) -> None:
             raise
         from ekiden.runtime.driving import wait_for_answers
 
-        await wait_for_answers(run, advance)
+        await _guarded(run, wait_for_answers(run, advance))
         return
     run.discard()
     await _recover(run, failure)
@@ -181,6 +184,7 @@ def _cause(run: RunState, over: OutOfBudget) -> int | None:
 
 async def _next_step(run: RunState) -> None:
     cursor = run.cursor
+    run.questions = None
     if cursor.open and cursor.open[-1].failure is not None:
         await finish_rollback(run)
         return

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from functools import partial
 from typing import Any, Literal, assert_never
 
-from ekiden.core.errors import SessionError
-from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
-from ekiden.core.inbox_errors import InboxError
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.message_answers import answer_json, error_json
 from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
-from ekiden.runtime.cursor import Cursor, OpenQuestion
+from ekiden.runtime.cursor import OpenQuestion
 from ekiden.runtime.inboxes import read_item
-from ekiden.runtime.leases import owner_name
 from ekiden.runtime.memo import load_memo
 from ekiden.runtime.question_sessions import ANSWERS
 from ekiden.runtime.state import RunState
-from ekiden.storage.base import (
-    Commit,
-    MessageFilter,
-    MessageSettle,
-    SessionPatch,
-    Store,
-    StoredMessage,
+from ekiden.runtime.withdrawing import (
+    WITHDRAWN,
+    abandon,
+    is_withdrawn_by_run,
+    timer_end,
+    withdraw_query,
 )
+from ekiden.storage.base import MessageFilter, MessageSettle, StoredMessage
 from ekiden.tools.output import to_jsonable
-
-_ABANDON_S = 10.0
-_WITHDRAWN = "ask.withdrawn"
 
 
 async def collect_answers(run: RunState) -> bool:
@@ -52,7 +44,11 @@ async def collect_answers(run: RunState) -> bool:
                     enough |= {question.group} if message.state == "answered" else set()
         else:
             item = items.get(question.id)
-            if item is None or item.status != "open":
+            if item is not None and is_withdrawn_by_run(item):
+                # By somebody who died before it was stored that the run waits no more.
+                del run.cursor.asks[key]
+                found += 1
+            elif item is None or item.status != "open":
                 _store_decision(run, key, question, item)
                 found += 1
     if not found:
@@ -90,8 +86,28 @@ def _store_answer(
     details = {"id": question.id, "from": question.who, "state": state}
     error = answer.get("error") if isinstance(answer, dict) else None
     run.record("message", details={"answer": details}, error=error)
+    run.write(timer_end(question))
     if state in ("answered", "failed"):
         run.beside.settles.append(MessageSettle(key=question.id, state="answered", forget=True))
+    _see_to_unfinished(run, question, state, is_deadlock="cycle" in (answer or ()))
+
+
+def _see_to_unfinished(
+    run: RunState, question: OpenQuestion, state: str, *, is_deadlock: bool
+) -> None:
+    """Whoever ran the session that was asked may have broken it off when the question was over.
+
+    One that was too slow is given up. One that was part of a deadlock goes on, like one that was
+    told something.
+    """
+    if question.session is None or run.around.left_as != "idle":
+        return
+    if state == "timed_out":
+        run.beside.afterwards.append(
+            partial(abandon, run.store, question.session, question.id, only_left=True)
+        )
+    elif is_deadlock:
+        run.told = [*(run.told or ()), question.session]
 
 
 def _store_decision(
@@ -123,61 +139,8 @@ def _settle_step(run: RunState, key: str, question: OpenQuestion, state: str, an
 def _withdraw_rivals(run: RunState, groups: set[str]) -> None:
     for key, question in list(run.cursor.asks.items()):
         if question.group in groups:
-            run.beside.settles.append(MessageSettle(key=question.id, state="cancelled"))
+            withdraw_query(run, question)
             _settle_step(run, key, question, "cancelled", None)
-
-
-async def release_questions(
-    store: Store, asks: Mapping[str, OpenQuestion], *, by: str
-) -> list[MessageSettle]:
-    """Nobody waits for these answers any more: withdraw what people were asked, and give what the
-    next commit has to settle."""
-    settles = []
-    for question in asks.values():
-        if question.kind == "query":
-            settles.append(MessageSettle(key=question.id, state="cancelled"))
-            if question.session is not None:
-                await _abandon(store, question.session, question.id)
-            continue
-        from ekiden.inbox import Inbox
-
-        with suppress(InboxError):
-            await Inbox(store).cancel(question.id, by=by, reason="the run does not wait any more")
-    return settles
-
-
-async def _abandon(store: Store, session_id: str, message_id: str) -> None:
-    """Nobody needs the answer of this session: if it is parked, it asks and does nothing more.
-
-    One that is at work is left alone; its answer comes too late and is kept.
-    """
-    try:
-        claim, row = await store.claim(session_id, owner=owner_name(), lease_s=_ABANDON_S)
-    except SessionError:
-        return
-    cursor = Cursor.from_json(row.cursor)
-    if row.meta.get(ANSWERS) != message_id or row.status == "idle":
-        await store.release(claim)
-        return
-    asks, cursor.asks = cursor.asks, {}
-    settles = await release_questions(store, asks, by=row.agent)
-    ended = Event(
-        session_id=session_id,
-        seq=row.seq + 1,
-        type="agent_error",
-        at_us=await store.now_us(),
-        agent=row.agent,
-        details={"outcome": "failed", "code": _WITHDRAWN},
-        error="whoever asked does not wait for the answer any more",
-    )
-    patch = SessionPatch(status="idle", outcome="failed", cursor=cursor.to_json())
-    await store.commit(claim, Commit(patch=patch, events=[ended], settles=settles, release=True))
-
-
-async def withdraw_questions(run: RunState) -> None:
-    """The run does not wait for the answers to its questions any more; the caller commits it."""
-    asks, run.cursor.asks = run.cursor.asks, {}
-    run.beside.settles.extend(await release_questions(run.store, asks, by=run.agent.name))
 
 
 def give_answer(run: RunState, outcome: Outcome) -> None:
@@ -195,6 +158,8 @@ def give_answer(run: RunState, outcome: Outcome) -> None:
         case Refused(reason):
             answer = error_json(f"the model declined: {reason}", code="model.refused")
         case Failed(code, error):
+            if outcome == WITHDRAWN:
+                return
             answer = error_json(error, code=code)
         case OutOfBudget(limit, allowed, used):
             told = f"the limit of {allowed:g} {limit} was reached ({used:g} used)"

@@ -125,7 +125,7 @@ class Asking:
         now_us = await run.store.now_us()
         together = None if group is None else (group, mode)
         for (key, question), node in zip(fresh, nodes, strict=True):
-            run.put_question(partial(self._post, key, question, node, together, now_us))
+            run.put_question(key, partial(self._post, key, question, node, together, now_us))
 
     def _post(
         self,
@@ -158,7 +158,7 @@ class Asking:
         due_us = now_us + int(question.timeout_s * 1e6)
         run.write(timer_write(Timer(due_us=due_us, kind=QUERY_TIMER, id=message.id)))
         run.cursor.asks[key] = OpenQuestion(
-            "query", message.id, question.agent, child, None if group is None else group[0]
+            "query", message.id, question.agent, child, None if group is None else group[0], due_us
         )
         details = {"id": message.id, "to": question.agent, "subject": question.subject}
         if child is not None:
@@ -276,12 +276,13 @@ def post(run: RunState, key: str, item: InboxItem) -> None:
         run.cursor.asks[key] = OpenQuestion("inbox", item.id, role)
         run.record("inbox", details={**asked_details(item), "role": role})
 
-    run.put_question(put)
+    run.put_question(key, put)
 
 
 def asked_details(item: InboxItem) -> dict[str, Any]:
     """What the event of a new item tells."""
     details: dict[str, Any] = {
+        "change": "posted",
         "kind": item.kind,
         "item": item.id,
         "role": item.role,

@@ -67,6 +67,11 @@ class Committing(Recording):
     _wakes: int
     _woken: asyncio.Event | None
 
+    @property
+    def was_woken(self) -> bool:
+        """Whether somebody ever woke the session."""
+        return self._wakes > 0
+
     async def see_wakes(self) -> None:
         """Whoever parks the session from here on has seen what woke it so far."""
         self._wakes = (await self.store.get(self.session_id)).wakes
@@ -74,13 +79,13 @@ class Committing(Recording):
     def ask_questions(self) -> None:
         """The code of the step waits and will be run again: all that is kept of it is what it
         asked."""
-        questions, self.questions = self.questions or [], None
+        questions, self.questions = self.questions or {}, None
         was_started = self.cursor.started
         self.discard()
         if was_started and not self.cursor.started:
             self.cursor.started = True
             self.record("agent_start")
-        for put in questions:
+        for put in questions.values():
             put()
 
     def discard(self) -> None:
@@ -136,6 +141,8 @@ class Committing(Recording):
                 raise
         if self._woken is not None:
             self._woken.set()
+        for each in batch.beside.afterwards:
+            await each()
 
     async def commit_cursor(self) -> None:
         """Store the open handoffs now, and nothing else of a step that is under way."""
@@ -225,6 +232,7 @@ class Committing(Recording):
                 messages=beside.messages,
                 settles=beside.settles,
                 openings=beside.openings,
+                wakes=beside.wakes,
                 seen_wakes=self._wakes if status == "waiting" else None,
                 release=release,
             ),

@@ -10,7 +10,7 @@ from ekiden.core.clock import SYSTEM_CLOCK
 from ekiden.core.context import TContext
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import HandoffInputData
-from ekiden.core.inbox_item import Step
+from ekiden.core.inbox_item import EscalationStep
 from ekiden.core.items import Item
 from ekiden.core.model import Model, ModelSettings
 from ekiden.core.roles import Approver, Clock, EventSink
@@ -114,7 +114,7 @@ class RunConfig:
     the session is parked; `None`: such a tool never runs."""
     operator: str = "operator"
     """The role of the people who are asked when no other is named."""
-    escalation: Sequence[Step] = ()
+    escalation: Sequence[EscalationStep] = ()
     """Whom else to ask if none of them answers, and when."""
     deadlock_victim: Literal["longest", "youngest", "lowest_priority"] = "longest"
     """Whose wait is given up when agents wait for each other in a circle: that of the one who has

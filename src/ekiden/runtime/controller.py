@@ -15,7 +15,6 @@ from ekiden.core.handoff_terms import HandoffTerms
 from ekiden.core.items import Item, function_output
 from ekiden.core.jsonio import dumps
 from ekiden.handoff.validation import check_cycle, check_depth
-from ekiden.runtime.answering import withdraw_questions
 from ekiden.runtime.attempt import Attempt
 from ekiden.runtime.calls import both, settled
 from ekiden.runtime.closing import broken_off, close_calls, with_outputs
@@ -29,6 +28,7 @@ from ekiden.runtime.scrutiny import needs_scrutiny, scrutinise
 from ekiden.runtime.spending import narrowed
 from ekiden.runtime.state import RunState
 from ekiden.runtime.targets import find_target, invoke_edge
+from ekiden.runtime.withdrawing import withdraw_questions
 
 
 async def carry_out(run: RunState, attempt: Attempt) -> bool:

@@ -108,10 +108,12 @@ class OpenQuestion:
     """The session that is to answer; `None`: somebody on the bus, or a person."""
     group: str | None = None
     """Of which one answer is enough."""
+    due_us: int = 0
+    """When the time of a query is over."""
 
     def to_json(self) -> list[Any]:
         """As a list, short."""
-        return [self.kind, self.id, self.who, self.session, self.group]
+        return [self.kind, self.id, self.who, self.session, self.group, self.due_us]
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -23,6 +23,7 @@ from ekiden.runtime.inboxes import read_item
 from ekiden.runtime.opening import claimed, taken_up
 from ekiden.runtime.state import RunState
 from ekiden.runtime.timekeeping import run_timers, seconds_to_timer
+from ekiden.runtime.withdrawing import is_left
 from ekiden.storage.base import MessageFilter, SessionRow, Store
 
 _log = logging.getLogger("ekiden.runtime")
@@ -44,10 +45,9 @@ async def wait_for_answers(run: RunState, advance: Advance) -> None:
         fault_point("ask.question.before_commit")
         await run.commit()
         fault_point("ask.question.after_commit")
-        await break_deadlocks(run)
-    elif any(question.group is not None for question in run.cursor.asks.values()):
-        # One of several has failed: the others may be those who wait for us.
-        await break_deadlocks(run)
+    # Also if nothing is new: of several one may have failed, so that the others are those who wait
+    # for us, or somebody died before looking.
+    await break_deadlocks(run)
     if run.around.left_as == "idle":
         async with run.work.stopped():
             if await _drive(run, advance):
@@ -89,7 +89,7 @@ async def waiting_reason(store: Store, cursor: Cursor) -> str:
         if question.kind == "inbox":
             return f"person:{question.who}"
         agents.append(f"agent:{question.who}")
-        row = None if question.session is None else await _row(store, question.session)
+        row = await _row(store, question.session)
         if row is not None and row.status == "waiting":
             return await waiting_reason(store, Cursor.from_json(row.cursor))
     return agents[0] if agents else "person"
@@ -101,12 +101,13 @@ async def _drive(run: RunState, advance: Advance) -> bool:
     while True:
         if await _is_answered(run):
             return True
-        rows = [await _row(store, each.session) for each in _queries(run) if each.session]
+        rows = [await _row(store, each.session) for each in _queries(run)]
         ready = [row for row in rows if row is not None and await _can_go_on(store, row)]
         if ready:
             await _advance_all(run, ready, advance)
             continue
-        if not any(_is_with_others(row) for row in rows) and not _on_bus(run):
+        under_way = [row for row in rows if row is not None and await _is_under_way(store, row)]
+        if not under_way and not _on_bus(_queries(run)):
             return False
         if not await run_timers(store):
             await store.wait_for_change(await seconds_to_timer(store, _LONGEST_WAIT_S))
@@ -116,31 +117,39 @@ def _queries(run: RunState) -> list[OpenQuestion]:
     return [each for each in run.cursor.asks.values() if each.kind == "query"]
 
 
-def _on_bus(run: RunState) -> bool:
-    return any(question.session is None for question in _queries(run))
+def _on_bus(queries: Iterable[OpenQuestion]) -> bool:
+    return any(question.session is None for question in queries)
 
 
-def _is_with_others(row: SessionRow | None) -> bool:
-    return row is not None and row.owner is not None
+async def _is_under_way(store: Store, row: SessionRow) -> bool:
+    """Whether somebody else works on it, or on something that it waits for."""
+    if row.owner is not None:
+        return True
+    if row.status != "waiting":
+        return False
+    asks = Cursor.from_json(row.cursor).asks.values()
+    queries = [question for question in asks if question.kind == "query"]
+    if _on_bus(queries):
+        return True
+    for question in queries:
+        child = await _row(store, question.session)
+        if child is not None and await _is_under_way(store, child):
+            return True
+    return False
 
 
 async def _can_go_on(store: Store, row: SessionRow) -> bool:
     """Whether running the session would lead anywhere: it, or one that it waits for, is ready."""
     if row.owner is not None:
         return False
-    if row.status == "ready" or _is_left(row):
+    if row.status == "ready" or is_left(row):
         return True
     if row.status == "waiting":
         for question in Cursor.from_json(row.cursor).asks.values():
-            child = None if question.session is None else await _row(store, question.session)
+            child = await _row(store, question.session)
             if child is not None and await _can_go_on(store, child):
                 return True
     return False
-
-
-def _is_left(row: SessionRow) -> bool:
-    """Whether its run was broken off in the middle: nobody else will go on with it."""
-    return row.status == "idle" and not row.outcome and row.cursor.get("p", "end") != "end"
 
 
 async def is_ready(store: Store, session_id: str) -> bool:
@@ -156,6 +165,15 @@ async def _is_answered(run: RunState) -> bool:
         return False
     found = await run.store.find_messages(MessageFilter(keys=keys), limit=len(keys))
     return len(found) < len(keys) or any(message.state != "open" for message in found)
+
+
+async def _is_enough(run: RunState) -> bool:
+    """Whether there is a good answer to one of several questions of which one is enough."""
+    keys = [question.id for question in _queries(run) if question.group is not None]
+    if not keys:
+        return False
+    where = MessageFilter(keys=keys, states={"answered"})
+    return bool(await run.store.find_messages(where, limit=1))
 
 
 async def _person_answered(run: RunState) -> bool:
@@ -175,14 +193,19 @@ async def _row(store: Store, session_id: str | None) -> SessionRow | None:
 
 
 async def _advance_all(run: RunState, rows: list[SessionRow], advance: Advance) -> None:
-    """Run the sessions side by side until each has an outcome, or a question's time is over."""
+    """Run the sessions side by side until each has an outcome, there is an answer that is enough,
+    or a question's time is over."""
     tasks = [asyncio.create_task(_run_session(run, row.id, advance)) for row in rows]
     try:
         pending = set(tasks)
         while pending:
             longest_s = await seconds_to_timer(run.store, _LONGEST_WAIT_S)
-            _, pending = await asyncio.wait(pending, timeout=longest_s)
-            if pending and await run_timers(run.store) and await _is_answered(run):
+            done, pending = await asyncio.wait(
+                pending, timeout=longest_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not pending or (done and await _is_enough(run)):
+                return
+            if await run_timers(run.store) and await _is_answered(run):
                 return
     finally:
         for task in tasks:
@@ -199,6 +222,7 @@ async def _run_session(run: RunState, session_id: str, advance: Advance) -> None
         context=around.context,
         hooks=around.hooks,
         is_reachable=around.is_reachable,
+        sets_aside=True,
     )
     try:
         claim, row = await claimed(store, session_id, own.config)
@@ -215,4 +239,6 @@ async def run_told(run: RunState, advance: Advance) -> None:
     """Let agents that were told something work on it, now that the run is over."""
     told, run.told = run.told or [], None
     for session_id in told:
-        await _run_session(run, session_id, advance)
+        row = await _row(run.store, session_id)
+        if row is not None and await _can_go_on(run.store, row):
+            await _run_session(run, session_id, advance)

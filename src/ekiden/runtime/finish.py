@@ -40,7 +40,8 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
 
 async def _answer_and_release(run: RunState, outcome: Outcome) -> None:
     """Give the answer that the session was opened for, and withdraw questions of its own."""
-    from ekiden.runtime.answering import give_answer, withdraw_questions
+    from ekiden.runtime.answering import give_answer
+    from ekiden.runtime.withdrawing import withdraw_questions
 
     give_answer(run, outcome)
     if run.cursor.asks and not isinstance(outcome, Waiting):

@@ -10,7 +10,6 @@ from ekiden.core.errors import HandoffRefused, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.items import Item, function_output
-from ekiden.runtime.answering import release_questions
 from ekiden.runtime.assign import addressee
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.cursor import Cursor, PendingHandoff
@@ -19,6 +18,7 @@ from ekiden.runtime.memo import load_memo
 from ekiden.runtime.rollback import give_back
 from ekiden.runtime.snapshot import snapshot_key, snapshot_of
 from ekiden.runtime.state import RunState
+from ekiden.runtime.withdrawing import withdraw
 from ekiden.sessions import history_length, open_calls, visible_items
 from ekiden.storage.base import Claim, SessionRow, Store
 
@@ -62,7 +62,7 @@ async def first_step(
     if agent.name == row.agent:
         run.cursor.open = _still_open(cursor, message)
     if cursor.asks:
-        run.beside.settles.extend(await release_questions(store, cursor.asks, by=row.agent))
+        await withdraw(run, cursor.asks, by=row.agent)
     if row.seq:
         run.remember(snapshot_key(run.cursor.run), snapshot_of(row))
     if to.route is not None:

@@ -10,6 +10,7 @@ from typing import Any
 from ekiden.core.errors import EkidenError, SessionBusy, SessionError, StoreError, StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.core.ids import new_id
+from ekiden.core.message_answers import error_json
 from ekiden.runtime.answers import read_input
 from ekiden.runtime.calls import to_the_end
 from ekiden.runtime.circumstances import Circumstances
@@ -18,12 +19,14 @@ from ekiden.runtime.finish import describe, park
 from ekiden.runtime.leases import Hold, keeper_of, owner_name
 from ekiden.runtime.live import on_display
 from ekiden.runtime.loading import first_step, left_step
+from ekiden.runtime.question_sessions import ANSWERS
 from ekiden.runtime.recording import REDACTED
 from ekiden.runtime.state import RunState
 from ekiden.sessions import Session
 from ekiden.storage.base import (
     Claim,
     Commit,
+    MessageSettle,
     NewSession,
     SessionPatch,
     SessionRow,
@@ -82,8 +85,8 @@ async def taken_up(
 ) -> AsyncIterator[RunState]:
     """The unfinished run of a session that was claimed already.
 
-    A worker (`left_as` is `ready`) that cannot take it up stores that as the session's failure:
-    otherwise it would be claimed again at once, for ever.
+    A worker (`left_as` is `ready`) that cannot take it up stores that as the session's failure,
+    and so does who waits for its answer: otherwise it would be claimed again at once, for ever.
     """
     async with owned(store, claim) as hold:
         try:
@@ -91,7 +94,7 @@ async def taken_up(
         except (SessionError, StoreUnavailable):
             raise
         except Exception as exc:
-            if around.left_as == "ready":
+            if around.left_as == "ready" or around.sets_aside:
                 await _set_aside(store, claim, row, exc, around.config)
             raise
         with on_display(run):
@@ -102,17 +105,22 @@ async def taken_up(
 async def _set_aside(
     store: Store, claim: Claim, row: SessionRow, exc: Exception, config: RunConfig
 ) -> None:
+    code = getattr(exc, "code", EkidenError.code)
     failed = Event(
         session_id=row.id,
         seq=row.seq + 1,
         type="agent_error",
         at_us=config.clock.now_us(),
         agent=row.agent,
-        details={"outcome": "failed", "code": getattr(exc, "code", EkidenError.code)},
+        details={"outcome": "failed", "code": code},
         error=describe(exc) if config.trace_include_sensitive_data else REDACTED,
     )
     patch = SessionPatch(status="idle", outcome="failed")
-    await store.commit(claim, Commit(patch=patch, events=[failed], release=True))
+    settles = []
+    if ANSWERS in row.meta:
+        answer = error_json(describe(exc), code=code)
+        settles = [MessageSettle(key=row.meta[ANSWERS], state="failed", answer=answer)]
+    await store.commit(claim, Commit(patch=patch, events=[failed], settles=settles, release=True))
 
 
 async def claimed(

@@ -70,7 +70,7 @@ class Recording:
     visible: list[Item]
     events: list[Event]
     history_length: int
-    questions: list[Callable[[], None]] | None
+    questions: dict[str, Callable[[], None]] | None
     trigger_notes: dict[int, str]
     work: WorkClock
     _beside: Beside
@@ -221,9 +221,9 @@ class Recording:
         """The documents that the next `commit` writes."""
         return list(self._beside.documents)
 
-    def put_question(self, put: Callable[[], None]) -> None:
-        """Ask with the commit that parks the step: `put` records it then."""
-        self.questions = [*(self.questions or ()), put]
+    def put_question(self, key: str, put: Callable[[], None]) -> None:
+        """Ask with the commit that parks the step: `put` records it then, once for each key."""
+        self.questions = {**(self.questions or {}), key: put}
 
     def restore_variables(self, values: Mapping[str, Any]) -> None:
         """The session's variables are to be `values` again."""

@@ -11,7 +11,6 @@ from ekiden.core.handoff_record import RefusalCode
 from ekiden.core.items import Item, function_output
 from ekiden.core.outcomes import Failed
 from ekiden.handoff.lifecycle import Lifecycle
-from ekiden.runtime.answering import withdraw_questions
 from ekiden.runtime.compensation import compensate
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.finish import describe, finish
@@ -19,6 +18,7 @@ from ekiden.runtime.inboxes import tell_people
 from ekiden.runtime.recording import REDACTED
 from ekiden.runtime.registration import forget
 from ekiden.runtime.state import RunState
+from ekiden.runtime.withdrawing import withdraw_questions
 from ekiden.sessions import history_length, visible_items
 from ekiden.storage.base import DocumentWrite
 

@@ -92,8 +92,8 @@ class RunState(Committing):
         self.meta = row.meta
         self.user_id = row.user_id
         self._wakes = row.wakes
-        self.questions: list[Callable[[], None]] | None = None
-        """How to record what the code of the step that is under way asked others."""
+        self.questions: dict[str, Callable[[], None]] | None = None
+        """How to record what the code of the step under way asked others, by the step's key."""
         self.told: list[str] | None = None
         """Sessions of agents that this run told something, to be run by somebody."""
         self._labels = {

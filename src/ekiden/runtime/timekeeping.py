@@ -26,17 +26,19 @@ async def run_timers(store: Store) -> int:
     if await next_due_us(store) is None:
         return 0
     now_us = await store.now_us()
-    done = 0
-    timers = await due_timers(store, now_us=now_us)
-    for timer in timers:
-        if timer.kind == QUERY_TIMER:
-            await _end_query(store, timer, now_us)
-            done += 1
-    if any(timer.kind == "inbox" for timer in timers):
+    done, after, kinds = 0, "", set[str]()
+    while timers := await due_timers(store, now_us=now_us, after=after):
+        for timer in timers:
+            kinds.add(timer.kind)
+            if timer.kind == QUERY_TIMER:
+                await _end_query(store, timer, now_us)
+                done += 1
+        after = timers[-1].key
+    if "inbox" in kinds:
         from ekiden.inbox import run_due
 
         done += await run_due(store, now_us=now_us)
-    if any(timer.kind == "collaboration" for timer in timers):
+    if "collaboration" in kinds:
         from ekiden.collaboration import run_due as expire_collaborations
 
         done += await expire_collaborations(store, now_us=now_us)

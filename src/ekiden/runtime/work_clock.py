@@ -18,7 +18,7 @@ class WorkClock:
         self._clock = clock
         self._began = clock.monotonic()
         self._stopped_at: float | None = None
-        self._turn = asyncio.Lock()
+        self._turn: asyncio.Lock | None = None
         self.deadline: asyncio.Timeout | None = None
         """What ends the step under way when the run's time is up."""
 
@@ -35,6 +35,8 @@ class WorkClock:
     @asynccontextmanager
     async def stopped(self) -> AsyncIterator[None]:
         """Wait for a person in here: the clock stands still, and people are asked one by one."""
+        if self._turn is None:
+            self._turn = asyncio.Lock()
         async with self._turn:
             began = self._stopped_at = self._clock.monotonic()
             left = self._suspend()

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from weakref import WeakKeyDictionary
+
+_ECHO_S = 0.03
 
 
 class ChangeSignal:
     """Wakes those who wait in `LeaseStore.wait_for_change`.
 
-    A change between two waits ends the second one at once, so that the loop "look, find nothing,
-    wait" of one taker misses nothing. All calls come from the event loop's thread.
+    A change between two waits of one task ends the second one at once, so that its loop "look, find
+    nothing, wait" misses nothing. For those who wait in a new task every time, a change is told
+    once more a little later: whoever looked in vain just before the change and began to wait just
+    after it is woken then. All calls come from the event loop's thread.
     """
 
-    __slots__ = ("_count", "_seen", "_waiters")
+    __slots__ = ("_count", "_echo", "_seen", "_seen_by", "_waiters")
 
     def __init__(self) -> None:
         self._count = 0
         self._seen = 0
+        """By anybody."""
+        self._seen_by: WeakKeyDictionary[asyncio.Task[object], int] = WeakKeyDictionary()
         self._waiters: set[asyncio.Future[None]] = set()
+        self._echo: asyncio.AbstractEventLoop | None = None
+        """The loop in which a change is to be told once more."""
 
     @property
     def waited_for(self) -> bool:
@@ -28,14 +37,17 @@ class ChangeSignal:
         """Something changed."""
         self._count += 1
         if self._waiters:
-            for waiter in self._waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
-            self._waiters.clear()
+            self._wake()
+        loop = asyncio.get_running_loop()
+        if self._echo is not loop:
+            self._echo = loop
+            loop.call_later(_ECHO_S, self._tell_again)
 
     async def wait(self, timeout_s: float) -> None:
         """Return after the next `notify`, or after the time-out."""
-        if self._count == self._seen:
+        task = asyncio.current_task()
+        seen = self._seen if task is None else self._seen_by.get(task, self._seen)
+        if self._count == seen:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.add(waiter)
             try:
@@ -43,3 +55,15 @@ class ChangeSignal:
             finally:
                 self._waiters.discard(waiter)
         self._seen = self._count
+        if task is not None:
+            self._seen_by[task] = self._count
+
+    def _tell_again(self) -> None:
+        self._echo = None
+        self._wake()
+
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()

@@ -11,7 +11,7 @@ import pytest
 
 from ekiden.app import open_store
 from ekiden.core.inbox_errors import InboxItemClosed
-from ekiden.core.inbox_item import InboxItem, Step
+from ekiden.core.inbox_item import EscalationStep, InboxItem
 from ekiden.core.messages import agent_queue
 from ekiden.inbox import Inbox, InboxQuery, run_due
 from ekiden.storage.base import MessageFilter, NewSession, QueuePut, Store
@@ -49,7 +49,7 @@ def item(number: int = 0, **fields: Any) -> InboxItem:
 
 async def test_items_survive_a_restart_as_they_were(url: str) -> None:
     async with open_store(url) as store:
-        chain = (Step(role="经理", after_s=1e6),)
+        chain = (EscalationStep(role="经理", after_s=1e6),)
         posted = await Inbox(store).post(
             item(body=HOSTILE, context={HOSTILE: [1.5, None, True]}, chain=chain)
         )
@@ -111,7 +111,7 @@ async def test_pages_are_in_order_and_whole(store: Store) -> None:
 async def test_what_is_due_is_done_once_by_whoever_comes(store: Store) -> None:
     inbox = Inbox(store)
     now_us = await store.now_us()
-    chain = (Step(role="经理", after_s=10),)
+    chain = (EscalationStep(role="经理", after_s=10),)
     later = now_us + 30_000_000
     await inbox.post(item(0, deadline_us=later, default="no"))
     await inbox.post(item(1, chain=chain))

@@ -19,6 +19,7 @@ from ekiden.core.collaboration_errors import (
     NotAParticipant,
     ProtocolError,
     SignatureInvalid,
+    TermsSuperseded,
 )
 from ekiden.core.message_errors import SenderForged
 from ekiden.core.messages import AgentMessage
@@ -142,6 +143,23 @@ async def test_a_message_is_too_old_after_its_time_to_live(office: Office) -> No
     with pytest.raises(MessageExpired, match="after its 5 s"):
         await office.collaborations.submit(short)
     assert await office.refusals() == ["collaboration.message_expired"]
+
+
+async def test_terms_that_are_superseded_while_an_acceptance_is_on_its_way_are_not_accepted(
+    office: Office,
+) -> None:
+    offer = await office["ann"].propose("bob", "x")
+    body = {"version": 1, "digest": offer.terms.digest}
+    message = await office.drafts("ann").answer(offer, "accept", body, answers=offer.messages[0].id)
+    countered = await office["bob"].counter(offer.id, "y")
+    await office["bob"].accept(offer.id, 2)
+    with pytest.raises(TermsSuperseded):
+        await office.collaborations.submit(message)
+    for changes in ({"version": 2}, {"digest": countered.terms.digest}):
+        mixed = await office.signed(message, body={**body, **changes})
+        with pytest.raises(TermsSuperseded):
+            await office.collaborations.submit(mixed)
+    assert (await office["ann"].get(offer.id)).agreed is None
 
 
 async def test_an_answer_names_the_message_that_it_answers(office: Office) -> None:

@@ -295,5 +295,11 @@ class Machine(RuleBasedStateMachine):
         return made
 
 
+class ManyMachines(Machine):
+    """The same, for longer."""
+
+
 TestCollaborations = Machine.TestCase
+TestManyCollaborations = pytest.mark.slow(ManyMachines.TestCase)
+TestManyCollaborations.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
 TestCollaborations.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxItemClosed
-from ekiden.core.inbox_item import InboxItem, Step
+from ekiden.core.inbox_item import EscalationStep, InboxItem
 from ekiden.inbox import Inbox, InboxQuery, run_due
 from ekiden.inbox.life import next_due_us
 from ekiden.storage.base import NewSession
@@ -97,7 +97,9 @@ class Life(RuleBasedStateMachine):
         self, deadline_s: int | None, default: str | None, steps: list[int], priority: int
     ) -> str:
         number = len(self.expected)
-        chain = tuple(Step(role=f"role {n}", after_s=after) for n, after in enumerate(steps))
+        chain = tuple(
+            EscalationStep(role=f"role {n}", after_s=after) for n, after in enumerate(steps)
+        )
         created_us = self.begin_us + self.now * 1_000_000
         self.run(self.store.create(NewSession(id=f"s{number}", agent="a", status="waiting")))
         item = question(
@@ -220,5 +222,5 @@ class Life(RuleBasedStateMachine):
             assert row.wakes == (f"i{number}" in done)
 
 
-Life.TestCase.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+Life.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 TestLife = Life.TestCase

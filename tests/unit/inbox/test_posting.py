@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.core.errors import StaleDocument, UserError
 from ekiden.core.inbox_errors import InboxItemNotFound
-from ekiden.core.inbox_item import Step
+from ekiden.core.inbox_item import EscalationStep
 from ekiden.inbox import Inbox, InboxSettings
 from ekiden.storage.memory import MemoryStore
 from tests.unit.inbox.conftest import question
@@ -67,10 +67,10 @@ async def test_an_id_that_is_taken_is_refused(inbox: Inbox) -> None:
         ({"role": " "}, "must not be empty"),
         ({"role": "a\nb"}, "one line"),
         ({"role": "r" * 201}, "longer than 200"),
-        ({"chain": (Step(role="boss", after_s=0),)}, "some seconds"),
-        ({"chain": (Step(role="boss", after_s=float("inf")),)}, "some seconds"),
-        ({"chain": (Step(role="", after_s=1),)}, "must not be empty"),
-        ({"chain": (Step(role="boss", after_s=1),) * 51}, "at most 50"),
+        ({"chain": (EscalationStep(role="boss", after_s=0),)}, "some seconds"),
+        ({"chain": (EscalationStep(role="boss", after_s=float("inf")),)}, "some seconds"),
+        ({"chain": (EscalationStep(role="", after_s=1),)}, "must not be empty"),
+        ({"chain": (EscalationStep(role="boss", after_s=1),) * 51}, "at most 50"),
         ({"context": object()}, "not JSON"),
     ],
 )
@@ -86,7 +86,7 @@ async def test_an_item_that_makes_no_sense_is_refused_and_nothing_is_stored(
 async def test_items_get_role_and_chain_of_the_settings_unless_they_name_their_own(
     store: MemoryStore,
 ) -> None:
-    chain = (Step(role="经理", after_s=60), Step(role="CEO", after_s=600))
+    chain = (EscalationStep(role="经理", after_s=60), EscalationStep(role="CEO", after_s=600))
     inbox = Inbox(store, settings=InboxSettings(role="CEO の秘書", escalation=chain))
     plain = await inbox.post(question())
     assert (plain.role, plain.chain) == ("CEO の秘書", chain)
@@ -95,7 +95,7 @@ async def test_items_get_role_and_chain_of_the_settings_unless_they_name_their_o
     assert (own.role, own.chain, own.escalate_at_us) == ("legal", (), None)
     notice = await inbox.post(question(notice=True))
     assert (notice.role, notice.chain) == ("CEO の秘書", ())
-    longer = (Step(role="boss", after_s=5),)
+    longer = (EscalationStep(role="boss", after_s=5),)
     chained = await inbox.post(question(chain=longer))
     assert chained.chain == longer
 

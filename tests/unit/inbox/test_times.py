@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxItemClosed
-from ekiden.core.inbox_item import NOBODY, InboxItem, Step
+from ekiden.core.inbox_item import NOBODY, EscalationStep, InboxItem
 from ekiden.inbox import Inbox, InboxQuery, run_due
 from ekiden.storage.base import DocumentWrite, NewSession
 from ekiden.storage.memory import MemoryStore
@@ -100,7 +100,7 @@ async def test_of_many_who_run_timers_at_once_each_item_is_changed_by_one(
 async def test_an_item_goes_along_its_chain_and_loses_assignee_and_snooze(
     inbox: Inbox, store: MemoryStore
 ) -> None:
-    chain = (Step(role="经理", after_s=60), Step(role="CEO", after_s=600))
+    chain = (EscalationStep(role="经理", after_s=60), EscalationStep(role="CEO", after_s=600))
     item = await inbox.post(question(chain=chain))
     await inbox.assign(item.id, "Anna", by="Anna")
     await inbox.snooze(item.id, for_s=3600, by="Anna")
@@ -119,7 +119,11 @@ async def test_an_item_goes_along_its_chain_and_loses_assignee_and_snooze(
 async def test_steps_that_were_missed_are_made_up_for_in_order_up_to_the_deadline(
     inbox: Inbox, store: MemoryStore
 ) -> None:
-    chain = (Step(role="a", after_s=10), Step(role="b", after_s=10), Step(role="c", after_s=100))
+    chain = (
+        EscalationStep(role="a", after_s=10),
+        EscalationStep(role="b", after_s=10),
+        EscalationStep(role="c", after_s=100),
+    )
     item = await post(inbox, store, chain=chain, default="no")
     store.advance(1000)
     assert await due(store) == 1

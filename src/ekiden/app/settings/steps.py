@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ekiden.app.settings.kinds import Number, Text, json_or_text, shown_type, wrong
-from ekiden.core.inbox_item import Step
+from ekiden.core.inbox_item import EscalationStep
 
 _ROLE = Text(what="a role's name")
 _AFTER = Number(low=1, high=1e8)
@@ -30,8 +30,8 @@ class Steps:
         return json_or_text(text)
 
 
-def _step(value: object, number: int) -> Step:
-    if isinstance(value, Step):
+def _step(value: object, number: int) -> EscalationStep:
+    if isinstance(value, EscalationStep):
         value = {"role": value.role, "after_s": value.after_s}
     if not isinstance(value, Mapping) or set(value) != {"role", "after_s"}:
         what = "an object with other keys" if isinstance(value, Mapping) else shown_type(value)
@@ -44,4 +44,4 @@ def _step(value: object, number: int) -> Step:
             kind.read(value[key])
         except ValueError as exc:
             raise ValueError(f'has a step, number {number}, whose "{key}" {exc}') from None
-    return Step(role=value["role"].strip(), after_s=float(value["after_s"]))
+    return EscalationStep(role=value["role"].strip(), after_s=float(value["after_s"]))

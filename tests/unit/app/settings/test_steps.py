@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.app.settings import load_settings
 from ekiden.core.errors import SettingsInvalid
-from ekiden.core.inbox_item import Step
+from ekiden.core.inbox_item import EscalationStep
 from ekiden.inbox import InboxSettings
 
 
@@ -26,7 +26,7 @@ def test_a_role_and_a_chain_are_read(tmp_path: Path) -> None:
         '{"inbox": {"role": "総務", "escalation": [{"role": " 经理 ", "after_s": 60},'
         ' {"role": "CEO", "after_s": 3600.5}]}}',
     )
-    chain = (Step(role="经理", after_s=60.0), Step(role="CEO", after_s=3600.5))
+    chain = (EscalationStep(role="经理", after_s=60.0), EscalationStep(role="CEO", after_s=3600.5))
     assert read == InboxSettings(role="総務", escalation=chain)
 
 

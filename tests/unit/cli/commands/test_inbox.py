@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from ekiden.cli import inbox_asking
 from ekiden.cli.approving import Question
 from ekiden.core.acting import AGENT_VARIABLE
-from ekiden.core.inbox_item import InboxItem, Step
+from ekiden.core.inbox_item import EscalationStep, InboxItem
 from ekiden.inbox import Inbox, run_due
 from ekiden.storage.base import Store
 from ekiden.storage.sqlite import SqliteStore
@@ -126,7 +126,7 @@ def test_filters_restrict_the_list(office: Desk, options: list[str], ids: list[s
 def test_text_of_agents_is_marked_and_spelled_out(office: Desk) -> None:
     hostile = question(
         "h1", subject=HOSTILE, body=f"line\nstatus: answered\n{HOSTILE}", context={"客户": HOSTILE},
-        chain=(Step(role="经理", after_s=60),), deadline_us=10**16, default="no",
+        chain=(EscalationStep(role="经理", after_s=60),), deadline_us=10**16, default="no",
     )  # fmt: skip
     post(office, hostile, confirmation("h2", arguments='{"a": 1, "a": 2}', session_id="s"))
     shown = office("inbox", "show", "h1").out

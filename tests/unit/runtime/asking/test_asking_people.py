@@ -9,7 +9,7 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
 from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxForbidden, InboxItemClosed
-from ekiden.core.inbox_item import Step
+from ekiden.core.inbox_item import EscalationStep
 from ekiden.core.outcomes import Waiting
 from ekiden.core.profile import Confirmation
 from ekiden.core.team import Team
@@ -99,7 +99,7 @@ async def test_roles_and_chains_come_from_the_run() -> None:
     clock = ManualClock()
     store = MemoryStore(clock)
     config = RunConfig(
-        clock=clock, operator="当番", escalation=(Step(role="manager", after_s=600),)
+        clock=clock, operator="当番", escalation=(EscalationStep(role="manager", after_s=600),)
     )
     await submitted(store, team_of(desk=desk), config)
     [item] = await open_items(store)

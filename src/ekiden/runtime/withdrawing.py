@@ -1,0 +1,145 @@
+"""Nobody waits for an answer any more: the question is withdrawn, and whoever works at it stops.
+
+A question to an agent is withdrawn by a commit of the session that asked it. The same commit wakes
+the session that was to answer, so that it ends itself as soon as somebody runs it, whoever dies in
+between; if nobody has it, it is ended at once. What people were asked is withdrawn just before:
+should the process die then, a run that still wants to know asks them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+
+from ekiden.core.acting import acting_as
+from ekiden.core.errors import SessionError, StoreError
+from ekiden.core.events import Event
+from ekiden.core.inbox_errors import InboxError
+from ekiden.core.inbox_item import InboxItem
+from ekiden.core.outcomes import Failed
+from ekiden.runtime.asking import QUERY_TIMER
+from ekiden.runtime.cursor import Cursor, OpenQuestion
+from ekiden.runtime.leases import owner_name
+from ekiden.runtime.question_sessions import ANSWERS
+from ekiden.runtime.state import RunState
+from ekiden.storage.base import (
+    Commit,
+    DocumentWrite,
+    MessageFilter,
+    MessageSettle,
+    SessionPatch,
+    SessionRow,
+    Store,
+)
+from ekiden.storage.timers import Timer, timer_removal
+
+WITHDRAWN = Failed("ask.withdrawn", "whoever asked does not wait for the answer any more")
+"""How a session ends whose answer nobody needs."""
+_ABANDON_S = 10.0
+_NOT_NEEDED = "the run does not wait any more"
+
+
+async def withdraw_questions(run: RunState) -> None:
+    """The run does not wait for the answers to its questions any more; the caller commits it."""
+    asks, run.cursor.asks = run.cursor.asks, {}
+    await withdraw(run, asks, by=run.agent.name)
+
+
+async def withdraw(run: RunState, asks: Mapping[str, OpenQuestion], *, by: str) -> None:
+    """Nobody waits for the answers to these questions of agent `by`; the caller commits it."""
+    for question in asks.values():
+        if question.kind == "query":
+            withdraw_query(run, question)
+        else:
+            await _withdraw_item(run.store, question, by=by)
+
+
+def withdraw_query(run: RunState, question: OpenQuestion) -> None:
+    """Nobody waits for the answer of this agent; the caller commits it."""
+    beside = run.beside
+    beside.settles.append(MessageSettle(key=question.id, state="cancelled"))
+    beside.documents.append(timer_end(question))
+    if question.session is not None:
+        beside.wakes.append(question.session)
+        beside.afterwards.append(partial(abandon, run.store, question.session, question.id))
+
+
+def timer_end(question: OpenQuestion) -> DocumentWrite:
+    """What removes the timer of a question to an agent."""
+    return timer_removal(Timer(due_us=question.due_us, kind=QUERY_TIMER, id=question.id))
+
+
+def is_withdrawn_by_run(item: InboxItem) -> bool:
+    """Whether the run that asked withdrew the item, and not a person."""
+    return item.status == "cancelled" and item.reason == _NOT_NEEDED
+
+
+async def is_withdrawn(run: RunState) -> bool:
+    """Whether the session was opened for a question whose answer nobody needs any more."""
+    message_id = run.meta.get(ANSWERS)
+    if message_id is None or not run.was_woken:
+        return False
+    found = await run.store.find_messages(MessageFilter(keys=[message_id]), limit=1)
+    return bool(found) and found[0].state == "cancelled"
+
+
+def is_left(row: SessionRow) -> bool:
+    """Whether its run was broken off in the middle: nobody but who asked will go on with it."""
+    return row.status == "idle" and not row.outcome and row.cursor.get("p", "end") != "end"
+
+
+async def abandon(
+    store: Store, session_id: str, message_id: str, *, only_left: bool = False
+) -> None:
+    """Nobody needs the answer of this session: if nobody runs it, it is over.
+
+    With `only_left` only if it was broken off. One that is at work is left alone; it finds out when
+    it is run the next time, and an answer that it gives before that is late and kept.
+    """
+    with suppress(SessionError, StoreError):
+        claim, row = await store.claim(session_id, owner=owner_name(), lease_s=_ABANDON_S)
+        is_over = row.status == "idle" and not is_left(row)
+        if row.meta.get(ANSWERS) != message_id or is_over or (only_left and not is_left(row)):
+            await store.release(claim)
+            return
+        cursor = Cursor.from_json(row.cursor)
+        asks, cursor.asks = cursor.asks, {}
+        for question in asks.values():
+            if question.kind == "inbox":
+                await _withdraw_item(store, question, by=row.agent)
+        queries = [question for question in asks.values() if question.kind == "query"]
+        await store.commit(claim, await _ending(store, row, cursor, queries))
+        for question in queries:
+            if question.session is not None:
+                await abandon(store, question.session, question.id)
+
+
+async def _ending(
+    store: Store, row: SessionRow, cursor: Cursor, queries: Iterable[OpenQuestion]
+) -> Commit:
+    ended = Event(
+        session_id=row.id,
+        seq=row.seq + 1,
+        type="agent_error",
+        at_us=await store.now_us(),
+        agent=row.agent,
+        details={"outcome": WITHDRAWN.kind, "code": WITHDRAWN.code},
+        error=WITHDRAWN.error,
+    )
+    return Commit(
+        patch=SessionPatch(status="idle", outcome=WITHDRAWN.kind, cursor=cursor.to_json()),
+        events=[ended],
+        documents=[timer_end(question) for question in queries],
+        settles=[MessageSettle(key=question.id, state="cancelled") for question in queries],
+        wakes=[question.session for question in queries if question.session is not None],
+        release=True,
+    )
+
+
+async def _withdraw_item(store: Store, question: OpenQuestion, *, by: str) -> None:
+    from ekiden.inbox import Inbox
+
+    # The runtime does this, from whichever agent's code it was called.
+    with suppress(InboxError), acting_as(""):
+        await Inbox(store).cancel(question.id, by=by, reason=_NOT_NEEDED)

@@ -1,0 +1,385 @@
+"""Serving an agent: how much at once, answers that come later, the end, and those who died."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from ekiden.bus import LATER, Bus
+from ekiden.bus.presence import PRESENCE
+from ekiden.core.acting import acting_agent
+from ekiden.core.errors import StoreUnavailable, UserError
+from ekiden.core.message_errors import MessageNotFound, QueryFailed, QueryTimeout, SenderForged
+from ekiden.core.messages import AgentMessage, Letter, agent_queue
+from ekiden.storage.base import DocumentWrite, MessageFilter, QueuePut, Store
+from ekiden.storage.memory import MemoryStore
+from tests.unit.bus.places import Desk, Place, echo, until
+
+
+async def state_is(bus: Bus, message_id: str, state: str) -> bool:
+    """Whether this became of the message."""
+    return (await bus.message(message_id)).state == state
+
+
+async def owners(store: Store) -> set[str | None]:
+    """Who has the open messages of sales."""
+    where = MessageFilter(queue=agent_queue("sales"), states={"open"})
+    return {row.owner for row in await store.find_messages(where)}
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_so_many_messages_are_worked_on_at_a_time(place: Place, concurrency: int) -> None:
+    bus, desk = await place.bus(), Desk("done", hold=True)
+    async with bus.serve("sales", desk, concurrency=concurrency):
+        seat = bus.agent("pm")
+        asking = [asyncio.create_task(seat.ask("sales", "price")) for _ in range(7)]
+        await desk.has(concurrency)
+        await until(lambda: depth_is(bus, 7))
+        assert len(desk.seen) == concurrency
+        desk.go.set()
+        assert await asyncio.gather(*asking) == ["done"] * 7
+
+
+async def depth_is(bus: Bus, depth: int) -> bool:
+    """Whether the mailbox of sales holds so many."""
+    return (await bus.depths()).get("sales", 0) == depth
+
+
+async def test_two_processes_that_serve_one_agent_share_the_work(place: Place) -> None:
+    one, other, sender = await place.bus(), await place.bus(), await place.bus()
+    desks = [Desk("first", hold=True), Desk("second", hold=True)]
+    async with one.serve("sales", desks[0]), other.serve("sales", desks[1]):
+        asking = [
+            asyncio.create_task(bus.agent("pm").ask("sales", "price"))
+            for bus in (sender, other, sender, other)
+        ]
+        for desk in desks:
+            await desk.has(1)
+            desk.go.set()
+        answers = await asyncio.gather(*asking)
+    assert set(answers) == {"first", "second"}
+    assert sum(len(desk.seen) for desk in desks) == 4
+
+
+async def test_a_handler_acts_as_its_agent(place: Place) -> None:
+    bus = await place.bus()
+
+    async def who(message: AgentMessage) -> str | None:
+        return acting_agent()
+
+    async with bus.serve("sales", who):
+        assert await bus.agent("pm").ask("sales", "who are you") == "sales"
+    assert acting_agent() is None
+
+
+async def test_an_agent_is_served_once_by_a_bus(place: Place) -> None:
+    bus = await place.bus()
+    async with bus.serve("sales", echo):
+        with pytest.raises(UserError, match="serves 'sales' already"):
+            await bus.serve("sales", echo)
+        assert bus.served() == ["sales"]
+    service = await bus.serve("sales", echo)
+    assert "sales" in repr(service)
+    await service.close()
+    await service.close()
+    assert bus.served() == []
+
+
+@pytest.mark.parametrize(
+    ("agent", "handler", "concurrency"),
+    [("", echo, 1), ("a#b", echo, 1), ("sales", None, 1), ("sales", echo, 0), ("sales", echo, True)],
+)
+async def test_what_cannot_be_served_is_refused(
+    agent: str, handler: Any, concurrency: int
+) -> None:
+    async with Bus() as bus:
+        with pytest.raises(UserError):
+            await bus.serve(agent, handler, concurrency=concurrency)
+        assert bus.served() == []
+
+
+async def test_an_answer_may_come_later(place: Place) -> None:
+    bus, other, desk = await place.bus(), await place.bus(), Desk(LATER)
+    async with bus.serve("sales", desk):
+        asking = asyncio.create_task(other.agent("pm").ask("sales", "price"))
+        [asked] = await desk.has(1)
+        assert await desk_is_free(bus, desk)
+        assert await bus.respond(asked, {"price": 7}) == "settled"
+        assert await asking == {"price": 7}
+        assert await bus.respond(asked, {"price": 8}) == "no"
+        assert (await bus.message(asked.id)).answer == {"price": 7}
+
+
+async def desk_is_free(bus: Bus, desk: Desk) -> bool:
+    """Whether it takes another message although it owes answers."""
+    count = len(desk.seen)
+    desk.answer = None
+    await bus.agent("pm").send("sales", "by the way")
+    await desk.has(count + 1)
+    return True
+
+
+async def test_a_later_answer_may_be_too_late(place: Place) -> None:
+    bus, other, desk = await place.bus(), await place.bus(), Desk(LATER)
+    async with bus.serve("sales", desk):
+        with pytest.raises(QueryTimeout):
+            await other.agent("pm").ask("sales", "price", timeout_s=0.05)
+        assert await bus.respond(desk.seen[0], "at last") == "late"
+        assert await bus.agent("sales").respond(desk.seen[0], "once more") == "no"
+        record = await bus.message(desk.seen[0].id)
+        assert (record.state, record.answer) == ("late", "at last")
+
+
+async def test_a_notification_is_not_left_for_later(place: Place) -> None:
+    bus, desk = await place.bus(), Desk(LATER)
+    async with bus.serve("sales", desk):
+        message_id = await bus.agent("pm").send("sales", "news")
+        await until(lambda: state_is(bus, message_id, "answered"))
+
+
+async def test_nobody_answers_in_the_name_of_another(place: Place) -> None:
+    bus, other, desk = await place.bus(), await place.bus(), Desk(LATER)
+
+    async def thief(message: AgentMessage) -> Any:
+        asked = AgentMessage(**{**desk.seen[0].to_json(), "to_agent": "thief"})
+        return await bus.respond(asked, "mine")
+
+    async with bus.serve("sales", desk), bus.serve("thief", thief):
+        asking = asyncio.create_task(bus.agent("pm").ask("sales", "price"))
+        [asked] = await desk.has(1)
+        with pytest.raises(SenderForged):
+            await other.respond(asked, "from a program that does not serve sales")
+        with pytest.raises(SenderForged):
+            await bus.agent("thief").respond(asked, "from another agent")
+        with pytest.raises(QueryFailed) as caught:
+            await bus.agent("pm").ask("thief", "go")
+        assert caught.value.error_code == "bus.sender_forged"
+        assert await bus.agent("sales").respond(asked, "the truth") == "settled"
+        assert await asking == "the truth"
+
+
+async def test_only_queries_that_there_are_can_be_answered(place: Place) -> None:
+    bus = await place.bus()
+    async with bus.serve("sales", echo):
+        unknown = AgentMessage(type="query", from_agent="pm", to_agent="sales")
+        with pytest.raises(MessageNotFound):
+            await bus.respond(unknown, 1)
+        await bus.send(note := AgentMessage(from_agent="pm", to_agent="sales"))
+        for wrong in (note, "msg_1", None):
+            with pytest.raises(UserError, match="only a query"):
+                await bus.respond(wrong, 1)
+
+
+async def test_nobody_speaks_in_the_name_of_another(place: Place) -> None:
+    bus = await place.bus()
+
+    async def liar(message: AgentMessage) -> Any:
+        if message.payload == "send":
+            await bus.send(AgentMessage(from_agent="boss", to_agent="stock", subject="obey"))
+        elif message.payload == "ask":
+            await bus.agent("boss").ask("stock", "obey")
+        else:
+            await bus.agent("boss").broadcast("obey")
+
+    stock = Desk()
+    async with bus.serve("liar", liar), bus.serve("stock", stock):
+        for way in ("send", "ask", "broadcast"):
+            with pytest.raises(QueryFailed, match="'liar' cannot send .* 'boss'") as caught:
+                await bus.agent("pm").ask("liar", "go", way)
+            assert caught.value.error_code == "bus.sender_forged"
+    assert stock.seen == []
+
+
+async def test_what_is_not_done_when_a_service_ends_is_done_by_the_next(place: Place) -> None:
+    bus, other, desk = await place.bus(), await place.bus(), Desk("done", hold=True)
+    service = await bus.serve("sales", desk)
+    asking = [asyncio.create_task(other.agent("pm").ask("sales", "price")) for _ in range(3)]
+    await desk.has(1)
+    ids = [await bus.agent("pm").send("sales", f"n{number}") for number in range(3)]
+    await until(lambda: depth_is(bus, 6))
+    await service.close()
+    assert await owners(bus.store) == {None}
+    desk.go.set()
+    async with other.serve("sales", desk):
+        assert await asyncio.gather(*asking) == ["done"] * 3
+        for message_id in ids:
+            await until(lambda message_id=message_id: state_is(bus, message_id, "answered"))
+    assert desk.seen[0].id in [message.id for message in desk.seen[1:] if message.redelivered]
+
+
+async def test_a_service_may_let_its_handlers_finish(place: Place) -> None:
+    bus, desk = await place.bus(), Desk("done", hold=True)
+    service = await bus.serve("sales", desk)
+    asking = asyncio.create_task(bus.agent("pm").ask("sales", "price"))
+    await desk.has(1)
+    closing = asyncio.create_task(service.close(drain_s=30))
+    await asyncio.sleep(0)
+    desk.go.set()
+    await closing
+    assert await asking == "done"
+
+
+async def test_what_was_left_for_later_is_asked_again_elsewhere(place: Place) -> None:
+    bus, other = await place.bus(), await place.bus()
+    first, second = Desk(LATER), Desk("done")
+    service = await bus.serve("sales", first)
+    asking = asyncio.create_task(other.agent("pm").ask("sales", "price"))
+    await first.has(1)
+    await service.close()
+    async with other.serve("sales", second):
+        assert await asking == "done"
+    assert second.seen[0].redelivered
+
+
+async def test_a_handler_that_takes_too_long_has_failed(place: Place) -> None:
+    bus = await place.bus(handler_timeout_s=0.05, retry_s=0.01, max_attempts=2)
+    desk = Desk(hold=True)
+    async with bus.serve("sales", desk):
+        with pytest.raises(QueryFailed, match="took longer than 0.05 s"):
+            await bus.agent("pm").ask("sales", "price")
+        message_id = await bus.agent("pm").send("sales", "news")
+        await until(lambda: state_is(bus, message_id, "dead"))
+
+
+async def test_a_handler_may_insist_on_finishing(place: Place) -> None:
+    bus = await place.bus(handler_timeout_s=0.02)
+
+    async def stubborn(message: AgentMessage) -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "finished all the same"
+        return "never"
+
+    async with bus.serve("sales", stubborn):
+        assert await bus.agent("pm").ask("sales", "price") == "finished all the same"
+
+
+async def left_by_the_dead(store: Store, *, attempts: int = 1, until_us: int = 0) -> AgentMessage:
+    """A message that a process had when it was killed."""
+    message = AgentMessage(from_agent="pm", to_agent="sales", subject="left behind")
+    put = QueuePut(
+        queue=agent_queue("sales"),
+        body=Letter(message=message).to_json(),
+        key=message.id,
+        taken_by="bus_dead",
+        lease_s=0.0 if attempts > 1 else 86_400.0,
+    )
+    await store.put_messages([put])
+    for _ in range(attempts - 1):
+        while not await store.take_messages(agent_queue("sales"), owner="bus_dead", lease_s=0.001):
+            await asyncio.sleep(0.001)
+    body = {"agent": "sales", "owner": "bus_dead", "concurrency": 1, "until_us": until_us}
+    document = DocumentWrite(collection=PRESENCE, key="sales/bus_dead", body=body)
+    await store.write_documents([document])
+    return message
+
+
+async def test_what_a_process_had_that_died_is_delivered_again(place: Place) -> None:
+    bus, desk = await place.bus(), Desk()
+    left = await left_by_the_dead(bus.store)
+    async with bus.serve("sales", desk):
+        [got] = await desk.has(1)
+        await until(lambda: state_is(bus, left.id, "answered"))
+    assert (got.id, got.redelivered) == (left.id, True)
+    assert await bus.store.list_documents(PRESENCE) == []
+
+
+async def test_it_is_delivered_again_when_nobody_remembers_the_dead(place: Place) -> None:
+    bus, desk = await place.bus(), Desk()
+    left = await left_by_the_dead(bus.store)
+    gone = DocumentWrite(collection=PRESENCE, key="sales/bus_dead", body=None)
+    await bus.store.write_documents([gone])
+    async with bus.serve("sales", desk):
+        await until(lambda: state_is(bus, left.id, "answered"))
+
+
+async def test_it_is_not_delivered_again_before_its_process_is_dead(place: Place) -> None:
+    bus, desk = await place.bus(), Desk()
+    now_us = await bus.store.now_us()
+    left = await left_by_the_dead(bus.store, until_us=now_us + 300_000)
+    async with bus.serve("sales", desk):
+        await until(lambda: state_is(bus, left.id, "answered"))
+    record = await bus.message(left.id)
+    assert record.ended_at is not None
+    assert record.ended_at * 1e6 >= now_us + 300_000
+    assert record.attempts == 2
+
+
+async def test_a_message_that_kills_every_process_is_dead_in_the_end(place: Place) -> None:
+    bus, desk = await place.bus(max_attempts=2), Desk()
+    left = await left_by_the_dead(bus.store, attempts=2)
+    async with bus.serve("sales", desk):
+        await until(lambda: state_is(bus, left.id, "dead"))
+    assert desk.seen == []
+    [dead] = await bus.dead_letters()
+    assert (dead.error_code, dead.error) == (
+        "bus.dead",
+        "it was delivered 2 times, and nobody finished it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "key"),
+    [
+        ("no message", "k1"),
+        ({"id": "k1"}, "k1"),
+        ({"id": "k1", "type": "notify", "nonsense": 1}, "k1"),
+        (Letter(message=AgentMessage(id="other", from_agent="pm")).to_json(), "k1"),
+        ([1, 2], None),
+    ],
+)
+async def test_what_is_no_message_is_dead_and_holds_nobody_up(
+    place: Place, body: Any, key: str | None
+) -> None:
+    bus, desk = await place.bus(), Desk()
+    await bus.store.put_messages([QueuePut(queue=agent_queue("sales"), body=body, key=key)])
+    async with bus.serve("sales", desk):
+        await bus.agent("pm").send("sales", "news")
+        await desk.has(1)
+
+        async def is_gone() -> bool:
+            return await bus.depths() == {}
+
+        await until(is_gone)
+    if key is not None:
+        [dead] = await bus.dead_letters()
+        assert dead.message.to_agent in ("sales", None)
+        assert "no message of the bus" in (dead.error or "")
+
+
+async def test_a_service_outlives_a_store_that_is_away_for_a_while(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = Unreliable()
+    async with Bus(store) as bus, bus.serve("sales", echo):
+        assert await bus.agent("pm").ask("sales", "price", 1) == 1
+        store.away = 3
+        with caplog.at_level(logging.WARNING, "ekiden.bus"):
+            store.poke()
+            await until(store.is_back)
+        assert await bus.agent("pm").ask("sales", "price", 2) == 2
+    assert "cannot reach its store" in caplog.text
+
+
+class Unreliable(MemoryStore):
+    """A store that cannot be reached for some calls."""
+
+    away = 0
+
+    async def wait_for_change(self, timeout_s: float) -> None:
+        if self.away:
+            self.away -= 1
+            raise StoreUnavailable("away")
+        await super().wait_for_change(timeout_s)
+
+    def poke(self) -> None:
+        """Let those who wait look."""
+        self._changes.notify()
+
+    async def is_back(self) -> bool:
+        """Whether it can be reached."""
+        return self.away == 0
