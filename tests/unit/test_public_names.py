@@ -24,33 +24,33 @@ NAMES = """
     AgentRunner AgentTask AgentUnavailableError Approval Approver Ask AuditQuery AuditRecord
     BlockingContext Budget Bus BusError BusSettings Capability CapabilityMatcher CodeContext
     Collaboration CollaborationError Collaborations Condition ConditionError Confirmation
-    ConfirmationRequest Deadlock DeadlockError Decline Done EkidenError EngineTooOld EscalationStep Evaluation
-    Event EventHub Failed Fit FunctionTool GuardrailError GuardrailFailed HandedOff Handoff
-    HandoffContext HandoffController HandoffError HandoffExecutor HandoffFailure
-    HandoffInputData HandoffNotFound HandoffPage HandoffQuery HandoffRecord HandoffRefused
-    HandoffRequest HandoffResult HandoffTerms HandoffTrigger HubEvent Inbox InboxAnswer
-    InboxAnswerInvalid InboxError InboxForbidden InboxItem InboxItemClosed InboxItemNotFound
-    InboxPage InboxQuery InboxSettings LeaseLost Limits MailboxFull Match MaxTurnsExceeded McpServer McpTools
-    McpUnavailable MemoryStore MessageNotFound Model ModelBehaviorError ModelDelta ModelError
-    ModelRefused ModelRequest ModelResponse ModelSettings ModelTimeout NoRoute OutOfBudget
-    OutOfBudgetError Outcome PostgresStore Price Problem Project ProtocolError QueryFailed
-    QueryTimeout RealtimeAgent RealtimeClosed RealtimeDisconnected RealtimeModel
-    RealtimeModelSettings RealtimeRunConfig RealtimeRunner RealtimeServerError RealtimeSession
-    RealtimeUnavailable RealtimeWebSocketModel Refused Rollback RouteDecision Router
-    RoutingError RoutingSettings RunConfig RunContextWrapper RunHooks RunResult Runner Seat
-    SenderForged Session SessionBusy SessionError SessionExists SessionNotFound Settings
-    SettingsInvalid SettingsNotWritten SqliteStore Store StoreError StoreTooNew StoreUnavailable
-    Subscription Team TeamOnBus ToolContext ToolError ToolGuardrailFunctionOutput
-    ToolInputGuardrail ToolInputGuardrailData ToolInputGuardrailResult
-    ToolInputGuardrailTripwireTriggered ToolOutputGuardrail ToolOutputGuardrailData
-    ToolOutputGuardrailResult ToolOutputGuardrailTripwireTriggered ToolSettings ToolTimeout
-    ToolUnusable Triggers UnknownAgent UnknownSetting UnknownTool Usage UserError Verification
-    Waiting Worker __version__ audit_records builtin_tools compile_condition compose deadlocks
-    export_audit filter_report find_handoffs fork_session function_tool handoff
-    keep_first_and_last keep_last load_project load_settings load_team missing_capabilities
-    negotiation_tools nest_history open_store parse_mcp_servers person realtime_handoff redact
-    register_tool remove_all_tools shorten_tool_outputs submit summarise summarise_with
-    tool_input_guardrail tool_output_guardrail verify_audit
+    ConfirmationRequest Deadlock DeadlockError Decline Done EkidenError EngineTooOld
+    EscalationStep Evaluation Event EventHub Failed Fit FunctionTool GuardrailError
+    GuardrailFailed HandedOff Handoff HandoffContext HandoffController HandoffError
+    HandoffExecutor HandoffFailure HandoffInputData HandoffNotFound HandoffPage HandoffQuery
+    HandoffRecord HandoffRefused HandoffRequest HandoffResult HandoffTerms HandoffTrigger
+    HubEvent Inbox InboxAnswer InboxAnswerInvalid InboxError InboxForbidden InboxItem
+    InboxItemClosed InboxItemNotFound InboxPage InboxQuery InboxSettings LeaseLost Limits
+    MailboxFull Match MaxTurnsExceeded McpServer McpTools McpUnavailable MemoryStore
+    MessageNotFound Model ModelBehaviorError ModelDelta ModelError ModelRefused ModelRequest
+    ModelResponse ModelSettings ModelTimeout NoRoute OutOfBudget OutOfBudgetError Outcome
+    PostgresStore Price Problem Project ProtocolError QueryFailed QueryTimeout RealtimeAgent
+    RealtimeClosed RealtimeDisconnected RealtimeModel RealtimeModelSettings RealtimeRunConfig
+    RealtimeRunner RealtimeServerError RealtimeSession RealtimeUnavailable
+    RealtimeWebSocketModel Refused Rollback RouteDecision Router RoutingError RoutingSettings
+    RunConfig RunContextWrapper RunHooks RunResult Runner Seat SenderForged Session SessionBusy
+    SessionError SessionExists SessionNotFound Settings SettingsInvalid SettingsNotWritten
+    SqliteStore Store StoreError StoreTooNew StoreUnavailable Subscription Team TeamOnBus
+    ToolContext ToolError ToolGuardrailFunctionOutput ToolInputGuardrail ToolInputGuardrailData
+    ToolInputGuardrailResult ToolInputGuardrailTripwireTriggered ToolOutputGuardrail
+    ToolOutputGuardrailData ToolOutputGuardrailResult ToolOutputGuardrailTripwireTriggered
+    ToolSettings ToolTimeout ToolUnusable Triggers UnknownAgent UnknownSetting UnknownTool Usage
+    UserError Verification Waiting Worker __version__ audit_records builtin_tools
+    compile_condition compose deadlocks export_audit filter_report find_handoffs fork_session
+    function_tool handoff keep_first_and_last keep_last load_project load_settings load_team
+    missing_capabilities negotiation_tools nest_history open_store parse_mcp_servers person
+    realtime_handoff redact register_tool remove_all_tools shorten_tool_outputs submit summarise
+    summarise_with tool_input_guardrail tool_output_guardrail verify_audit
 """.split()
 
 
