@@ -117,27 +117,29 @@ class Asking:
 
     # Beginning
 
-    def _wait(self, message: AgentMessage, awaits: str, *, is_known: bool) -> Waiting:
+    def _wait(
+        self, message: AgentMessage, awaits: str, group: str | None, *, is_known: bool
+    ) -> Waiting:
         delivery = current_delivery()
         if delivery is not None and delivery.message.to_agent == message.from_agent:
             node = delivery.node
         else:
             # Nobody waits for who asks outside of a handler, so each question is by itself.
-            node = wait_node(message.from_agent, f"ask:{message.id}")
+            node = wait_node(message.from_agent, f"ask:{group or message.id}")
         wait = Waiting(message, node, awaits, is_known, self._parts.loop.create_future())
         self._parts.waits.add(wait)
         self._parts.deadlines.add(wait, message.timeout_seconds)
         return wait
 
-    def _wait_here(self, message: AgentMessage) -> Waiting | None:
+    def _wait_here(self, message: AgentMessage, group: str | None = None) -> Waiting | None:
         """For an agent that this process serves, and nobody else."""
         service = self._services.get(message.to_agent or "")
         if service is None or not service.alone:
             return None
         task = None if service.concurrency == 1 else _task(message)
-        return self._wait(message, wait_node(service.agent, task), is_known=True)
+        return self._wait(message, wait_node(service.agent, task), group, is_known=True)
 
-    async def _wait_for_others(self, message: AgentMessage) -> Waiting:
+    async def _wait_for_others(self, message: AgentMessage, group: str | None = None) -> Waiting:
         """For an agent that others serve, too; `AgentUnavailableError` if nobody does."""
         agent = message.to_agent or ""
         servers = [
@@ -149,7 +151,7 @@ class Asking:
             raise AgentUnavailableError(agent, asker=message.from_agent)
         self._rounds.start()
         task = None if alone(servers) else _task(message)
-        return self._wait(message, wait_node(agent, task), is_known=False)
+        return self._wait(message, wait_node(agent, task), group, is_known=False)
 
     async def _begin(self, messages: Sequence[AgentMessage], mode: GroupMode) -> list[Waiting]:
         """Ask several at once. Of agents of which one is enough, those that nobody serves are left
@@ -165,7 +167,10 @@ class Asking:
         try:
             for message, payload in zip(messages, payloads, strict=True):
                 try:
-                    waits.append(self._wait_here(message) or await self._wait_for_others(message))
+                    waits.append(
+                        self._wait_here(message, group[0])
+                        or await self._wait_for_others(message, group[0])
+                    )
                     asked.append(message)
                     contents.append(payload)
                 except AgentUnavailableError as exc:

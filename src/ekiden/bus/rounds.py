@@ -15,7 +15,7 @@ from math import inf
 from ekiden.bus.parts import Parts
 from ekiden.bus.service import Service
 from ekiden.bus.waiting import SETTLED
-from ekiden.core.errors import EkidenError, StoreUnavailable
+from ekiden.core.errors import EkidenError
 from ekiden.core.messages import DEFAULT_TIMEOUT_S
 from ekiden.storage.messages import MessageFilter, MessageSettle
 
@@ -27,7 +27,8 @@ _SHORTEST_PAUSE_S = 0.001
 _LONGEST_PAUSE_S = 0.03
 _SHARE = 9
 """A look that took long is followed by so many times as long without one."""
-_TROUBLE_S = 1.0
+_TROUBLE_S = 0.1
+"""How long to wait when the store cannot be reached; doubled every time."""
 _KEYS = 500
 _CLEAN_EVERY_S = 60.0
 _CLEAN_AT_ONCE = 1000
@@ -73,7 +74,7 @@ class Rounds:
         return count
 
     async def _run(self) -> None:
-        parts, pause_s = self._parts, 0.0
+        parts, pause_s, trouble_s = self._parts, 0.0, _TROUBLE_S
         while parts.waits or self._services or parts.room:
             began = parts.loop.time()
             try:
@@ -83,14 +84,13 @@ class Rounds:
                     0.0 if found else min(max(2 * pause_s, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
                 )
                 if pause_s or took_s > _LONGEST_PAUSE_S:
-                    await asyncio.sleep(max(pause_s, min(took_s * _SHARE, _TROUBLE_S)))
+                    await asyncio.sleep(max(pause_s, min(took_s * _SHARE, 1.0)))
                 await parts.store.wait_for_change(self._patience_s())
-            except StoreUnavailable as exc:
-                _log.warning("the bus cannot reach its store, trying again: %s", exc)
-                await asyncio.sleep(_TROUBLE_S)
-            except EkidenError:
-                _log.exception("the bus could not look for messages")
-                await asyncio.sleep(_TROUBLE_S)
+                trouble_s = _TROUBLE_S
+            except EkidenError as exc:
+                _log.warning("the bus cannot use its store, trying again: %s", exc)
+                await asyncio.sleep(trouble_s)
+                trouble_s = min(2 * trouble_s, _LONGEST_S)
 
     async def _look(self) -> int:
         """How much there was."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.storage.base import Batch
 from ekiden.storage.postgres import PostgresStore, feed
@@ -149,3 +150,21 @@ async def test_the_feed_is_read_in_the_order_of_its_index(
         assert "events_feed" in found
         assert "Sort" not in found
     await connection.close()
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "1", "1.2", "1.2.3\n", "1.-2.3", "١.2.3", "1.2." * 9])
+async def test_a_malformed_cursor_of_the_feed_is_the_callers_error(
+    postgres_store: PostgresStore, cursor: str
+) -> None:
+    with pytest.raises(UserError, match="not a cursor of the feed"):
+        await postgres_store.feed(after=cursor)
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+async def test_a_page_of_nothing_is_the_callers_error(
+    postgres_store: PostgresStore, limit: int
+) -> None:
+    with pytest.raises(UserError, match="page"):
+        await postgres_store.feed(limit=limit)
+    with pytest.raises(UserError, match="page"):
+        await postgres_store.find_messages(limit=limit)

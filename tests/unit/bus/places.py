@@ -10,7 +10,7 @@ from typing import Any
 from ekiden.bus import Bus, BusSettings
 from ekiden.core.messages import AgentMessage
 from ekiden.core.roles import Escalator
-from ekiden.storage.base import Store
+from ekiden.storage.base import MessageState, Store
 
 
 class Place:
@@ -77,6 +77,26 @@ async def echo(message: AgentMessage) -> Any:
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Look again and again until something holds."""
-    while not await holds():
+    """Return when something holds."""
+    while True:
+        if await holds():
+            return
         await asyncio.sleep(0.002)
+
+
+async def becomes(bus: Bus, message_id: str, state: MessageState) -> None:
+    """Return when this has become of the message."""
+
+    async def is_so() -> bool:
+        return (await bus.message(message_id)).state == state
+
+    await until(is_so)
+
+
+async def holds(bus: Bus, depth: int) -> None:
+    """Return when the mailbox of sales holds so many messages."""
+
+    async def is_so() -> bool:
+        return (await bus.depths()).get("sales", 0) == depth
+
+    await until(is_so)

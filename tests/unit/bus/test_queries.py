@@ -16,7 +16,7 @@ from ekiden.core.message_errors import (
     QueryTimeout,
 )
 from ekiden.core.messages import AgentMessage
-from tests.unit.bus.places import Desk, Place, echo, until
+from tests.unit.bus.places import Desk, Place, becomes, echo, holds
 
 
 def query(payload: Any = None, **fields: Any) -> AgentMessage:
@@ -95,10 +95,7 @@ async def test_no_answer_in_time_is_a_time_out_and_a_late_answer_is_stored(place
         assert await bus.blocked() == []
         desk.go.set()
 
-        async def is_late() -> bool:
-            return (await bus.message(asked.id)).state == "late"
-
-        await until(is_late)
+        await becomes(bus, asked.id, "late")
         assert (await bus.message(asked.id)).answer == "at last"
         assert await bus.agent("pm").ask("sales", "next") == "at last"
 
@@ -113,14 +110,9 @@ async def test_a_late_answer_is_found_by_asking_with_the_same_id(place: Place) -
         with pytest.raises(QueryTimeout):
             await bus.query(asked)
         desk.go.set()
-        await until(lambda: state_is(bus, asked, "late"))
+        await becomes(bus, asked.id, "late")
         assert (await bus.query(asked)).payload == "at last"
     assert len(desk.seen) == 1
-
-
-async def state_is(bus: Any, message: AgentMessage, state: str) -> bool:
-    """Whether this became of the message."""
-    return (await bus.message(message.id)).state == state
 
 
 async def test_an_error_of_the_handler_is_told_at_once_and_recorded(place: Place) -> None:
@@ -191,7 +183,7 @@ async def test_cancelling_whoever_waits_leaves_nothing_behind(
         assert (await bus.message(asked.id)).state == "cancelled"
         assert await bus.blocked() == []
         desk.go.set()
-        await until(lambda: state_is(bus, asked, "late"))
+        await becomes(bus, asked.id, "late")
 
 
 async def test_a_query_that_is_cancelled_before_it_is_begun_is_never_begun(place: Place) -> None:
@@ -202,10 +194,7 @@ async def test_a_query_that_is_cancelled_before_it_is_begun_is_never_begun(place
         waiting = [asyncio.create_task(bus.query(each)) for each in (first, second)]
         await desk.has(1)
 
-        async def both_are_stored() -> bool:
-            return await bus.depths() == {"sales": 2}
-
-        await until(both_are_stored)
+        await holds(bus, 2)
         waiting[1].cancel()
         await asyncio.wait(waiting[1:])
         desk.go.set()
@@ -321,14 +310,9 @@ async def test_a_query_that_was_given_up_by_a_short_life_says_so(place: Place) -
         first = asyncio.create_task(bus.query(query()))
         await desk.has(1)
         second = asyncio.create_task(bus.query(query(ttl=1e-6, timeout_seconds=30)))
-        await until(lambda: depth_is(bus, 2))
+        await holds(bus, 2)
         desk.go.set()
         await first
         with pytest.raises(QueryFailed, match="expired"):
             await second
     assert len(desk.seen) == 1
-
-
-async def depth_is(bus: Any, depth: int) -> bool:
-    """Whether the mailbox of sales holds so many."""
-    return (await bus.depths()).get("sales", 0) == depth

@@ -7,21 +7,15 @@ from typing import Any
 
 import pytest
 
-from ekiden.bus import Bus
 from ekiden.core.errors import UserError
 from ekiden.core.message_errors import MailboxFull, MessageNotFound
 from ekiden.core.messages import AgentMessage
-from tests.unit.bus.places import Desk, Place, until
+from tests.unit.bus.places import Desk, Place, becomes, holds
 
 
 def note(subject: str = "news", **fields: Any) -> AgentMessage:
     """A message of pm to sales."""
     return AgentMessage(**{"from_agent": "pm", "to_agent": "sales", "subject": subject, **fields})
-
-
-async def state_is(bus: Bus, message_id: str, state: str) -> bool:
-    """Whether this became of the message."""
-    return (await bus.message(message_id)).state == state
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
@@ -30,7 +24,7 @@ async def test_a_message_is_delivered_and_its_end_recorded(place: Place, elsewhe
     async with (await place.bus() if elsewhere else bus).serve("sales", desk):
         message_id = await bus.send(note(payload={"n": 1}, correlation_id="task-7"))
         [got] = await desk.has(1)
-        await until(lambda: state_is(bus, message_id, "answered"))
+        await becomes(bus, message_id, "answered")
     assert (got.id, got.payload, got.redelivered) == (message_id, {"n": 1}, False)
     assert got.correlation_id == "task-7"
     assert (await bus.message(message_id)).answer is None
@@ -42,7 +36,7 @@ async def test_a_message_waits_until_somebody_serves_the_agent(place: Place) -> 
     assert await bus.depths() == {"sales": 3}
     async with (await place.bus()).serve("sales", desk):
         await desk.has(3)
-        await until(lambda: state_is(bus, ids[-1], "answered"))
+        await becomes(bus, ids[-1], "answered")
     assert desk.subjects == ["n0", "n1", "n2"]
     assert await bus.depths() == {}
 
@@ -94,7 +88,7 @@ async def test_a_message_whose_time_is_over_is_never_delivered(place: Place) -> 
     bus, desk = await place.bus(), Desk()
     message_id = await bus.agent("pm").send("sales", "too late", ttl=1e-6)
     async with bus.serve("sales", desk):
-        await until(lambda: state_is(bus, message_id, "expired"))
+        await becomes(bus, message_id, "expired")
         await bus.agent("pm").send("sales", "in time", ttl=60)
         await desk.has(1)
         assert desk.subjects == ["in time"]
@@ -110,7 +104,7 @@ async def test_a_message_may_expire_in_line(place: Place) -> None:
         await desk.has(1)
         message_id = await bus.send(note("second", ttl=1e-6))
         desk.go.set()
-        await until(lambda: state_is(bus, message_id, "expired"))
+        await becomes(bus, message_id, "expired")
     assert desk.subjects == ["first"]
 
 
@@ -118,7 +112,7 @@ async def test_a_message_whose_handler_fails_is_tried_again_and_then_dead(place:
     bus, desk = await place.bus(max_attempts=3, retry_s=0.01), Desk(RuntimeError("no luck"))
     async with bus.serve("sales", desk):
         message_id = await bus.send(note())
-        await until(lambda: state_is(bus, message_id, "dead"))
+        await becomes(bus, message_id, "dead")
         assert [message.id for message in desk.seen] == [message_id] * 3
         assert [message.redelivered for message in desk.seen] == [False, True, True]
         [dead] = await bus.dead_letters()
@@ -131,7 +125,7 @@ async def test_a_message_whose_handler_fails_is_tried_again_and_then_dead(place:
         desk.answer = None
         assert await bus.dead_letters(agent="stock") == []
         assert await bus.requeue([message_id, "unknown"]) == 1
-        await until(lambda: state_is(bus, message_id, "answered"))
+        await becomes(bus, message_id, "answered")
         assert desk.seen[-1].redelivered is False
     assert await bus.dead_letters() == []
 
@@ -142,7 +136,7 @@ async def test_a_failure_may_be_for_once(place: Place) -> None:
         message_id = await bus.send(note())
         await desk.has(1)
         desk.answer = None
-        await until(lambda: state_is(bus, message_id, "answered"))
+        await becomes(bus, message_id, "answered")
     assert len(desk.seen) == 2
 
 
@@ -151,7 +145,7 @@ async def test_a_message_sent_twice_has_one_effect(place: Place) -> None:
     async with bus.serve("sales", desk):
         message = note()
         ids = await asyncio.gather(*(bus.send(message) for _ in range(5)))
-        await until(lambda: state_is(bus, message.id, "answered"))
+        await becomes(bus, message.id, "answered")
         assert await bus.send(message) == message.id
         assert await (await place.bus()).send(message) == message.id
         await bus.agent("pm").send("sales", "last")
@@ -180,7 +174,7 @@ async def test_a_full_mailbox_makes_senders_wait_in_order(place: Place) -> None:
         for number in range(6):
             sending.append(asyncio.create_task(bus.send(note(f"n{number}"))))
             await asyncio.sleep(0)
-        await until(lambda: depth_is(bus, 2))
+        await holds(bus, 2)
         assert not all(each.done() for each in sending)
         desk.go.set()
         await asyncio.gather(*sending)
@@ -265,8 +259,3 @@ async def test_what_is_not_to_be_sent_this_way_is_refused(place: Place) -> None:
     with pytest.raises(MessageNotFound, match="msg_1"):
         await bus.message("msg_1")
     assert await bus.depths() == {}
-
-
-async def depth_is(bus: Bus, depth: int) -> bool:
-    """Whether the mailbox of sales holds so many."""
-    return (await bus.depths()).get("sales", 0) == depth

@@ -249,6 +249,30 @@ async def test_whoever_was_paused_and_comes_back_late_changes_nothing() -> None:
     assert [each.get("late") for each in completions] == [None, "completed"]
 
 
+async def test_whoever_lost_its_lease_cannot_complete_what_another_one_does() -> None:
+    office = Office()
+    slow = Slow()
+    second = Collaborations(office.bus, executor=slow, settings=SETTINGS)
+
+    async with asyncio.TaskGroup() as group:
+
+        class Paused:
+            async def execute(self, collaboration: Collaboration) -> Any:
+                office.store.advance(SETTINGS.lease_s + 1)
+                group.create_task(second.resume())
+                await slow.begun.wait()
+                return {"by": "first"}
+
+        first = Collaborations(office.bus, executor=Paused(), settings=SETTINGS)
+        agreed = await office.agreed()
+        assert await first.resume() == []
+        assert (await office.collaborations.get(agreed.id)).phase == "execution"
+        slow.go_on.set()
+    found = await office.collaborations.get(agreed.id)
+    assert found.outcome is not None
+    assert (found.outcome.result, found.attempts) == ("done", 2)
+
+
 async def test_a_lease_is_renewed_while_the_work_goes_on() -> None:
     settings = CollaborationSettings(lease_s=0.15)
     slow, other = Slow(), Recorder()

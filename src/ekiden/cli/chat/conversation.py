@@ -158,9 +158,10 @@ class Chat:
         return code
 
     async def _waiting(self) -> Reply:
-        from ekiden.cli.chat.inbox_commands import waiting_reply
+        from ekiden.cli.chat.parked import waiting_reply
 
-        return waiting_reply(self, await self.questions(), await self.waits_for())
+        questions, reason = await self.questions(), await self.waits_for()
+        return waiting_reply(self.session.session_id, questions, reason)
 
     def _stopped(self) -> Reply:
         if not self.is_unfinished:

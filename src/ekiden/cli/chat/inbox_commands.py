@@ -12,7 +12,6 @@ from ekiden.tools.text import spelled_out
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.conversation import Chat
-    from ekiden.core.inbox_item import InboxItem
 
 _LISTED = 50
 _NAMELESS = "unknown"
@@ -111,25 +110,6 @@ def split_answer(said: str, options: Sequence[str]) -> tuple[str | None, str]:
     word, _, rest = said.partition(" ")
     fitting = [option for option in options if option.casefold().startswith(word.casefold())]
     return (fitting[0] if len(fitting) == 1 else word), rest.strip()
-
-
-def waiting_reply(chat: Chat, questions: Sequence[InboxItem], reason: str) -> Reply:
-    """Tells that the turn waits, for what, and how to answer."""
-    shapes: list[Shape] = []
-    for item in questions:
-        shapes.append(Lines(text=question_line(item)))
-        if item.body:
-            shapes.append(Quoted(text=spelled_out(item.body)))
-        shapes.append(Lines(text=f"/inbox answer {item.id} {answer_words(item, in_chat=True)}"))
-    text = f"waiting for {reason}; an answer, from here or another terminal, goes on with it"
-    shapes.append(Lines(text=text))
-    record = {
-        "session_id": chat.session.session_id,
-        "reason": reason,
-        "waiting_for": [question_record(item) for item in questions],
-        "text": text,
-    }
-    return Reply(type="waiting", record=record, shapes=shapes)
 
 
 async def _nothing(chat: Chat) -> str:

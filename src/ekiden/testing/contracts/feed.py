@@ -232,11 +232,15 @@ class FeedContract(StoreContractBase):
             assert own == sorted(own, key=lambda each: int(each.partition("/")[2]))
 
     @pytest.mark.parametrize("cursor", ["", "x", " 1", "1\n", "-1", "1.5.2.7.9", "١", "9" * 40])
-    async def test_a_malformed_cursor_is_the_callers_error(self, store: Store, cursor: str) -> None:
+    async def test_a_malformed_cursor_of_the_feed_is_the_callers_error(
+        self, store: Store, cursor: str
+    ) -> None:
         with pytest.raises(UserError, match="feed"):
             await store.feed(after=cursor)
 
     @pytest.mark.parametrize("limit", [0, -1])
-    async def test_a_page_of_nothing_is_the_callers_error(self, store: Store, limit: int) -> None:
+    async def test_a_page_of_nothing_of_the_feed_is_the_callers_error(
+        self, store: Store, limit: int
+    ) -> None:
         with pytest.raises(UserError, match="limit"):
             await store.feed(limit=limit)

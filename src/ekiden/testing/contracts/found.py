@@ -187,11 +187,15 @@ class FoundEventContract(StoreContractBase):
         "cursor",
         ["", "1", "1.2", "1.2.3.4", "a.b.c", "1.-2.3", " 1.2.3", "1.2.3\n", "١.٢.٣", "9" * 40],
     )
-    async def test_a_malformed_cursor_is_the_callers_error(self, store: Store, cursor: str) -> None:
+    async def test_a_malformed_cursor_of_found_events_is_the_callers_error(
+        self, store: Store, cursor: str
+    ) -> None:
         with pytest.raises(UserError, match="next_cursor"):
             await store.find_events(cursor=cursor)
 
     @pytest.mark.parametrize("limit", [0, -1])
-    async def test_a_page_of_nothing_is_the_callers_error(self, store: Store, limit: int) -> None:
+    async def test_a_page_of_no_found_events_is_the_callers_error(
+        self, store: Store, limit: int
+    ) -> None:
         with pytest.raises(UserError, match="limit"):
             await store.find_events(limit=limit)

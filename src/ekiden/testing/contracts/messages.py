@@ -268,6 +268,8 @@ class FindMessageContract(StoreContractBase):
         assert len(await store.find_messages(MessageFilter(keys=keys), limit=1000)) == 150
 
     @pytest.mark.parametrize("limit", [0, -1])
-    async def test_a_page_of_nothing_is_the_callers_error(self, store: Store, limit: int) -> None:
+    async def test_a_page_of_no_messages_is_the_callers_error(
+        self, store: Store, limit: int
+    ) -> None:
         with pytest.raises(UserError, match="limit"):
             await store.find_messages(limit=limit)

@@ -266,7 +266,9 @@ class ListContract(StoreContractBase):
         assert last.next_cursor is None
 
     @pytest.mark.parametrize("cursor", ["nonsense", "", "1;2", "9" * 40, "-1", "½", "\x00"])
-    async def test_a_malformed_cursor_is_the_callers_error(self, store: Store, cursor: str) -> None:
+    async def test_a_malformed_cursor_of_sessions_is_the_callers_error(
+        self, store: Store, cursor: str
+    ) -> None:
         await store.create(new_session("s"))
         with pytest.raises(UserError):
             await store.list(cursor=cursor)

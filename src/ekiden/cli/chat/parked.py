@@ -1,0 +1,29 @@
+"""What a chat says when a turn waits for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ekiden.cli.chat.screen import Lines, Quoted, Reply, Shape
+from ekiden.cli.questions_view import answer_words, question_line, question_record
+from ekiden.core.inbox_item import InboxItem
+from ekiden.tools.text import spelled_out
+
+
+def waiting_reply(session_id: str, questions: Sequence[InboxItem], reason: str) -> Reply:
+    """Tells that the turn waits, for what, and how to answer."""
+    shapes: list[Shape] = []
+    for item in questions:
+        shapes.append(Lines(text=question_line(item)))
+        if item.body:
+            shapes.append(Quoted(text=spelled_out(item.body)))
+        shapes.append(Lines(text=f"/inbox answer {item.id} {answer_words(item, in_chat=True)}"))
+    text = f"waiting for {reason}; an answer, from here or another terminal, goes on with it"
+    shapes.append(Lines(text=text))
+    record = {
+        "session_id": session_id,
+        "reason": reason,
+        "waiting_for": [question_record(item) for item in questions],
+        "text": text,
+    }
+    return Reply(type="waiting", record=record, shapes=shapes)

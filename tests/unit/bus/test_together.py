@@ -1,0 +1,298 @@
+"""Asking several agents at once, and agents that wait for each other."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ekiden.bus import Bus
+from ekiden.core.asking import Ask
+from ekiden.core.errors import UserError
+from ekiden.core.message_errors import (
+    AgentUnavailableError,
+    DeadlockError,
+    MailboxFull,
+    QueryFailed,
+)
+from ekiden.core.messages import AgentMessage
+from tests.unit.bus.places import Desk, Place, echo, until
+
+
+def questions(*agents: str, **fields: Any) -> list[Ask]:
+    """What each is asked."""
+    return [Ask(agent=agent, subject="price", payload=agent, **fields) for agent in agents]
+
+
+async def states(bus: Bus, *desks: Desk) -> list[str]:
+    """What became of the first message of each."""
+    return [(await bus.message(desk.seen[0].id)).state for desk in desks]
+
+
+async def test_all_answers_come_in_the_order_of_the_questions(place: Place) -> None:
+    bus, other = await place.bus(), await place.bus()
+    slow = Desk("slow", hold=True)
+    async with bus.serve("a", slow), other.serve("b", echo), bus.serve("c", echo):
+        asking = asyncio.create_task(bus.agent("pm").ask_all(questions("a", "b", "c")))
+        await slow.has(1)
+        [wait] = await bus.blocked()
+        assert set(wait.waiting_for) >= {"a"}
+        slow.go.set()
+        assert await asking == ["slow", "b", "c"]
+        assert await bus.agent("pm").ask_all([]) == []
+        assert await bus.blocked() == []
+
+
+async def test_the_first_failure_of_all_is_raised_when_all_have_answered(place: Place) -> None:
+    bus = await place.bus()
+    slow = Desk("slow", hold=True)
+    async with bus.serve("a", Desk(RuntimeError("no"))), bus.serve("b", slow):
+        asking = asyncio.create_task(bus.agent("pm").ask_all(questions("a", "b", "a")))
+        await slow.has(1)
+        slow.go.set()
+        with pytest.raises(QueryFailed, match="'a' could not answer"):
+            await asking
+        assert await states(bus, slow) == ["answered"]
+
+
+async def test_nobody_is_asked_if_one_of_all_is_unavailable(place: Place) -> None:
+    bus, desk = await place.bus(), Desk()
+    async with bus.serve("a", desk):
+        with pytest.raises(AgentUnavailableError):
+            await bus.agent("pm").ask_all(questions("a", "nobody"))
+        assert await bus.depths() == {}
+        assert await bus.agent("pm").ask("a", "still there") is None
+    assert desk.subjects == ["still there"]
+
+
+async def test_the_first_answer_of_any_counts_and_the_others_are_cancelled(place: Place) -> None:
+    bus, other = await place.bus(), await place.bus()
+    slow, slower = Desk(hold=True), Desk(hold=True)
+    async with bus.serve("a", slow), other.serve("b", slower), bus.serve("c", echo):
+        asking = asyncio.create_task(bus.agent("pm").ask_any(questions("a", "b", "c")))
+        assert await asking == ("c", "c")
+        assert await bus.blocked() == []
+        await slow.has(1)
+        assert await states(bus, slow) == ["cancelled"]
+
+
+async def test_a_failure_is_not_the_first_answer_of_any(place: Place) -> None:
+    bus, slow = await place.bus(), Desk("slow", hold=True)
+    failing = Desk(RuntimeError("no"))
+    async with bus.serve("a", failing), bus.serve("b", slow):
+        asking = asyncio.create_task(bus.agent("pm").ask_any(questions("nobody", "a", "b")))
+        await failing.has(1)
+        await slow.has(1)
+        slow.go.set()
+        assert await asking == ("b", "slow")
+
+
+async def test_if_nobody_of_any_answers_the_last_failure_is_raised(place: Place) -> None:
+    bus = await place.bus()
+    async with bus.serve("a", Desk(RuntimeError("no"))):
+        with pytest.raises(QueryFailed):
+            await bus.agent("pm").ask_any(questions("a", "nobody"))
+    with pytest.raises(AgentUnavailableError):
+        await bus.agent("pm").ask_any(questions("a", "nobody"))
+    with pytest.raises(UserError, match="at least one"):
+        await bus.agent("pm").ask_any([])
+    with pytest.raises(UserError, match="an `Ask`"):
+        await bus.agent("pm").ask_all(["a"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("way", ["ask_all", "ask_any"])
+async def test_cancelling_whoever_asks_several_leaves_nothing_behind(
+    place: Place, way: str
+) -> None:
+    bus, a, b = await place.bus(), Desk(hold=True), Desk(hold=True)
+    async with bus.serve("a", a), bus.serve("b", b):
+        asking = asyncio.create_task(getattr(bus.agent("pm"), way)(questions("a", "b")))
+        await a.has(1)
+        await b.has(1)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert await states(bus, a, b) == ["cancelled", "cancelled"]
+        assert await bus.blocked() == []
+
+
+async def test_several_are_asked_together_or_not_at_all(place: Place) -> None:
+    bus, b = await place.bus(mailbox_bound=1, on_full="refuse"), Desk(hold=True)
+    async with bus.serve("a", echo), bus.serve("b", b):
+        await bus.agent("pm").send("b", "fill it")
+        await b.has(1)
+        with pytest.raises(MailboxFull, match="'b'"):
+            await bus.agent("pm").ask_all(questions("a", "b"))
+        assert await bus.depths() == {"b": 1}
+        assert await bus.blocked() == []
+
+
+class Ring:
+    """Agents each of which asks the next when it is told to begin."""
+
+    def __init__(self, *names: str) -> None:
+        self.next = dict(zip(names, [*names[1:], names[0]], strict=True))
+        self.began = 0
+        self.all_began = asyncio.Event()
+        self.told: dict[str, DeadlockError] = {}
+        self.buses: dict[str, Bus] = {}
+
+    def handler(self, name: str) -> Any:
+        """What serves one of them."""
+
+        async def handle(message: AgentMessage) -> Any:
+            if message.subject != "begin":
+                return name
+            self.began += 1
+            if self.began == len(self.next):
+                self.all_began.set()
+            await self.all_began.wait()
+            try:
+                return [name, await self.buses[name].agent(name).ask(self.next[name], "go on")]
+            except DeadlockError as exc:
+                self.told[name] = exc
+                return [name, None]
+
+        return handle
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+async def test_agents_that_wait_for_each_other_in_a_circle_go_on(
+    place: Place, processes: int
+) -> None:
+    ring = Ring("a", "b", "c")
+    buses = [await place.bus() for _ in range(processes)]
+    for number, name in enumerate("abc"):
+        ring.buses[name] = buses[number % processes]
+        await ring.buses[name].serve(name, ring.handler(name))
+    seat = buses[0].agent("pm")
+    answers = await seat.ask_all([Ask(agent=name, subject="begin") for name in "abc"])
+    [(victim, error)] = ring.told.items()
+    assert error.cycle[0] == error.cycle[-1] == victim == error.victim
+    assert set(error.cycle) == {"a", "b", "c"}
+    assert sorted(name for name, _ in answers) == ["a", "b", "c"]
+    assert [name for name, answer in answers if answer is None] == [victim]
+    assert await buses[0].blocked() == []
+    [deadlock] = await buses[0].deadlocks()
+    assert (deadlock.victim, deadlock.given_up) == (victim, (error.message_id,))
+
+
+async def test_an_agent_that_asks_itself_is_told(place: Place) -> None:
+    bus = await place.bus()
+    ring = Ring("a")
+    ring.buses["a"] = bus
+    async with bus.serve("a", ring.handler("a")):
+        assert await bus.agent("pm").ask("a", "begin") == ["a", None]
+    assert ring.told["a"].cycle == ["a", "a"]
+
+
+async def test_the_policy_says_who_gives_up(place: Place) -> None:
+    bus = await place.bus(victim="youngest")
+    ring = Ring("a", "b")
+    ring.buses = {"a": bus, "b": bus}
+
+    async with bus.serve("a", ring.handler("a")), bus.serve("b", ring.handler("b")):
+        seat = bus.agent("pm")
+        await seat.ask_all([Ask(agent=name, subject="begin") for name in "ab"])
+        [deadlock] = await bus.deadlocks()
+    rows = [await bus.message(key) for key in deadlock.message_ids]
+    youngest = max(rows, key=lambda row: row.stored_at)
+    assert deadlock.given_up == (youngest.message.id,)
+
+
+async def test_independent_tasks_of_agents_with_many_hands_are_no_deadlock(place: Place) -> None:
+    bus = await place.bus()
+    both = asyncio.Barrier(2)
+
+    async def handle(message: AgentMessage) -> Any:
+        me = message.to_agent or ""
+        if message.subject != "begin":
+            return me
+        await both.wait()
+        return await bus.agent(me).ask("b" if me == "a" else "a", "go on")
+
+    async with bus.serve("a", handle, concurrency=4), bus.serve("b", handle, concurrency=4):
+        seat = bus.agent("pm")
+        answers = await asyncio.gather(seat.ask("a", "begin"), seat.ask("b", "begin"))
+    assert answers == ["b", "a"]
+
+
+async def test_a_circle_within_one_task_is_a_deadlock_however_many_hands(place: Place) -> None:
+    bus, other = await place.bus(), await place.bus()
+    tasks: set[str | None] = set()
+
+    async def handle(message: AgentMessage) -> Any:
+        me = message.to_agent or ""
+        tasks.add(message.task)
+        try:
+            return (
+                await (bus if me == "a" else other)
+                .agent(me)
+                .ask("b" if me == "a" else "a", "go on")
+            )
+        except DeadlockError as exc:
+            return exc.cycle
+
+    async with bus.serve("a", handle, concurrency=4), other.serve("b", handle, concurrency=4):
+        asked = AgentMessage(
+            type="query", from_agent="pm", to_agent="a", subject="begin", task="task-1"
+        )
+        assert (await bus.query(asked)).payload in (["a", "b", "a"], ["b", "a", "b"])
+    assert tasks == {"task-1"}
+
+
+async def test_whoever_is_asked_by_a_program_that_its_agent_serves_too_can_ask_back(
+    place: Place,
+) -> None:
+    bus = await place.bus()
+
+    async def sales(message: AgentMessage) -> Any:
+        return await bus.agent("sales").ask("pm", "which one")
+
+    async with bus.serve("pm", Desk("the blue one")), bus.serve("sales", sales):
+        assert await bus.agent("pm").ask("sales", "price") == "the blue one"
+
+
+async def test_what_a_handler_leaves_behind_does_not_wait_in_its_place(place: Place) -> None:
+    bus = await place.bus()
+    left: list[asyncio.Task[Any]] = []
+    go = asyncio.Event()
+
+    async def a(message: AgentMessage) -> Any:
+        async def later() -> Any:
+            await go.wait()
+            return await bus.agent("a").ask("b", "price")
+
+        if message.subject == "begin":
+            left.append(asyncio.create_task(later()))
+        return "a"
+
+    async def b(message: AgentMessage) -> Any:
+        return await bus.agent("b").ask("a", "price")
+
+    async with bus.serve("a", a), bus.serve("b", b):
+        await bus.agent("pm").ask("a", "begin")
+        go.set()
+        assert await left[0] == "a"
+        assert await bus.deadlocks() == []
+
+
+async def test_whom_the_dead_waited_for_is_in_no_deadlock(place: Place) -> None:
+    bus, other, desk = await place.bus(), await place.bus(), Desk(hold=True)
+
+    async def a(message: AgentMessage) -> Any:
+        return await bus.agent("a").ask("b", "price", timeout_s=0.02)
+
+    async with bus.serve("a", a), other.serve("b", desk):
+        with pytest.raises(QueryFailed) as caught:
+            await bus.agent("pm").ask("a", "begin")
+        assert caught.value.error_code == "bus.timeout"
+        assert await bus.blocked() == []
+        desk.go.set()
+        await until(lambda: is_over(bus))
+
+
+async def is_over(bus: Bus) -> bool:
+    """Whether all mailboxes are empty."""
+    return await bus.depths() == {}
