@@ -1,3 +1,14 @@
 """What every test may ask for."""
 
+from __future__ import annotations
+
+import pytest
+
+from tests.support.examples import choose_profile
+
 pytest_plugins = ["tests.support.postgres"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Properties are tried with all examples unless slow tests are left out."""
+    choose_profile(slow_tests_too="not slow" not in str(config.getoption("markexpr")))

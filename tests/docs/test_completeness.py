@@ -11,18 +11,21 @@ import pytest
 
 import ekiden
 from ekiden.app.settings import SETTINGS, Setting, SettingsProblem
-from ekiden.core import errors
+from ekiden.core import collaboration_errors, errors, inbox_errors, message_errors
 from ekiden.core.events import EventType
 from ekiden.core.jsonio import dumps
 from ekiden.runtime import Limits, RunConfig
 from ekiden.testing.faults import fault_points
 from tests.docs.pages import DOCS, ROOT, Page, page, pages
 
-ERRORS = [
-    value
-    for value in vars(errors).values()
-    if isinstance(value, type) and issubclass(value, errors.EkidenError)
-]
+ERRORS = list(
+    dict.fromkeys(
+        value
+        for module in (errors, message_errors, inbox_errors, collaboration_errors)
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, errors.EkidenError)
+    )
+)
 POINTS = sorted({point.name for point in fault_points()})
 PAGES = [*pages(), *(Page(ROOT / name) for name in ("CONTRIBUTING.md", "ARCHITECTURE.md"))]
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from heapq import heappop, heappush
+from traceback import format_exception
 from typing import Any
 
 from ekiden.bus.checks import LEAVES, own_payload
@@ -79,9 +80,12 @@ class Endings:
         message, settings = delivery.message, self._parts.settings
         error = exception_json(failure)
         _log.warning(
-            "%s failed with message %s (%s): %s",
-            self._agent, message.id, message.type, error["error"], exc_info=failure,
-        )  # fmt: skip
+            "%s failed with message %s (%s):\n%s",
+            self._agent,
+            message.id,
+            message.type,
+            _shown(failure),
+        )
         if message.type == "query":
             await self._settle(delivery, "failed", error, self._event(delivery, error, "failed"))
         elif delivery.attempts >= settings.max_attempts:
@@ -151,6 +155,12 @@ class Endings:
             "outcome": outcome,
         }
         return _error_event(self._agent, error, details)
+
+
+def _shown(failure: BaseException) -> str:
+    """The traceback, as every log takes it."""
+    text = "".join(format_exception(failure)).rstrip()
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _error_event(agent: str, error: dict[str, Any], details: dict[str, Any]) -> Event:

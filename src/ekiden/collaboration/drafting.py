@@ -155,7 +155,9 @@ class Drafts:
         type: MessageType | None = None,
     ) -> AgentMessage:
         message = ProtocolMessage(
-            id=new_id("msg") if key is None else _named("msg", self._name, move, key),
+            id=new_id("msg")
+            if key is None
+            else _named("msg", self._name, move, collaboration, key),
             collaboration=collaboration,
             move=move,
             type=type or MOVES[move].type,

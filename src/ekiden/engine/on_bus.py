@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self
 
 from ekiden.core.agent import Agent
@@ -14,7 +16,9 @@ from ekiden.storage.base import Batch, Store
 
 if TYPE_CHECKING:
     from ekiden.bus import Bus
+    from ekiden.collaboration import Collaborations, Incoming
 
+_TO_BE_ANSWERED = frozenset({"request", "propose", "counter", "accept"})
 _MAX_TITLE = 120
 
 
@@ -30,9 +34,19 @@ class TeamOnBus:
     """
 
     def __init__(
-        self, bus: Bus, store: Store, team: Agent[Any] | Team, *, concurrency: int = 16
+        self,
+        bus: Bus,
+        store: Store,
+        team: Agent[Any] | Team,
+        *,
+        concurrency: int = 16,
+        collaborations: Collaborations | None = None,
     ) -> None:
+        """With `collaborations` the agents take part in those: a request or a proposal that is what
+        it seems is a session too, in which the agent answers with its `negotiation_tools`; to calls
+        for bids they answer by their capabilities."""
         self._bus = bus
+        self._collaborations = collaborations
         self._store = store
         self._team = team if isinstance(team, Team) else Team(team)
         self._concurrency = concurrency
@@ -42,7 +56,7 @@ class TeamOnBus:
         try:
             for agent in self._team:
                 service = await self._bus.serve(
-                    agent.name, self._open, concurrency=self._concurrency
+                    agent.name, self._handler(agent), concurrency=self._concurrency
                 )
                 await self._services.enter_async_context(service)
         except BaseException:
@@ -52,6 +66,33 @@ class TeamOnBus:
 
     async def __aexit__(self, *exc_info: object) -> None:
         await self._services.aclose()
+
+    def _handler(self, agent: Agent[Any]) -> Callable[[AgentMessage], Awaitable[Any]]:
+        if self._collaborations is None:
+            return self._open
+        return self._collaborations.handler(agent, self._consider, otherwise=self._open)
+
+    async def _consider(self, incoming: Incoming) -> None:
+        """Let the agent think about what another one said in a collaboration."""
+        if incoming.move not in _TO_BE_ANSWERED:
+            return
+        said, found = incoming.message, incoming.collaboration
+        payload: dict[str, Any] = {"collaboration": found.id, "move": said.move, **said.body}
+        if found.terms is not None:
+            payload["terms"] = found.terms.body
+            payload["version"] = found.terms.version
+        await self._open(
+            AgentMessage(
+                id=f"{said.id}.{incoming.party.name}",
+                type="notify",
+                from_agent=said.by,
+                to_agent=incoming.party.name,
+                subject=f"{said.move} in collaboration {found.id}",
+                payload=payload,
+                correlation_id=found.id,
+                created_at=said.created_at,
+            )
+        )
 
     async def _open(self, message: AgentMessage) -> Any:
         """Make the session, once, whatever is delivered twice."""
@@ -66,7 +107,8 @@ class TeamOnBus:
         }
         if message.type == "query":
             meta[ANSWERS] = message.id
-        opening = session_for(message, session_id=f"bus.{message.id}", meta=meta)
+        digest = blake2b(f"{message.to_agent}/{message.id}".encode(), digest_size=12).hexdigest()
+        opening = session_for(message, session_id=f"bus_{digest}", meta=meta)
         with suppress(SessionExists):  # It may have been delivered before.
             await self._store.write(Batch(openings=[opening]))
         return LATER if message.type == "query" else None

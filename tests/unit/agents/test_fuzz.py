@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ekiden.agents import AgentFile, Origin, read_agent_text
+from tests.support.examples import examples
 
 ORIGINS: tuple[Origin, ...] = ("ekiden", "ekiden", "ekiden", "claude", "gemini", "agents")
 SECONDS = 5.0
@@ -198,14 +199,14 @@ def test_some_hundred_mutations_are_survived() -> None:
     run(300, seed=7)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.binary(max_size=60), st.sampled_from(ORIGINS))
 def test_any_bytes_are_survived(data: bytes, origin: Origin) -> None:
     check(data, origin)
     check(b"---\nname: x\n" + data + b"\n---\n", origin)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.text(max_size=40), st.sampled_from(["name", "description", "tools", "triggers", "zzz"]))
 def test_any_text_as_a_value_is_survived(text: str, key: str) -> None:
     check(f"---\nname: x\n{key}: {text}\n---\n".encode("utf-8", "surrogatepass"), "ekiden")

@@ -13,6 +13,7 @@ from ekiden.agents.nodes import Node
 from ekiden.agents.quick_yaml import quick_yaml
 from ekiden.agents.yaml import parse_yaml
 from ekiden.agents.yaml_errors import YamlFault
+from tests.support.examples import examples
 
 TYPICAL = dedent(
     """\
@@ -89,7 +90,7 @@ def test_lines_are_counted_from_where_the_text_begins() -> None:
     assert quick.line == 7
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map(lambda lines: "\n".join(lines) + "\n"))
 @example("a: |\n  x\n   \n")
 @example("a: >\n\n  x\n")
@@ -98,7 +99,7 @@ def test_whatever_lines_come_together_the_two_agree(text: str) -> None:
     assert_same_if_read(text)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     value=st.text(st.characters(exclude_categories=("Cs",)), max_size=12),
     form=st.sampled_from(["a: {}\n", "a: '{}'\n", 'a: "{}"\n', "a: [{}]\n", "a:\n  - {}\n"]),
@@ -120,7 +121,7 @@ def test_mutated_files_are_read_the_same(seed: int) -> None:
     assert fast > 10
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(depth=st.integers(1, 30))
 def test_depth_is_limited_the_same(depth: int) -> None:
     text = "".join(f"{' ' * level}k{level}:\n" for level in range(depth)) + " " * depth + "v: 1\n"

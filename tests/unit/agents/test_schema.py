@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ekiden.agents import agent_file_schema, read_agent_text
 from ekiden.agents.table import AGENT
 from ekiden.core.handoff_terms import TriggerType
+from tests.support.examples import examples
 
 SCHEMA = agent_file_schema()
 TRIGGER_TYPES = get_args(TriggerType)
@@ -311,14 +312,14 @@ edges = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=examples(250))
 @given(st.lists(edges, min_size=1, max_size=1))
 def test_the_two_agree_on_handoffs(handoffs: list[dict[str, Any]]) -> None:
     front = {"name": "x", "handoffs": handoffs}
     assert reads(front) == fits(front, SCHEMA), front
 
 
-@settings(deadline=None, max_examples=250)
+@settings(deadline=None, max_examples=examples(250))
 @given(
     st.dictionaries(st.sampled_from([*SCHEMA["properties"], "zzz"]), values, min_size=1, max_size=2)
 )

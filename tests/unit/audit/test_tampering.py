@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ekiden.audit import AuditQuery, Verification, export_audit, verify_audit
 from ekiden.storage.sqlite import SqliteStore
 from ekiden.storage.sqlite.event_rows import stored_type
+from tests.support.examples import examples
 from tests.support.sqlite import execute
 from tests.unit.audit.written import event, story, write
 
@@ -88,7 +89,7 @@ def means_the_same(column: str, before: Any, after: Any) -> bool:
 
 
 @settings(
-    max_examples=80,
+    max_examples=examples(80),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

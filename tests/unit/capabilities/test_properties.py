@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ekiden.capabilities import CapabilityMatcher, Match, missing_capabilities
 from ekiden.core.profile import Capability
+from tests.support.examples import examples
 
 AGENTS = st.sampled_from(["ada", "bob", "eve", "李雷", "zoë"])
 WORDS = st.sampled_from(["sql", "SQL", "code-review", "code_review", "翻译", "コード", "go", "x y"])
@@ -165,4 +166,4 @@ class Registering(RuleBasedStateMachine):
 
 
 TestRegistering = Registering.TestCase
-TestRegistering.settings = settings(max_examples=30, stateful_step_count=30)
+TestRegistering.settings = settings(max_examples=examples(30), stateful_step_count=30)

@@ -174,6 +174,13 @@ async def test_what_is_said_again_with_the_same_key_is_said_once(office: Office)
     assert await office.refusals() == []
 
 
+async def test_a_key_is_one_of_its_collaboration(office: Office) -> None:
+    for number in range(2):
+        asked = await office["ann"].request_handoff("bob", "count", key=f"call-{number}")
+        await office["bob"].acknowledge(asked.id, key="yes")
+    assert len(await office.mail("ann")) == 2
+
+
 async def test_every_move_is_an_event_of_no_session(office: Office) -> None:
     done = await office.agreed()
     request, yes = await office.events()

@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 from ekiden.conditions import FUNCTIONS, Condition, compile_condition
 from ekiden.core.errors import ConditionError
 from ekiden.core.jsonio import dumps
+from tests.support.examples import examples
 
 quick = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    max_examples=examples(120),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=None,
 )
 
 PIECES = [

@@ -17,6 +17,7 @@ from ekiden.core.redaction import (
     redact_json,
     redact_text,
 )
+from tests.support.examples import examples
 
 _JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl-_x"
 _PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC==\n-----END RSA PRIVATE KEY-----"
@@ -319,7 +320,7 @@ _PIECES = st.sampled_from(
 _TEXTS = st.lists(_PIECES | st.text(max_size=5), max_size=12).map("".join)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(text=_TEXTS, kinds=st.sets(st.sampled_from(SENSITIVE_KINDS)))
 @example(text="+14155552671 9876543210", kinds=set(SENSITIVE_KINDS))
 def test_nothing_is_left_to_be_found_and_covering_twice_is_covering_once(
@@ -332,7 +333,7 @@ def test_nothing_is_left_to_be_found_and_covering_twice_is_covering_once(
             assert find_sensitive(covered, kinds=kinds) == []
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(text=_TEXTS)
 def test_findings_are_in_order_and_apart(text: str) -> None:
     found = find_sensitive(text)

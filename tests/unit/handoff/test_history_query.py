@@ -24,6 +24,7 @@ from ekiden.storage.base import NewSession, SessionPatch, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
 from ekiden.testing.contracts.base import claimed, step
+from tests.support.examples import examples
 from tests.unit.audit.written import BEGINNING, START_US, event, handoff, write
 from tests.unit.handoff.relays import relay
 
@@ -302,7 +303,7 @@ def _histories(plans: Sequence[_Plan]) -> dict[str, list[Event]]:
 
 
 @given(plans=_PLANS, limit=st.integers(1, 5), target=st.sampled_from([None, "orders"]))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 async def test_pages_together_are_all_handoffs_each_once_and_as_they_ended(
     plans: Sequence[_Plan], limit: int, target: str | None
 ) -> None:

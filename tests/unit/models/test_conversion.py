@@ -46,6 +46,7 @@ from ekiden.core.model import ModelDelta
 from ekiden.models.answers import Deltas, to_response
 from ekiden.models.content import assistant_texts
 from ekiden.models.history import Receiver, to_messages
+from tests.support.examples import examples
 
 OPENAI = Receiver(source="openai", system="openai")
 OTHER = Receiver(source="anthropic", system="anthropic")
@@ -122,7 +123,7 @@ def back(messages: Sequence[ModelMessage]) -> list[Item]:
     return items
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(conversations)
 def test_texts_calls_outputs_and_order_survive_the_round_trip(items: list[Item]) -> None:
     before = deepcopy(items)

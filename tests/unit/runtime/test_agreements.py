@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from ekiden.bus import Bus
-from ekiden.collaboration import Collaborations
+from ekiden.collaboration import Collaborations, negotiation_tools
 from ekiden.core.agent import Agent
+from ekiden.core.items import text_of
+from ekiden.core.model import ModelRequest
 from ekiden.core.team import Team
+from ekiden.engine import TeamOnBus, Worker
 from ekiden.handoff.records import read_handoffs
 from ekiden.runtime import CodeContext, HandoffExecutor, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
+from ekiden.testing import ScriptedModel, call, say
+from ekiden.testing.steps import StepLike
 
 
 class Desk:
@@ -84,3 +90,32 @@ async def test_nothing_agreed_is_nothing_to_do() -> None:
         asked = await together.as_agent("sales").request_handoff("billing", "Refund order 7.")
         with pytest.raises(Exception, match="has not agreed on anything"):
             await desk.executor.execute(asked)
+
+
+async def test_a_model_negotiates_with_tools_in_a_session_that_the_bus_opened() -> None:
+    store = MemoryStore()
+    async with Bus(store) as bus:
+        together = Collaborations(bus)
+        tools = negotiation_tools(together, with_agents=["sales"])
+        met: list[str] = []
+
+        def script(request: ModelRequest) -> StepLike:
+            if "output" in request.input[-1]:
+                return say("it is done")
+            met.append(text_of(request.input[-1]))
+            found = re.search(r'"collaboration":"([^"]+)"', met[-1])
+            assert found is not None
+            return call("counter", collaboration=found[1], terms='{"days": 5}')
+
+        billing = Agent("billing", model=ScriptedModel(respond=script), tools=tools)
+        team = Team(billing)
+        async with TeamOnBus(bus, store, team, collaborations=together):
+            sales = together.as_agent("sales")
+            proposed = await sales.propose("billing", {"days": 2})
+            while not (await store.list()).sessions:
+                await store.wait_for_change(1)
+            await Worker(store, team).run(until_idle=True)
+        countered = await together.get(proposed.id)
+    assert countered.terms is not None
+    assert (countered.terms.by, countered.terms.body) == ("billing", {"days": 5})
+    assert "'sales' has a message for you" in met[0]

@@ -18,6 +18,7 @@ from typing_extensions import TypedDict
 
 from ekiden import FunctionTool, ModelBehaviorError, ToolContext, function_tool
 from ekiden.tools import ToolResult, invoke
+from tests.support.examples import examples
 
 Run = Callable[..., Awaitable[ToolResult]]
 
@@ -196,7 +197,7 @@ def made(types: dict[str, Any], defaults: dict[str, Any]) -> Callable[..., Any]:
     return given_back
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(calls())
 async def test_whatever_fits_the_signature_arrives_as_it_was_meant(
     call: tuple[dict[str, Any], dict[str, Any], dict[str, Any]],
@@ -212,7 +213,7 @@ async def test_whatever_fits_the_signature_arrives_as_it_was_meant(
             assert tool.params_json_schema["properties"][name]["default"] == default
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(calls())
 async def test_what_is_left_out_is_left_to_the_function(
     call: tuple[dict[str, Any], dict[str, Any], dict[str, Any]],
@@ -226,7 +227,7 @@ async def test_what_is_left_out_is_left_to_the_function(
     assert sorted(tool.params_json_schema.get("required", [])) == sorted(sent)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.text(st.characters(categories=None))
     | st.recursive(

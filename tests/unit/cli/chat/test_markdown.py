@@ -13,6 +13,7 @@ from rich.console import Console
 
 from ekiden.cli.chat.markdown import blocks, clean, finished_part, tail
 from ekiden.cli.chat.streaming import Streamed, print_text
+from tests.support.examples import examples
 
 ANSWER = """# A heading
 
@@ -264,7 +265,7 @@ def test_the_tail_of_a_code_block_keeps_its_opening_line() -> None:
     assert tail("1\n2", 5) == "1\n2"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.text(alphabet=st.sampled_from("ab \n#*_-`~|>[]()!<&\\1.:\t中\x1b\r"), max_size=120))
 def test_no_text_breaks_it_and_nothing_is_lost(text: str) -> None:
     kept = "\n".join(block.text for block in blocks(clean(text)))

@@ -1,0 +1,23 @@
+"""How many examples a property is tried with: fewer in the run that is made for every change."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+_QUICK = "quick"
+_ALL = settings.get_current_profile_name()
+_PART = 4
+_FEWEST = 10
+
+settings.register_profile(_QUICK, settings(), max_examples=settings().max_examples // _PART)
+
+
+def choose_profile(*, slow_tests_too: bool) -> None:
+    """To be called before tests are imported."""
+    settings.load_profile(_ALL if slow_tests_too else _QUICK)
+
+
+def examples(number: int) -> int:
+    """`number` of them if slow tests are run, too; otherwise a quarter."""
+    is_quick = settings.get_current_profile_name() == _QUICK
+    return max(number // _PART, _FEWEST) if is_quick else number
