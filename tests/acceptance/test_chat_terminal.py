@@ -274,6 +274,7 @@ def test_ctrl_c_stops_the_turn_and_resume_goes_on(chat: Open, tmp_path: Path) ->
         assert screen.count("The end.") == 2
 
 
+@pytest.mark.slow
 def test_an_answer_is_drawn_and_never_obeyed(chat: Open, tmp_path: Path) -> None:
     (tmp_path / "project" / "writing.py").write_text(WRITER)
     (tmp_path / "project" / "open").touch()
@@ -419,6 +420,7 @@ def test_a_session_is_picked_and_gone_on_with(chat: Open) -> None:
         terminal.wait_for("EXIT=0")
 
 
+@pytest.mark.slow
 def test_going_back_to_an_earlier_message(chat: Open) -> None:
     with chat() as terminal:
         terminal.wait_for("triage ›")

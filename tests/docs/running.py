@@ -42,13 +42,13 @@ class PageError(AssertionError):
     """A page and the code do not say the same; the message names the line."""
 
 
-def run_page(page: Page, folder: Path) -> None:
+def run_page(page: Page, folder: Path, *, screens: bool = True) -> None:
     """Run the page's blocks, the current folder being `folder`; `PageError` if one is wrong.
 
     All `python` blocks share one namespace and one event loop, which runs only where a block
     awaits. One that begins with the comment ``# name.py`` is that file, and so is a block of any
     language below the comment ``<!-- file: path -->``. Each command of a `console` block is a
-    process of its own. A `screen` block is played in a terminal, if there is tmux.
+    process of its own. A `screen` block is played in a terminal, if there is tmux and `screens`.
     """
     with _module(page) as module, asyncio.Runner() as runner:
         for block in page.blocks:
@@ -60,7 +60,7 @@ def run_page(page: Page, folder: Path) -> None:
                 _run_python(page, block, module, runner, folder)
             elif block.language == "console":
                 _run_console(page, block, folder)
-            elif block.language == "screen" and TMUX is not None:
+            elif block.language == "screen" and screens and TMUX is not None:
                 _run_screen(page, block, folder)
 
 

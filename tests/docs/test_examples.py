@@ -22,6 +22,12 @@ LANGUAGES = {"python", "text", "console", "screen", "markdown", "json", "toml", 
 """Of fenced blocks: what a reader would type is `python`, `console` or `screen`, and is run."""
 
 PAGES = pages()
+PLAYED = [
+    pytest.param(page, marks=[] if page.name == "README.md" else [pytest.mark.slow], id=page.name)
+    for page in PAGES
+    if any(block.language == "screen" for block in page.blocks)
+]
+"""Pages with screens; the first one that people read is looked at in the normal run, too."""
 
 
 @pytest.fixture
@@ -51,10 +57,13 @@ def refuse(*arguments: Any, **options: Any) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_examples_of_a_page_run_and_print_what_it_says(page: Page, folder: Path) -> None:
+    run_page(page, folder, screens=False)
+
+
+@pytest.mark.parametrize("page", PLAYED)
+@pytest.mark.skipif(TMUX is None, reason="there is no tmux here")
+def test_the_screens_of_a_page_show_what_it_says(page: Page, folder: Path) -> None:
     run_page(page, folder)
-    screens = sum(block.language == "screen" for block in page.blocks)
-    if screens and TMUX is None:
-        pytest.skip(f"the rest is right, but without tmux {screens} screens were not looked at")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

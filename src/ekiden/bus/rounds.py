@@ -41,7 +41,8 @@ class Rounds:
         self._parts = parts
         self._services = services
         self._task: asyncio.Task[None] | None = None
-        self._clean_at = parts.loop.time() + _CLEAN_EVERY_S
+        self._clean_every_s = min(_CLEAN_EVERY_S, parts.settings.keep_s)
+        self._clean_at = parts.loop.time() + self._clean_every_s
         self._overdue_at = inf
 
     def start(self) -> None:
@@ -102,7 +103,7 @@ class Rounds:
                 (each.stop_overdue() for each in self._services.values()), default=inf
             )
         if now >= self._clean_at:
-            self._clean_at = now + _CLEAN_EVERY_S
+            self._clean_at = now + self._clean_every_s
             await self._clean()
         found = await self.look_for_answers()
         for service in list(self._services.values()):
@@ -125,7 +126,7 @@ class Rounds:
             _log.warning("%s was taken for dead: this process was stopped for too long", agent)
             service = self._services.get(agent)
             if service is not None:
-                service.forget_line()
+                service.give_line_back()
         presence.next_look()
         for service in list(self._services.values()):
             others, given_back = await presence.bury(service.agent)
@@ -159,7 +160,7 @@ class Rounds:
                 if row.key is not None
                 and row.session_id is None
                 and row.key not in self._parts.waits.keys
-                and row.created_at_us + (_timeout_s(row.body) + _CLEAN_EVERY_S) * 1e6 < now_us
+                and row.created_at_us + (_timeout_s(row.body) + self._clean_every_s) * 1e6 < now_us
             ]
             await self._time_out(over)
             if len(page) < _CLEAN_AT_ONCE:

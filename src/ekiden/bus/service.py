@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection
 from contextvars import copy_context
+from math import inf
 from typing import Any, Final, Self, TypeAlias
 
 from ekiden.bus.delivery import CURRENT, Delivery
@@ -102,11 +103,6 @@ class Service:
 
     # What the rest of the bus asks of it
 
-    @property
-    def is_open(self) -> bool:
-        """Whether it takes messages."""
-        return not self._closing
-
     def takes_now(self) -> bool:
         """Whether a message that is stored now is this service's from the beginning."""
         if self._closing or (self._can_lapse and self._parts.presence.is_lapsed):
@@ -131,7 +127,7 @@ class Service:
     @property
     def retry_at(self) -> float:
         """When a message that failed may be tried again, in the loop's time."""
-        return self._endings.retries[0] if self._endings.retries else float("inf")
+        return self._endings.retries[0] if self._endings.retries else inf
 
     def deliver(self, delivery: Delivery) -> None:
         """The message was stored as ours: begin, or let it stand in line."""
@@ -158,10 +154,9 @@ class Service:
         elif delivery.stage == "later":
             self._forget(delivery)
 
-    def forget_line(self) -> None:
-        """We were taken for dead: what is not begun is others' now."""
-        for delivery in self._line.drain():
-            self._forget(delivery)
+    def give_line_back(self) -> None:
+        """We were taken for dead: what is not begun is anybody's."""
+        self._parts.spawn(self._give_back(self._line.drain()))
 
     def go_on(self) -> None:
         """Begin what is next in line, as far as hands are free."""
@@ -180,7 +175,7 @@ class Service:
     def stop_overdue(self) -> float:
         """Cancel handlers that take too long; when the next one would, in the loop's time."""
         limit = self._parts.settings.handler_timeout_s
-        soonest = float("inf")
+        soonest = inf
         if limit is None:
             return soonest
         now = self._parts.loop.time()
@@ -279,26 +274,16 @@ class Service:
             failure = exc
         except asyncio.CancelledError as exc:
             if not delivery.overdue and _is_cancelled():
-                delivery.stage = "gone"  # The service is closed and gives it back.
-                raise
+                raise  # The service is closed and gives it back.
             failure = exc
         delivery.stage = "ending"
-        del self._running[delivery.message.id]
+        self._running.pop(delivery.message.id, None)
         if self._line or not self.alone:
             self.go_on()
-        direct = self._parts.direct
-        if (
-            direct is not None
-            and failure is None
-            and result is not LATER
-            and self._endings.answer_now(direct, delivery, result)
-        ):
-            delivery.stage = "gone"
-            del self._deliveries[delivery.message.id]
-            return
         if delivery.overdue and failure is not None:
             seconds = self._parts.settings.handler_timeout_s or 0.0
             failure = TimeoutError(f"its handler took longer than {seconds:g} s")
+        direct = self._parts.direct
         try:
             if failure is not None:
                 await self._endings.fail(delivery, failure)
@@ -306,7 +291,7 @@ class Service:
                 delivery.stage = "later"
                 self._later[delivery.message.id] = delivery
                 return
-            else:
+            elif direct is None or not self._endings.answer_now(direct, delivery, result):
                 await self._endings.answer(delivery, result)
         except StoreError as exc:
             _log.error("the end of message %s cannot be stored: %s", delivery.message.id, exc)
@@ -317,11 +302,10 @@ class Service:
         delivery.stage = "gone"
         if self._deliveries.get(key) is delivery:
             del self._deliveries[key]
-            self._running.pop(key, None)
             self._later.pop(key, None)
 
     async def _close(self, drain_s: float) -> None:
-        left = self._line.drain()
+        self._line.drain()
         running = list(self._running.values())
         works = [each.work for each in running if each.work is not None]
         if works and drain_s > 0:
@@ -335,9 +319,8 @@ class Service:
                 _log.error("a handler of %s does not let itself be cancelled", self.agent)
         ending = [each.work for each in self._deliveries.values() if each.stage == "ending"]
         await asyncio.gather(*filter(None, ending), return_exceptions=True)
-        left.extend(each for each in self._deliveries.values() if each not in left)
         try:
-            await self._give_back(left)
+            await self._give_back(list(self._deliveries.values()))
             await self._parts.presence.leave(self.agent)
         except EkidenError as exc:
             _log.warning("messages of %s could not be given back: %s", self.agent, exc)

@@ -30,7 +30,8 @@ _MAX_SUBJECT = 500
 async def wait_for_person(run: RunState) -> None:
     """Put the case before the people of the role, and park the session until one answers."""
     role, cursor = run.agent.person or "", run.cursor
-    key = run.step_key("p")
+    # After a way back that was refused, which is counted, the people are asked anew.
+    key = run.step_key(f"p{cursor.handoffs}")
     if cursor.started and key in run.memo:
         answer = decided(run, key)
         back = answer.choice == GIVE_BACK
