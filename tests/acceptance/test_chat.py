@@ -274,3 +274,40 @@ def test_a_reader_that_goes_away_ends_it_quietly(ekiden: Ekiden) -> None:
         process.wait(timeout=60)
     assert process.returncode == 141
     assert "Traceback" not in err
+
+
+ASKING_TEAM = """
+from ekiden import Agent
+
+async def answer(ctx):
+    decided = await ctx.request_approval("15 % discount?", ["yes", "no"])
+    return f"{decided.choice}: {decided.text}"
+
+team = Agent("sales", run=answer)
+"""
+
+
+def test_a_program_answers_a_question_to_people_and_gets_the_result(ekiden: Ekiden) -> None:
+    ekiden.write("asking.py", ASKING_TEAM)
+    (ekiden.folder / ".ekiden").mkdir()
+    ekiden.write(".ekiden/settings.json", '{"inbox": {"role": "店長"}}')
+    options = ("--team", "asking:team", "--json")
+    ran = _say(ekiden, "an offer", "/inbox", "/inbox answer inb_ yes 好的", options=options)
+    assert (ran.code, ran.err) == (0, "")
+    lines = [line for line in _lines(ran) if line["type"] not in ("agent", "message")]
+    types = ["session", "result", "waiting", "inbox", "answered", "result"]
+    assert [line["type"] for line in lines] == types
+    [question] = lines[2]["waiting_for"]
+    assert (question["role"], question["options"]) == ("店長", ["yes", "no"])
+    assert [(item["id"], item["own"]) for item in lines[3]["items"]] == [(question["id"], True)]
+    assert (lines[1]["outcome"], lines[5]["output"]) == ("waiting", "yes: 好的")
+
+
+def test_a_chat_through_a_pipe_does_not_wait_for_people(ekiden: Ekiden) -> None:
+    ekiden.write("asking.py", ASKING_TEAM)
+    ran = _say(ekiden, "an offer", options=("--team", "asking:team", "--session", "s1"))
+    assert (ran.code, ran.err) == (4, "")
+    assert "sales asks operator: 15 % discount?\n/inbox answer inb_" in ran.out
+    assert ekiden("inbox", "answer", "inb_", "no", "--by", "mira").code == 0
+    again = _say(ekiden, "/session", options=("--team", "asking:team", "--session", "s1"))
+    assert (again.code, again.out.splitlines()[0]) == (0, "no: ")

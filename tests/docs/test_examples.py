@@ -22,12 +22,13 @@ LANGUAGES = {"python", "text", "console", "screen", "markdown", "json", "toml", 
 """Of fenced blocks: what a reader would type is `python`, `console` or `screen`, and is run."""
 
 PAGES = pages()
-PLAYED = [
-    pytest.param(page, marks=[] if page.name == "README.md" else [pytest.mark.slow], id=page.name)
+FIRST = "README.md"
+"""The page that people read first: its screens are played in the normal run, too."""
+SCREENS = [
+    page
     for page in PAGES
-    if any(block.language == "screen" for block in page.blocks)
+    if page.name != FIRST and any(block.language == "screen" for block in page.blocks)
 ]
-"""Pages with screens; the first one that people read is looked at in the normal run, too."""
 
 
 @pytest.fixture
@@ -57,11 +58,12 @@ def refuse(*arguments: Any, **options: Any) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_examples_of_a_page_run_and_print_what_it_says(page: Page, folder: Path) -> None:
-    run_page(page, folder, screens=False)
+    run_page(page, folder, screens=page.name == FIRST)
 
 
-@pytest.mark.parametrize("page", PLAYED)
+@pytest.mark.slow
 @pytest.mark.skipif(TMUX is None, reason="there is no tmux here")
+@pytest.mark.parametrize("page", SCREENS, ids=lambda page: page.name)
 def test_the_screens_of_a_page_show_what_it_says(page: Page, folder: Path) -> None:
     run_page(page, folder)
 

@@ -14,14 +14,20 @@ from ekiden.runtime import Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import Store
 from tests.faults.child import carry_on
+from tests.faults.choosing import marked
 from tests.faults.conftest import Reference
 from tests.faults.databases import Database
 from tests.faults.evidence import Record, check_ending, check_log, read
 from tests.faults.ledger import Ledger
-from tests.faults.scenarios import ALL, HANDOFFS, SCENARIOS, Scenario
+from tests.faults.scenarios import ALL, DATABASES, SCENARIOS, Scenario
 from tests.faults.world import World
 
-EACH = [*SCENARIOS, *(pytest.param(name, marks=pytest.mark.slow) for name in HANDOFFS)]
+EACH = [(database, name) for database in DATABASES for name in ALL]
+QUICK = {("sqlite", "relay"), ("sqlite", "parallel"), ("sqlite", "code"), ("postgres", "relay")}
+
+each_scenario = pytest.mark.parametrize(
+    ("database", "scenario"), marked(EACH, QUICK), indirect=["database"]
+)
 
 
 class CancelledAt:
@@ -71,7 +77,7 @@ async def _stored(store: Store, session_id: str, scenario: str) -> Record | None
     return record
 
 
-@pytest.mark.parametrize("scenario", EACH)
+@each_scenario
 async def test_a_cancelled_run_goes_on_from_what_is_stored(
     scenario: str, database: Database, session_id: str, ledger: Ledger, unharmed: Reference
 ) -> None:
@@ -92,7 +98,7 @@ async def test_a_cancelled_run_goes_on_from_what_is_stored(
     assert wait > 10
 
 
-@pytest.mark.parametrize("scenario", EACH)
+@each_scenario
 async def test_a_run_that_is_cancelled_again_and_again_ends_at_last(
     scenario: str, database: Database, session_id: str, ledger: Ledger, unharmed: Reference
 ) -> None:

@@ -5,29 +5,27 @@ from __future__ import annotations
 import random
 import signal
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import pytest
 
 from tests.faults.aftermath import check_people_asked, check_settled
+from tests.faults.choosing import Kill, first_visits, marked, some
 from tests.faults.conftest import Reference
 from tests.faults.databases import Database
 from tests.faults.evidence import Record, check_ending, check_work
 from tests.faults.handoff_scenarios import HANDOFFS, POLICIES
 from tests.faults.ledger import Ledger
 from tests.faults.processes import Nursery
-from tests.faults.scenario import DATABASES, DatabaseName
+from tests.faults.scenario import DATABASES
 from tests.faults.scene import Scene
 
 LEAST_POINTS = 20
 """That each policy is killed at."""
-SAMPLE = 3
-"""So many points of a scenario are for the normal run on PostgreSQL, too."""
+SAMPLE = 2
+"""So many kills of each scenario are for the normal run, on each database."""
 
-QUICK_SEEDS = {"sqlite": 4, "postgres": 1}
+QUICK_SEEDS = {"sqlite": 2, "postgres": 1}
 """So many chains of kills are for the normal run."""
-
-Kill: TypeAlias = tuple[DatabaseName, str, str]
 
 
 def _all_kills() -> Iterator[Kill]:
@@ -39,30 +37,15 @@ def _all_kills() -> Iterator[Kill]:
 
 
 def _quick_kills() -> Iterator[Kill]:
-    """Each point once, at a visit that chance picks; PostgreSQL only now and then."""
-    for name, scenario in HANDOFFS.items():
-        chance = random.Random(name)
-        for database in DATABASES:
-            visits = scenario.visits_on(database)
-            points = [point for point in visits if _is_worth_it(name, point)]
-            if database == "postgres":
-                points = chance.sample(points, SAMPLE)
-            for point in points:
-                yield database, name, f"{point}:{chance.randint(1, visits[point])}"
+    """Each point once, on SQLite, and some of each scenario."""
+    yield from first_visits(HANDOFFS, "sqlite")
+    for database in DATABASES:
+        for name in HANDOFFS:
+            yield from some([kill for kill in ALL_KILLS if kill[:2] == (database, name)], SAMPLE)
 
 
-def _is_worth_it(scenario: str, point: str) -> bool:
-    """The points of a store are where the runtime's are, too, so there one scenario will do; and
-    what comes before and between handoffs is the same in most."""
-    if point.startswith("store."):
-        return scenario == "conditional"
-    return scenario in POLICIES or not point.startswith(("run.begin.", "turn.model.", "turn.tool."))
-
-
-_QUICK = set(_quick_kills())
-KILLS = [
-    kill if kill in _QUICK else pytest.param(*kill, marks=pytest.mark.slow) for kill in _all_kills()
-]
+ALL_KILLS = list(_all_kills())
+KILLS = marked(ALL_KILLS, set(_quick_kills()))
 
 
 async def check_end(scene: Scene, left: Record | None, rescuer: int, unharmed: Reference) -> None:

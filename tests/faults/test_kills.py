@@ -5,23 +5,18 @@ from __future__ import annotations
 import random
 import signal
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import pytest
 
+from tests.faults.choosing import Kill, first_visits, marked, some
 from tests.faults.conftest import Reference
 from tests.faults.databases import Database
 from tests.faults.evidence import check_ending, check_work
 from tests.faults.ledger import Ledger
 from tests.faults.processes import Nursery, start
-from tests.faults.scenarios import DATABASES, SCENARIOS, DatabaseName
+from tests.faults.scenarios import DATABASES, SCENARIOS
 from tests.faults.scene import Scene
 from tests.faults.waiting import DEADLINE_S
-
-MOST_VISITS = {"streamed": 1}
-"""Later visits of a point are for the slow tests; three are enough, where nothing else is said."""
-
-Kill: TypeAlias = tuple[DatabaseName, str, str]
 
 
 def _all_kills() -> Iterator[Kill]:
@@ -33,18 +28,14 @@ def _all_kills() -> Iterator[Kill]:
                     yield database, name, f"{point}:{nth}"
 
 
-def _is_quick(kill: Kill) -> bool:
-    """The points of a store are where the runtime's are, too, so there one scenario will do."""
-    _, scenario, fault = kill
-    if fault.startswith("store."):
-        return scenario == "relay"
-    return int(fault.partition(":")[2]) <= MOST_VISITS.get(scenario, 3)
-
-
-KILLS = [
-    kill if _is_quick(kill) else pytest.param(*kill, marks=pytest.mark.slow)
-    for kill in _all_kills()
-]
+ALL_KILLS = list(_all_kills())
+QUICK_KILLS = {
+    *first_visits(SCENARIOS, "sqlite"),
+    *(kill for kill in first_visits(SCENARIOS, "postgres") if kill[2].startswith("store.")),
+    *some(ALL_KILLS, 30),
+}
+"""Each point once, on SQLite; those of PostgreSQL; and some of all the others."""
+KILLS = marked(ALL_KILLS, QUICK_KILLS)
 
 
 @pytest.mark.parametrize(("database", "scene", "fault"), KILLS, indirect=["database", "scene"])
@@ -60,8 +51,15 @@ async def test_a_killed_run_ends_as_if_it_had_not_been_killed(
     check_ending(await scene.read(), scene.ledger, await unharmed(scene.job.scenario))
 
 
+ARMED = [
+    (database, point)
+    for database in DATABASES
+    for point in ("turn.tool.after_call", "handoff.transferring.before_commit")
+]
+
+
 @pytest.mark.parametrize("scene", ["relay"], indirect=True)
-@pytest.mark.parametrize("point", ["turn.tool.after_call", "handoff.transferring.before_commit"])
+@pytest.mark.parametrize(("database", "point"), marked(ARMED, ARMED[:1]), indirect=["database"])
 async def test_a_point_is_armed_by_the_environment_of_any_program(
     scene: Scene, point: str, unharmed: Reference
 ) -> None:
@@ -74,7 +72,7 @@ async def test_a_point_is_armed_by_the_environment_of_any_program(
     check_ending(await scene.read(), scene.ledger, await unharmed("relay"))
 
 
-SEEDS = [seed if seed < 5 else pytest.param(seed, marks=pytest.mark.slow) for seed in range(50)]
+SEEDS = [seed if seed < 2 else pytest.param(seed, marks=pytest.mark.slow) for seed in range(50)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -8,21 +8,25 @@ import pytest
 
 from ekiden.runtime import Runner
 from ekiden.sessions import Session
+from tests.faults.choosing import marked, some
 from tests.faults.evidence import check_log, read
 from tests.faults.processes import Nursery
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.scenarios import DATABASES, SCENARIOS
 from tests.faults.scene import Scene
 from tests.faults.world import World
 
 KILLS = [
-    (name, point)
+    (database, name, point)
+    for database in DATABASES
     for name in ("relay", "parallel", "code")
     for point in SCENARIOS[name].visits
     if not point.startswith(("run.begin.before", "run.finish.after"))
 ]
 
 
-@pytest.mark.parametrize(("scene", "fault"), KILLS, indirect=["scene"])
+@pytest.mark.parametrize(
+    ("database", "scene", "fault"), marked(KILLS, some(KILLS, 12)), indirect=["database", "scene"]
+)
 async def test_a_new_message_after_a_kill_is_answered(
     scene: Scene, fault: str, victims: Nursery
 ) -> None:

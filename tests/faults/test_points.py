@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ekiden.testing.faults import fault_points
+from tests.faults.choosing import marked
 from tests.faults.processes import Nursery
 from tests.faults.scenarios import ALL, DATABASES, DatabaseName, is_unreachable
 from tests.faults.scene import Scene
@@ -40,7 +41,11 @@ def test_a_scenario_says_why_it_does_not_come_by_a_point(name: str, database: Da
     assert all(reasons.values())
 
 
-@pytest.mark.parametrize("scene", ALL, indirect=True)
+EACH = [(database, name) for database in DATABASES for name in ALL]
+QUICK = {each for each in EACH if each[0] == "sqlite" or each[1] in ("relay", "conditional")}
+
+
+@pytest.mark.parametrize(("database", "scene"), marked(EACH, QUICK), indirect=True)
 def test_a_scenario_passes_each_point_as_often_as_it_says(scene: Scene, victims: Nursery) -> None:
     pid, code = victims.run(scene.job_with(task="count"))
     assert code == 0

@@ -6,13 +6,24 @@ import signal
 
 import pytest
 
+from tests.faults.choosing import marked
 from tests.faults.conftest import Reference
 from tests.faults.evidence import check_ending, check_work
 from tests.faults.processes import Nursery, start
+from tests.faults.scenarios import DATABASES
 from tests.faults.scene import Scene
 from tests.faults.waiting import DEADLINE_S, until
 
-WAITING_FOR_A_MODEL = [("relay", "1.1.m"), ("relay", "1.3.m"), ("streamed", "1.2.m")]
+WAITING = [
+    (database, *place)
+    for database in DATABASES
+    for place in (("relay", "1.1.m"), ("relay", "1.3.m"), ("streamed", "1.2.m"))
+]
+QUICK = {("sqlite", "relay", "1.3.m"), ("postgres", "streamed", "1.2.m")}
+
+waiting_for_a_model = pytest.mark.parametrize(
+    ("database", "scene", "step"), marked(WAITING, QUICK), indirect=["database", "scene"]
+)
 
 
 async def signalled(scene: Scene, step: str, number: signal.Signals) -> int:
@@ -26,7 +37,7 @@ async def signalled(scene: Scene, step: str, number: signal.Signals) -> int:
         process.kill()
 
 
-@pytest.mark.parametrize(("scene", "step"), WAITING_FOR_A_MODEL, indirect=["scene"])
+@waiting_for_a_model
 async def test_an_interrupted_session_is_free_at_once(
     scene: Scene, step: str, rescuers: Nursery, unharmed: Reference
 ) -> None:
@@ -44,7 +55,7 @@ async def test_an_interrupted_session_is_free_at_once(
     check_ending(ending.without_cancellations(), scene.ledger, await unharmed(scene.job.scenario))
 
 
-@pytest.mark.parametrize(("scene", "step"), WAITING_FOR_A_MODEL, indirect=["scene"])
+@waiting_for_a_model
 async def test_a_terminated_session_is_free_when_its_lease_has_run_out(
     scene: Scene, step: str, rescuers: Nursery, unharmed: Reference
 ) -> None:

@@ -20,11 +20,11 @@ from tests.faults.databases import Database
 from tests.faults.evidence import check_log, read
 from tests.faults.ledger import Ledger
 from tests.faults.processes import start
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.scenarios import DATABASES, SCENARIOS
 from tests.faults.waiting import DEADLINE_S, until
 from tests.faults.world import World
 
-SESSIONS = 200
+SESSIONS = 100
 NAMES = [f"s{number}" for number in range(SESSIONS)]
 
 
@@ -102,7 +102,14 @@ async def test_two_processes_do_every_session_once(
     assert len(ledger.lines("attempt")) == SESSIONS
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda each: each.name)
+ENDS = [
+    pytest.param(database, number, marks=marks, id=f"{database}-{number.name}")
+    for database in DATABASES
+    for number, marks in ((signal.SIGKILL, []), (signal.SIGINT, [pytest.mark.slow]))
+]
+
+
+@pytest.mark.parametrize(("empty_database", "number"), ENDS, indirect=["empty_database"])
 async def test_when_one_of_two_processes_ends_the_other_finishes_everything(
     empty_database: Database, ledger: Ledger, number: signal.Signals
 ) -> None:
@@ -121,6 +128,11 @@ async def test_when_one_of_two_processes_ends_the_other_finishes_everything(
     check_no_work_twice(ledger, but=victim.pid)
 
 
+@pytest.mark.parametrize(
+    "empty_database",
+    ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)],
+    indirect=True,
+)
 async def test_a_process_that_slept_beyond_its_leases_does_no_harm_when_it_wakes(
     empty_database: Database, ledger: Ledger
 ) -> None:

@@ -120,16 +120,23 @@ class Asking:
     def _wait(
         self, message: AgentMessage, awaits: str, group: str | None, *, is_known: bool
     ) -> Waiting:
-        delivery = current_delivery()
-        if delivery is not None and delivery.message.to_agent == message.from_agent:
-            node = delivery.node
-        else:
-            # Nobody waits for who asks outside of a handler, so each question is by itself.
-            node = wait_node(message.from_agent, f"ask:{group or message.id}")
+        node = self._asker(message, group)
         wait = Waiting(message, node, awaits, is_known, self._parts.loop.create_future())
         self._parts.waits.add(wait)
         self._parts.deadlines.add(wait, message.timeout_seconds)
         return wait
+
+    def _asker(self, message: AgentMessage, group: str | None) -> str:
+        """Who waits, in the graph of waits."""
+        delivery = current_delivery()
+        if delivery is not None and delivery.message.to_agent == message.from_agent:
+            return delivery.node
+        service = self._services.get(message.from_agent)
+        if service is not None and service.alone and service.concurrency == 1:
+            # An agent that does one thing at a time waits, whoever asks in its name.
+            return service.agent
+        # Nobody waits for who is not served, so each of its questions is by itself.
+        return wait_node(message.from_agent, f"ask:{group or message.id}")
 
     def _wait_here(self, message: AgentMessage, group: str | None = None) -> Waiting | None:
         """For an agent that this process serves, and nobody else."""
@@ -137,7 +144,8 @@ class Asking:
         if service is None or not service.alone:
             return None
         task = None if service.concurrency == 1 else _task(message)
-        return self._wait(message, wait_node(service.agent, task), group, is_known=True)
+        # Sessions of an agent that does several things at once wait without the bus knowing.
+        return self._wait(message, wait_node(service.agent, task), group, is_known=task is None)
 
     async def _wait_for_others(self, message: AgentMessage, group: str | None = None) -> Waiting:
         """For an agent that others serve, too; `AgentUnavailableError` if nobody does."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ekiden.agents import Problem
 from ekiden.app.project import Project, check_files, load_project
 from ekiden.core.errors import AgentFilesInvalid
 from ekiden.core.outcomes import Waiting
@@ -38,6 +39,11 @@ def offered(model: ScriptedModel) -> list[str]:
     """The tools that the model was offered last, without those that hand over."""
     names = [tool.name for tool in model.calls[-1].tools]
     return [name for name in names if not name.startswith("transfer_to_")]
+
+
+def problems_of(error: AgentFilesInvalid) -> list[Problem]:
+    """What is wrong with the files."""
+    return [each for each in error.problems if isinstance(each, Problem)]
 
 
 async def test_an_agent_asks_another_as_its_file_allows(load: Load) -> None:
@@ -118,7 +124,7 @@ def test_somebody_who_is_not_there_is_an_error_and_left_out_if_told_so(load: Loa
     with pytest.raises(AgentFilesInvalid) as caught:
         load(pm="can_ask: [sales, nobody, pm, clerk]", sales="", clerk="scope: system")
     codes = ["agent.unknown_peer", "agent.peer_is_itself", "agent.peer_is_system"]
-    assert [problem.code for problem in caught.value.problems] == codes
+    assert [problem.code for problem in problems_of(caught.value)] == codes
 
 
 def test_a_team_is_used_without_those_who_are_not_there(load: Load) -> None:
@@ -135,7 +141,7 @@ def test_a_tool_that_is_called_as_those_for_asking_is_refused(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(AgentFilesInvalid) as caught:
         load(pm="tools: [own_desk:ask_agent]\ncan_ask: [sales]", sales="")
-    [problem] = caught.value.problems
+    [problem] = problems_of(caught.value)
     assert (problem.code, problem.line, problem.column) == ("agent.duplicate_tool", 3, 9)
     assert "rename the tool" in problem.message
     checked = check_files(tmp_path, inert=False, home=tmp_path / "home")

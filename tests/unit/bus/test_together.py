@@ -242,16 +242,44 @@ async def test_a_circle_within_one_task_is_a_deadlock_however_many_hands(place: 
     assert tasks == {"task-1"}
 
 
-async def test_whoever_is_asked_by_a_program_that_its_agent_serves_too_can_ask_back(
-    place: Place,
-) -> None:
+async def test_an_agent_that_does_several_things_at_once_can_be_asked_back(place: Place) -> None:
+    bus = await place.bus()
+
+    async def sales(message: AgentMessage) -> Any:
+        return await bus.agent("sales").ask("pm", "which one")
+
+    desk = Desk("the blue one")
+    async with bus.serve("pm", desk, concurrency=2), bus.serve("sales", sales):
+        assert await bus.agent("pm").ask("sales", "price") == "the blue one"
+
+
+async def test_an_agent_that_does_one_thing_at_a_time_cannot_be_asked_back(place: Place) -> None:
     bus = await place.bus()
 
     async def sales(message: AgentMessage) -> Any:
         return await bus.agent("sales").ask("pm", "which one")
 
     async with bus.serve("pm", Desk("the blue one")), bus.serve("sales", sales):
-        assert await bus.agent("pm").ask("sales", "price") == "the blue one"
+        with pytest.raises(DeadlockError) as caught:
+            await bus.agent("pm").ask("sales", "price")
+    assert caught.value.cycle in (["pm", "sales", "pm"], ["sales", "pm", "sales"])
+
+
+async def test_programs_that_ask_in_a_circle_are_a_deadlock(place: Place) -> None:
+    bus = await place.bus()
+    held = [Desk(hold=True) for _ in range(3)]
+    async with bus.serve("a", held[0]), bus.serve("b", held[1]), bus.serve("c", held[2]):
+        first = asyncio.create_task(bus.agent("a").ask("b", "?"))
+        await held[1].has(1)
+        second = asyncio.create_task(bus.agent("b").ask("c", "?"))
+        await held[2].has(1)
+        third = asyncio.create_task(bus.agent("c").ask("a", "?"))
+        with pytest.raises(DeadlockError) as caught:
+            await first
+        assert sorted(caught.value.cycle[1:]) == ["a", "b", "c"]
+        for desk in held:
+            desk.go.set()
+        await asyncio.gather(second, third)
 
 
 async def test_what_a_handler_leaves_behind_does_not_wait_in_its_place(place: Place) -> None:
@@ -271,7 +299,7 @@ async def test_what_a_handler_leaves_behind_does_not_wait_in_its_place(place: Pl
     async def b(message: AgentMessage) -> Any:
         return await bus.agent("b").ask("a", "price")
 
-    async with bus.serve("a", a), bus.serve("b", b):
+    async with bus.serve("a", a, concurrency=2), bus.serve("b", b):
         await bus.agent("pm").ask("a", "begin")
         go.set()
         assert await left[0] == "a"

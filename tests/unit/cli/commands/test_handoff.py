@@ -198,7 +198,8 @@ def test_what_cannot_be_given_back_still_waits_for_people(counter: Desk) -> None
     team = "tests.unit.cli.commands.counter:closed_desk"
     done = counter("handoff", "answer", "s", "yes", "--back", "--team", team)
     assert (done.code, done.out) == (4, "")
-    assert "error[run.waiting]: the session waits: person:support\n" in done.err
+    assert "error[run.waiting]: the session waits: person:support; after the answer" in done.err
+    assert "answer with: ekiden inbox answer inb_" in done.err
     assert "error[handoff.refused]: AGENT_UNAVAILABLE: " in done.err
 
 

@@ -84,3 +84,83 @@ def test_agents_that_get_no_requests_are_no_team(bare: Desk) -> None:
     assert refused.code == 2
     assert "there is no agent that requests can go to" in refused.err
     assert bare("agents", "validate").code == 2
+
+
+ASKING = """
+from ekiden import Agent
+
+async def answer(ctx):
+    decided = await ctx.request_approval("15 % discount?", ["yes", "no"])
+    return f"{decided.choice}, says {decided.by}"
+
+team = Agent("sales", run=answer)
+"""
+
+
+@pytest.fixture
+def asking(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A folder with a team that asks people."""
+    (desk.folder / "asking_desk.py").write_text(ASKING)
+    monkeypatch.syspath_prepend(desk.folder)
+    monkeypatch.setenv("EKIDEN_TEAM", "asking_desk:team")
+    return desk
+
+
+def test_a_session_that_waits_is_answered_and_resumed(asking: Desk) -> None:
+    ran = asking("run", "--session", "s1", "--json", "an offer")
+    assert (ran.code, ran.json["outcome"]) == (4, "waiting")
+    [question] = ran.json["waiting_for"]
+    assert (question["subject"], question["options"]) == ("15 % discount?", ["yes", "no"])
+    still = asking("session", "resume", "s1")
+    assert (still.code, f"ekiden inbox answer {question['id']} yes|no" in still.err) == (4, True)
+    assert asking("inbox", "answer", question["id"], "yes", "--by", "mira").code == 0
+    done = asking("session", "resume", "s1", "--wait")
+    assert (done.code, done.out) == (0, "yes, says mira\n")
+
+
+def test_the_settings_name_who_is_asked_and_who_next(asking: Desk) -> None:
+    steps = '[{"role": "社長", "after_s": 600}]'
+    asking.settings(
+        f'{{"model": "demo:offline", "inbox": {{"role": "店長", "escalation": {steps}}}}}'
+    )
+    ran = asking("run", "--json", "an offer")
+    assert ran.json["waiting_for"][0]["role"] == "店長"
+    [item] = asking("inbox", "list", "--json").json
+    assert (item["role"], item["chain"]) == ("店長", [["社長", 600.0]])
+
+
+def test_somebody_who_stays_gives_up_in_time(asking: Desk) -> None:
+    ran = asking("run", "--wait-timeout", "0.01", "an offer")
+    assert (ran.code, ran.out) == (4, "")
+    assert ran.err.endswith("nobody answered within 0.01 s; the session waits on\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--wait", "--store", "memory:"), "nobody could answer in memory:"),
+        (("--wait-timeout", "0"), "--wait-timeout"),
+        (("--approve", "nobody"), "--approve"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    asking: Desk, options: tuple[str, ...], words: str
+) -> None:
+    refused = asking("run", *options, "an offer")
+    assert (refused.code, words in refused.err) == (2, True)
+
+
+def test_a_tool_waits_in_the_inbox_and_may_be_allowed(desk: Desk) -> None:
+    (desk.folder / "notes.txt").write_text("the secret is 42")
+    confirm = "confirmation: {timeout: 600}"
+    desk.agent(
+        "reader", f"---\nname: reader\ntools: {{allow: [read_file], {confirm}}}\n---\nYou read.\n"
+    )
+    text = "@reader what is in notes.txt ?"
+    ran = desk("run", "--session", "s1", "--approve", "inbox", "--json", text)
+    assert (ran.code, ran.json["waiting_for"][0]["kind"]) == (4, "confirmation")
+    assert "session resume s1 --approve inbox" in ran.error["message"]
+    assert desk("inbox", "answer", ran.json["waiting_for"][0]["id"], "approve").code == 0
+    assert "the secret is 42" in desk("session", "resume", "s1").out
+    allowed = desk("run", "--approve", "inbox", "--allow", "read_file", text)
+    assert (allowed.code, "the secret is 42" in allowed.out) == (0, True)

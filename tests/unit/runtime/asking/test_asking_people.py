@@ -301,3 +301,18 @@ async def test_a_conversation_taken_from_people_leaves_nothing_in_the_inbox() ->
     await Runner.run(team, "never mind", session=session, to="front")
     items = (await Inbox(store).list(InboxQuery(status="cancelled"))).items
     assert [item.status for item in items] == ["cancelled"]
+
+
+async def test_a_conversation_that_cannot_be_given_back_waits_for_people_again() -> None:
+    team, store = handed()
+    session = Session("s", store=store)
+    await Runner.run(team, "help me", session=session)
+    [first] = await open_items(store)
+    team["front"].available = False
+    await Inbox(store).answer(first.id, choice="give back", text="tell them yes", by="mira")
+    result = await Runner.resume(team, session)
+    assert result.outcome == Waiting("person:support")
+    [second] = await open_items(store)
+    assert (second.kind, second.id != first.id) == ("handoff", True)
+    await Inbox(store).answer(second.id, choice="answer", text="Then I do it.", by="mira")
+    assert (await Runner.wait(team, session)).final_output == "Then I do it."
