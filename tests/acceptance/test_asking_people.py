@@ -30,6 +30,7 @@ RUN = ("run", "--session", "s1", "--team", "desk:team")
 def waiting(process: subprocess.Popen[str]) -> str:
     """The id of the question that the process is about to wait for."""
     assert process.stderr is not None
+    item = ""
     for line in process.stderr:
         if line.strip().startswith("answer with: "):
             item = line.split("inbox answer ")[1].split()[0]

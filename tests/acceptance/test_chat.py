@@ -306,8 +306,8 @@ def test_a_program_answers_a_question_to_people_and_gets_the_result(ekiden: Ekid
 def test_a_chat_through_a_pipe_does_not_wait_for_people(ekiden: Ekiden) -> None:
     ekiden.write("asking.py", ASKING_TEAM)
     ran = _say(ekiden, "an offer", options=("--team", "asking:team", "--session", "s1"))
-    assert (ran.code, ran.err) == (4, "")
-    assert "sales asks operator: 15 % discount?\n/inbox answer inb_" in ran.out
+    assert (ran.code, ran.out) == (4, "")
+    assert "sales asks operator: 15 % discount?\n/inbox answer inb_" in ran.err
     assert ekiden("inbox", "answer", "inb_", "no", "--by", "mira").code == 0
     again = _say(ekiden, "/session", options=("--team", "asking:team", "--session", "s1"))
     assert (again.code, again.out.splitlines()[0]) == (0, "no: ")

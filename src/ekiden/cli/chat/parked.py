@@ -26,4 +26,4 @@ def waiting_reply(session_id: str, questions: Sequence[InboxItem], reason: str) 
         "waiting_for": [question_record(item) for item in questions],
         "text": text,
     }
-    return Reply(type="waiting", record=record, shapes=shapes)
+    return Reply(type="waiting", record=record, shapes=shapes, is_remark=True)

@@ -56,9 +56,10 @@ class PlainScreen:
             say()
 
     def reply(self, reply: Reply) -> None:
+        stream = sys.stderr if reply.is_remark else sys.stdout
         for shape in reply.shapes:
-            sys.stdout.write(drawn_plain(shape))
-        sys.stdout.flush()
+            stream.write(drawn_plain(shape))
+        stream.flush()
 
     def note(self, text: str) -> None:
         note(text)

@@ -60,6 +60,8 @@ class Reply:
     """The `type` of its JSON line."""
     record: Mapping[str, Any] = field(default_factory=dict)
     shapes: Sequence[Shape] = ()
+    is_remark: bool = False
+    """Nobody asked for it: it does not belong among the answers."""
 
 
 class Screen(Protocol):
