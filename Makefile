@@ -4,6 +4,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+# Tests start many processes: each would compile everything anew.
+export PYTHONDONTWRITEBYTECODE :=
 DEMO := EKIDEN_STORE=.ekiden/demo/relay.db $(BIN)/ekiden
 
 .DEFAULT_GOAL := help
@@ -36,10 +38,10 @@ demo: setup  ## A request, a handoff, a tool, an answer; a routed one; stored, t
 	$(DEMO) chain demo
 
 test: setup  ## The fast tests, with coverage
-	$(PYTEST) -n 2 -m "not slow and not conformance" --cov --cov-report=term
+	$(PYTEST) -n 2 --dist worksteal -m "not slow and not conformance" --cov --cov-report=term
 
 test-all: setup  ## Every test but conformance
-	$(PYTEST) -n 2 -m "not conformance" --cov --cov-report=term
+	$(PYTEST) -n 2 --dist worksteal -m "not conformance" --cov --cov-report=term
 
 conformance: setup  ## Another SDK's own tests, fetched and run unmodified
 	$(BIN)/python tests/conformance/run.py

@@ -88,8 +88,13 @@ class Rounds:
                     await asyncio.sleep(max(pause_s, min(took_s * _SHARE, 1.0)))
                 await parts.store.wait_for_change(self._patience_s())
                 trouble_s = _TROUBLE_S
-            except EkidenError as exc:
-                _log.warning("the bus cannot use its store, trying again: %s", exc)
+            except Exception as exc:  # Nobody else would look for messages.
+                is_known = isinstance(exc, EkidenError)
+                _log.warning(
+                    "the bus cannot use its store, trying again: %s",
+                    exc,
+                    exc_info=None if is_known else exc,
+                )
                 await asyncio.sleep(trouble_s)
                 trouble_s = min(2 * trouble_s, _LONGEST_S)
 

@@ -56,8 +56,10 @@ class Sending:
             body["awaits"] = awaits
         if group is not None:
             body["group"] = list(group)
-        if message.task is None and (delivery := current_delivery()) is not None:
-            body["task"] = delivery.task
+        if message.depth == 0 and (delivery := current_delivery()) is not None:
+            body["depth"] = delivery.message.depth + 1
+            if message.task is None:
+                body["task"] = delivery.task
         return QueuePut(
             queue=agent_queue(agent) if service is None else service.queue,
             body=body,
@@ -84,8 +86,9 @@ class Sending:
     ) -> None:
         """Hand a message that was stored as ours to its service."""
         task = put.body["task"]
-        if type(payload) not in LEAVES or task is not message.task:
-            message = _copy(message, payload, task)
+        depth = put.body.get("depth", 0)
+        if type(payload) not in LEAVES or task is not message.task or depth != message.depth:
+            message = _copy(message, payload, task, depth)
         expires = None if ttl_s is None else self._parts.loop.time() + ttl_s
         delivery = Delivery(message, number, 1, expires)
         service = self._services.get(message.to_agent or "")
@@ -124,7 +127,7 @@ class Sending:
         return max(depths, key=depths.__getitem__)
 
 
-def _copy(message: AgentMessage, payload: Any, task: str | None) -> AgentMessage:
+def _copy(message: AgentMessage, payload: Any, task: str | None, depth: int) -> AgentMessage:
     return AgentMessage(
         type=message.type,
         from_agent=message.from_agent,
@@ -138,4 +141,5 @@ def _copy(message: AgentMessage, payload: Any, task: str | None) -> AgentMessage
         id=message.id,
         created_at=message.created_at,
         task=task,
+        depth=depth,
     )

@@ -11,7 +11,7 @@ from ekiden.cli.inbox_view import edit_question
 from ekiden.core.inbox_errors import InboxItemNotFound
 from ekiden.core.inbox_item import InboxItem
 from ekiden.inbox import Inbox
-from ekiden.inbox.answers import same_arguments
+from ekiden.inbox.answers import needs_words, same_arguments
 
 VIA = "terminal"
 _YES = frozenset({"y", "yes", "j", "ja", "是", "好", "はい"})
@@ -54,7 +54,10 @@ def chosen(item: InboxItem, word: str | None, text: str) -> tuple[str | None, st
     exact = [option for option in item.options if option.casefold() == typed]
     begin = [option for option in item.options if typed and option.casefold().startswith(typed)]
     fitting = exact or begin
-    return (fitting[0] if len(fitting) == 1 else word), text
+    choice = fitting[0] if len(fitting) == 1 else word
+    if item.status == "open" and needs_words(item, choice) and not text.strip():
+        raise UsageError("the conversation waits for your words: give them with --text")
+    return choice, text
 
 
 async def edit_is_meant(item: InboxItem, arguments: str | None, *, yes: bool) -> bool:

@@ -146,13 +146,13 @@ class Collaborations:
     async def resume(self) -> Sequence[Collaboration]:
         """Do everything that is due now: expire what is over, execute what is agreed.
 
-        That includes what a process had begun that died since, once its lease is over. Gives the
-        collaborations that came to an end by it.
+        That includes what a process had begun that died since, once its lease is over, and a look
+        at what was not over yet. Gives the collaborations that came to an end by it.
         """
         ended = [each for each in await expire_due(self._ledger) if each.is_closed]
         if self._executions is None:
             return ended
-        due, _ = await self._executions.due()
+        due, _ = await self._executions.due(look_again=True)
         places = asyncio.Semaphore(self.settings.concurrency)
 
         async def execute(collaboration_id: str) -> Collaboration | None:
@@ -177,7 +177,7 @@ class Collaborations:
                 await expire_due(self._ledger)
                 next_us: int | None = None
                 if self._executions is not None:
-                    due, next_us = await self._executions.due()
+                    due, next_us = await self._executions.due(look_again=False)
                     free = self.settings.concurrency - len(running)
                     for collaboration_id in [each for each in due if each not in running][:free]:
                         running.add(collaboration_id)

@@ -4,6 +4,9 @@ An agreement that is to be executed has a document with who does so and until wh
 the collaboration counts how often that was begun, and only who began it last can complete it:
 whoever was paused and comes back late changes nothing. What an executor *does* may be begun again
 after a crash, so it goes by the collaboration's id.
+
+What takes long, a handoff whose target waits for a person for example, is left and looked at again:
+that is no new beginning, and nobody has it in between.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ekiden.collaboration.canonical import canonical
 from ekiden.collaboration.ledger import EXECUTIONS, Ledger, Step
@@ -27,6 +30,10 @@ from ekiden.tools.cancellation import is_being_cancelled
 _PAGE = 100
 _GAP_S = 0.02
 _MAX_TEXT = 2_000
+_LOOK_AGAIN = "look_us"
+"""In the document of what is not over yet: when `Collaborations.run` looks at it again."""
+_SOONEST_US, _LATEST_US = 500_000, 30_000_000
+_NOT_OVER: Final[dict[str, Any]] = {}
 
 
 class Executor(Protocol):
@@ -36,9 +43,10 @@ class Executor(Protocol):
         """Do it, and give a `HandoffResult` or anything that is JSON.
 
         An exception, and a result that failed, close the collaboration as failed. It is called
-        again with the same collaboration if the process dies before the result is stored: make the
-        effect depend on ``collaboration.id``. It is cancelled when the collaboration is cancelled
-        or expires meanwhile. `StoreUnavailable` leaves it to be done later.
+        again with the same collaboration if the process dies before the result is stored, or if it
+        gave a `HandoffResult` that is not final, until that is: make the effect depend on
+        ``collaboration.id``. It is cancelled when the collaboration is cancelled or expires
+        meanwhile. `StoreUnavailable` leaves it to be done later.
         """
         ...
 
@@ -51,8 +59,11 @@ class Executions:
         self._executor = executor
         self._owner = owner
 
-    async def due(self) -> tuple[list[str], int | None]:
-        """Agreements that nobody executes now, and when the next of the others may be free."""
+    async def due(self, *, look_again: bool) -> tuple[list[str], int | None]:
+        """Agreements that nobody executes now, and when the next of the others may be free.
+
+        With `look_again` all that are not over yet are among them, else those whose time it is.
+        """
         ledger, after = self._ledger, ""
         found: list[str] = []
         next_us: int | None = None
@@ -61,6 +72,8 @@ class Executions:
             now_us = await ledger.store.now_us() if page else 0
             for document in page:
                 until_us = _until_us(document)
+                if not look_again:
+                    until_us = max(until_us, _until_us(document, _LOOK_AGAIN))
                 if until_us <= now_us:
                     found.append(document.key)
                 else:
@@ -70,7 +83,8 @@ class Executions:
             after = page[-1].key
 
     async def execute(self, collaboration_id: str) -> Collaboration | None:
-        """Do what was agreed; `None` if somebody else does it, or there is nothing to do."""
+        """Do what was agreed; `None` if somebody else does it, there is nothing to do, or it is not
+        over yet."""
         begun = await self._begin(collaboration_id)
         if begun is None:
             return None
@@ -84,6 +98,9 @@ class Executions:
             # Stopped, or without its store: another one shall not have to wait for the lease.
             await self._give_up(record.id)
             raise
+        if outcome is _NOT_OVER:
+            await self._give_up(record.id, look_us=await self._look_us(record))
+            return None
         return None if outcome is None else await self._complete(record, outcome)
 
     async def _begin(self, collaboration_id: str) -> tuple[Collaboration, int] | None:
@@ -99,6 +116,8 @@ class Executions:
                 [DocumentWrite(collection=EXECUTIONS, key=collaboration_id, body=None)]
             )
             return None
+        if _LOOK_AGAIN in claim.body and seen.phase == "execution":
+            return await self._look(seen, claim)
         is_taken = False
         tried = -1
 
@@ -122,6 +141,16 @@ class Executions:
 
         record = await ledger.change(collaboration_id, take)
         return (record, claim.version + 1) if is_taken else None
+
+    async def _look(self, record: Collaboration, claim: Document) -> tuple[Collaboration, int] | None:
+        """Take what was begun and left, unless somebody else did."""
+        store = self._ledger.store
+        taken = self._claim(record.id, await store.now_us(), claim.version)
+        try:
+            await store.write_documents([taken])
+        except StaleDocument:
+            return None
+        return record, claim.version + 1
 
     async def _watched(self, record: Collaboration, version: int) -> dict[str, Any] | None:
         """The outcome of the work; `None`, and the work is cancelled, if it is ours no more."""
@@ -199,16 +228,25 @@ class Executions:
         await ledger.note_late(found, outcome["status"])
         return None
 
-    async def _give_up(self, collaboration_id: str) -> None:
+    async def _look_us(self, record: Collaboration) -> int:
+        """When to look again at what is not over: the longer it takes, the more seldom."""
+        now_us = await self._ledger.store.now_us()
+        taken_us = now_us - record.phases[-1][1]
+        return now_us + min(max(taken_us // 10, _SOONEST_US), _LATEST_US)
+
+    async def _give_up(self, collaboration_id: str, *, look_us: int | None = None) -> None:
         """Let the lease go; if that does not work, it runs out."""
         store = self._ledger.store
+        body: dict[str, Any] = {"owner": "", "until_us": 0}
+        if look_us is not None:
+            body[_LOOK_AGAIN] = look_us
         with suppress(EkidenError):
             claim = await store.get_document(EXECUTIONS, collaboration_id)
             if claim is not None and claim.body.get("owner") == self._owner:
                 free = DocumentWrite(
                     collection=EXECUTIONS,
                     key=collaboration_id,
-                    body={"owner": "", "until_us": 0},
+                    body=body,
                     expected_version=claim.version,
                 )
                 await store.write_documents([free])
@@ -223,9 +261,9 @@ class Executions:
         )
 
 
-def _until_us(document: Document) -> int:
+def _until_us(document: Document, name: str = "until_us") -> int:
     body = document.body
-    until_us = body.get("until_us") if isinstance(body, Mapping) else 0
+    until_us = body.get(name) if isinstance(body, Mapping) else 0
     return until_us if isinstance(until_us, int) else 0
 
 
@@ -240,6 +278,8 @@ def _outcome(result: Any, *, max_bytes: int) -> dict[str, Any]:
             return _failed(result.error.message[:_MAX_TEXT], told)
         if result.status in ("failed", "rolled_back"):
             return _failed(f"the handoff is {result.status}", told)
+        if result.status != "completed":
+            return _NOT_OVER
         return {"status": "completed", "reason": "", "result": told}
     return {"status": "completed", "reason": "", "result": _stored(result, max_bytes)}
 

@@ -72,7 +72,7 @@ class AskScope(Protocol):
         """The answers, each with who gave it; of `any`, the first one there is."""
         ...
 
-    def tell(self, note: Ask, *, ttl_s: float | None) -> None:
+    async def tell(self, note: Ask, *, ttl_s: float | None) -> None:
         """Send a message with the step under way."""
         ...
 

@@ -147,7 +147,7 @@ class RunContextWrapper(Generic[TContext]):
         [first] = await self._scope("ask").ask(questions, mode="any")
         return first
 
-    def tell(
+    async def tell(
         self,
         agent: str,
         subject: str,
@@ -156,11 +156,15 @@ class RunContextWrapper(Generic[TContext]):
         priority: Priority = "normal",
         ttl_s: float | None = None,
     ) -> None:
-        """Send another agent a message, and go on; it is stored with the step under way."""
+        """Send another agent a message, and go on; it is stored with the step under way.
+
+        An agent of the team gets a session of its own for it, any other finds it in its mailbox.
+        Raises `MailboxFull` if that is full.
+        """
         from ekiden.core.asking import Ask
 
         note = Ask(agent=agent, subject=subject, payload=payload, priority=priority)
-        self._scope("tell").tell(note, ttl_s=ttl_s)
+        await self._scope("tell").tell(note, ttl_s=ttl_s)
 
     async def request_approval(
         self,

@@ -16,6 +16,9 @@ InboxStatus: TypeAlias = Literal["open", "answered", "expired", "cancelled"]
 NOBODY = "nobody"
 """Who answered when no person did: the default of an item whose time is over."""
 DEFAULT_ROLE = "operator"
+ANSWER = "answer"
+GIVE_BACK = "give back"
+"""What a person can do with a conversation: answer it in words, or give it back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,10 @@ Priority: TypeAlias = Literal["low", "normal", "high", "urgent"]
 PRIORITIES: Mapping[str, int] = {"low": 1, "normal": 2, "high": 3, "urgent": 4}
 """The words for priorities and their numbers; higher goes first."""
 DEFAULT_TIMEOUT_S = 30.0
+MAX_PAYLOAD = 1_000_000
+"""Bytes of JSON that a payload may have."""
+MAILBOX_BOUND = 10_000
+"""So many messages a mailbox holds."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,10 +65,12 @@ class AgentMessage:
     """Whether it may have been delivered before."""
     task: str | None = None
     """The work that it is for: those who wait for each other within one task are one chain."""
+    depth: int = 0
+    """How many messages led to it, one after the other; the first has 0, or 1 from a session."""
 
     def to_json(self) -> dict[str, Any]:
         """As it is stored and shown."""
-        return {
+        data = {
             "id": self.id,
             "type": self.type,
             "from_agent": self.from_agent,
@@ -78,11 +84,14 @@ class AgentMessage:
             "created_at": self.created_at,
             "task": self.task,
         }
+        if self.depth:
+            data["depth"] = self.depth
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AgentMessage:
-        """The inverse of `to_json`."""
-        return cls(**data)
+        """The inverse of `to_json`; what a newer version wrote besides is left out."""
+        return cls(**{name: data[name] for name in cls.__slots__ if name in data})
 
 
 BlockingStatus: TypeAlias = Literal["none", "internal", "user"]
@@ -171,11 +180,10 @@ class Letter:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Letter:
-        """The inverse of `to_json`."""
-        data = dict(body)
-        awaits, group = data.pop("awaits", None), data.pop("group", None)
+        """The inverse of `to_json`; what a newer version wrote besides is left out."""
+        group = body.get("group")
         return cls(
-            message=AgentMessage(**data),
-            awaits=awaits,
+            message=AgentMessage.from_json(body),
+            awaits=body.get("awaits"),
             group=None if group is None else (group[0], group[1]),
         )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Self
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import SessionExists
-from ekiden.core.messages import AgentMessage
+from ekiden.core.messages import AgentMessage, agent_queue
 from ekiden.core.team import Team
-from ekiden.runtime.question_sessions import ANSWERS, session_for
+from ekiden.runtime.question_sessions import ANSWERS, bus_session_id, session_for
 from ekiden.storage.base import Batch, Store
 
 if TYPE_CHECKING:
@@ -103,12 +102,12 @@ class TeamOnBus:
             "task_id": message.task or message.id,
             "correlation_id": message.correlation_id or message.id,
             "asked_by": message.from_agent,
-            "ask_depth": 1,
+            "ask_depth": max(message.depth, 1),
         }
         if message.type == "query":
             meta[ANSWERS] = message.id
-        digest = blake2b(f"{message.to_agent}/{message.id}".encode(), digest_size=12).hexdigest()
-        opening = session_for(message, session_id=f"bus_{digest}", meta=meta)
+        session_id = bus_session_id(agent_queue(message.to_agent or ""), message.id)
+        opening = session_for(message, session_id=session_id, meta=meta)
         with suppress(SessionExists):  # It may have been delivered before.
             await self._store.write(Batch(openings=[opening]))
         return LATER if message.type == "query" else None

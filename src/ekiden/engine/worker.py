@@ -14,14 +14,14 @@ from ekiden.core.team import Team
 from ekiden.runtime import Circumstances, RunConfig, advance, taken_up
 from ekiden.runtime.calls import to_the_end
 from ekiden.runtime.leases import owner_name
-from ekiden.runtime.timekeeping import run_timers
+from ekiden.runtime.timekeeping import run_timers, seconds_to_timer
 from ekiden.storage.base import Claim, SessionRow, Store
 
 _log = logging.getLogger("ekiden.worker")
 
 _REST_S = 0.5
 _TIMERS_S = 0.5
-"""How often timers are looked at."""
+"""After so long timers are looked at, if none is due before."""
 _IDLE_S = 1.0
 """How long to wait for a hint of work before looking anyway: expired leases send no hint."""
 
@@ -54,7 +54,6 @@ class Worker:
         self._context = context
         self._config = run_config or RunConfig()
         self._stopping = asyncio.Event()
-        self._next_look = 0.0
         self.finished = 0
         """Sessions advanced to an outcome by this worker."""
 
@@ -65,11 +64,19 @@ class Worker:
     async def run(self, *, until_idle: bool = False) -> None:
         """Work until `stop`; with `until_idle` also end when no session is ready or under way."""
         await self._store.open()
+        await self._see_to_timers()
+        clock = asyncio.create_task(self._keep_time())
+        try:
+            await self._work(until_idle)
+        finally:
+            clock.cancel()
+            await asyncio.gather(clock, return_exceptions=True)
+
+    async def _work(self, until_idle: bool) -> None:
         slots = asyncio.Semaphore(self._concurrency)
         running: set[asyncio.Task[None]] = set()
         async with asyncio.TaskGroup() as group:
             while not self._stopping.is_set():
-                await self._keep_time()
                 await slots.acquire()
                 if self._stopping.is_set():
                     return
@@ -103,15 +110,24 @@ class Worker:
         return claimed
 
     async def _keep_time(self) -> None:
-        """See to what is due: time-outs of questions, deadlines of what people are asked."""
-        now = asyncio.get_running_loop().time()
-        if now < self._next_look:
-            return
-        self._next_look = now + _TIMERS_S
+        """See to timers for ever, however busy the worker is with sessions."""
+        while True:
+            await asyncio.sleep(await self._see_to_timers())
+
+    async def _see_to_timers(self) -> float:
+        """See to what is due: time-outs of questions, deadlines of what people are asked.
+
+        Gives the seconds after which there may be more. Whatever is wrong with a timer must not
+        keep the worker from its sessions.
+        """
         try:
             await run_timers(self._store)
+            return await seconds_to_timer(self._store, _TIMERS_S)
         except StoreError as exc:
             _log.warning("timers could not be looked at, trying again: %s", exc)
+        except Exception:
+            _log.exception("a timer could not be seen to, trying again")
+        return _TIMERS_S
 
     async def _rest(self) -> None:
         """Give whatever is wrong some time, so that trying again does not become a busy loop."""

@@ -9,7 +9,7 @@ from typing import Any
 from ekiden.core.acting import acting_agent
 from ekiden.core.errors import UserError
 from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxForbidden
-from ekiden.core.inbox_item import NOBODY, InboxAnswer, InboxItem
+from ekiden.core.inbox_item import ANSWER, NOBODY, InboxAnswer, InboxItem
 from ekiden.core.suggest import suggestion
 from ekiden.inbox.items import check_name, folded
 from ekiden.inbox.life import Change, closed
@@ -69,7 +69,7 @@ def answered(item: InboxItem, reply: Reply, *, at_us: int) -> Change:
             f"inbox item {item.id} is no confirmation of a tool: there is no `always`"
         )
     choice = _choice(item, reply.choice)
-    text = _text(item, reply.text)
+    text = _text(item, choice, reply.text)
     arguments = _arguments(item, reply)
     answer = InboxAnswer(
         choice=choice,
@@ -120,12 +120,20 @@ def _choice(item: InboxItem, choice: str | None) -> str:
     )
 
 
-def _text(item: InboxItem, text: str) -> str:
+def needs_words(item: InboxItem, choice: str | None) -> bool:
+    """Whether the choice says nothing without a text: there is none, or it is to answer a
+    conversation."""
+    if not item.options:
+        return not item.notice
+    return item.kind == "handoff" and choice == ANSWER
+
+
+def _text(item: InboxItem, choice: str, text: str) -> str:
     if len(text) > _MAX_TEXT:
         raise InboxAnswerInvalid(
             f"an answer has at most {_MAX_TEXT:,} characters, not {len(text):,}"
         )
-    if not item.options and not item.notice and not text.strip():
+    if needs_words(item, choice) and not text.strip():
         raise InboxAnswerInvalid(f"inbox item {item.id} is answered in words: `text` is empty")
     return text
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.errors import SessionNotFound, UserError
+from ekiden.core.errors import (
+    LeaseLost,
+    SessionBusy,
+    SessionNotFound,
+    StoreUnavailable,
+    UserError,
+)
 from ekiden.core.handoff_record import Actor, HandoffContext, HandoffRequest, HandoffResult
 from ekiden.core.items import user_message
 from ekiden.core.jsonio import dumps
@@ -13,6 +19,7 @@ from ekiden.core.team import Team
 from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records import HandoffRecord, read_handoffs
 from ekiden.runtime.config import RunConfig
+from ekiden.runtime.driving import is_ready
 from ekiden.runtime.handoffs import HandoffController
 from ekiden.runtime.runner import AgentRunner
 from ekiden.sessions import Session
@@ -53,7 +60,12 @@ class HandoffExecutor:
         )
 
     async def execute(self, collaboration: Collaboration) -> HandoffResult:
-        """Hand over what was agreed, and say what came of it."""
+        """Hand over what was agreed, and say what came of it.
+
+        A result that is not final says that it is under way: its target waits for a person or for
+        an agent, somebody else runs it, or its run ended before it had settled the handoff. Called
+        again, this goes on with the session if it can go on and nobody runs it.
+        """
         agreed, partner = collaboration.agreed, collaboration.partner
         if agreed is None or partner is None:
             raise UserError(f"collaboration {collaboration.id} has not agreed on anything")
@@ -97,9 +109,19 @@ class HandoffExecutor:
         return None
 
     async def _finished(self, record: HandoffRecord) -> HandoffResult:
-        if record.status not in FINAL:
+        failure: Exception | None = None
+        if record.status not in FINAL and await is_ready(self._store, record.session_id):
             session = Session(record.session_id, store=self._store)
-            await AgentRunner().resume(
-                self._team, session, context=self._context, run_config=self._config
-            )
-        return (await self._controller.get(record.id)).result()
+            try:
+                await AgentRunner().resume(
+                    self._team, session, context=self._context, run_config=self._config
+                )
+            except StoreUnavailable:
+                raise
+            except Exception as exc:
+                # What somebody else has, goes on there.
+                failure = None if isinstance(exc, (SessionBusy, LeaseLost)) else exc
+        record = await self._controller.get(record.id)
+        if failure is not None and record.status not in FINAL:
+            raise failure
+        return record.result()

@@ -7,13 +7,16 @@ from typing import Any, Literal, assert_never
 
 from ekiden.core.faults import fault_point
 from ekiden.core.inbox_item import InboxItem
+from ekiden.core.jsonio import dumps
 from ekiden.core.message_answers import answer_json, error_json
+from ekiden.core.messages import MAX_PAYLOAD
 from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.runtime.cursor import OpenQuestion
 from ekiden.runtime.inboxes import read_item
 from ekiden.runtime.memo import load_memo
 from ekiden.runtime.question_sessions import ANSWERS
 from ekiden.runtime.state import RunState
+from ekiden.runtime.timekeeping import timers_of_askers
 from ekiden.runtime.withdrawing import (
     WITHDRAWN,
     abandon,
@@ -41,7 +44,8 @@ async def collect_answers(run: RunState) -> bool:
                 _store_answer(run, key, question, message)
                 found += 1
                 if question.group is not None and message is not None:
-                    enough |= {question.group} if message.state == "answered" else set()
+                    is_good = message.state in ("answered", "late") and "payload" in message.answer
+                    enough |= {question.group} if is_good else set()
         else:
             item = items.get(question.id)
             if item is not None and is_withdrawn_by_run(item):
@@ -53,12 +57,21 @@ async def collect_answers(run: RunState) -> bool:
                 found += 1
     if not found:
         return False
+    if any(item.status != "open" for item in items.values()):
+        await _begin_time_anew(run)
     _withdraw_rivals(run, enough)
     fault_point("ask.answers.before_commit")
     await run.commit(status="ready", outcome="")
     fault_point("ask.answers.after_commit")
     await load_memo(run)
     return True
+
+
+async def _begin_time_anew(run: RunState) -> None:
+    """A person decided: whoever waits for this run, directly or not, waits its full time again."""
+    run.cursor.person_us = await run.store.now_us()
+    for timer in await timers_of_askers(run.store, run.meta, run.cursor.person_us):
+        run.write(timer)
 
 
 async def _messages(run: RunState) -> dict[str, StoredMessage]:
@@ -82,6 +95,11 @@ def _store_answer(
 ) -> None:
     state = "lost" if message is None else message.state
     answer = None if message is None else message.answer
+    if state == "late":
+        # It came before anybody acted on the time-out.
+        state = "failed" if answer is None or "error" in answer else "answered"
+    if isinstance(answer, dict):
+        run.cursor.person_us = max(run.cursor.person_us, answer.pop("person_us", 0))
     _settle_step(run, key, question, state, answer)
     details = {"id": question.id, "from": question.who, "state": state}
     error = answer.get("error") if isinstance(answer, dict) else None
@@ -98,9 +116,15 @@ def _see_to_unfinished(
     """Whoever ran the session that was asked may have broken it off when the question was over.
 
     One that was too slow is given up. One that was part of a deadlock goes on, like one that was
-    told something.
+    told something, unless it was not begun yet.
     """
-    if question.session is None or run.around.left_as != "idle":
+    if question.session is None:
+        return
+    if is_deadlock:
+        run.beside.afterwards.append(
+            partial(abandon, run.store, question.session, question.id, only_fresh=True)
+        )
+    if run.around.left_as != "idle":
         return
     if state == "timed_out":
         run.beside.afterwards.append(
@@ -143,6 +167,14 @@ def _withdraw_rivals(run: RunState, groups: set[str]) -> None:
             _settle_step(run, key, question, "cancelled", None)
 
 
+def _given(payload: Any) -> tuple[Literal["answered", "failed"], dict[str, Any]]:
+    size = len(dumps(payload).encode("utf-8", "surrogatepass"))
+    if size <= MAX_PAYLOAD:
+        return "answered", answer_json(payload)
+    told = f"the answer has {size} bytes, more than the {MAX_PAYLOAD} that a message may have"
+    return "failed", error_json(told, code="bus.payload_too_large")
+
+
 def give_answer(run: RunState, outcome: Outcome) -> None:
     """If the session was opened for a question, its outcome is the answer; the caller commits."""
     message_id = run.meta.get(ANSWERS)
@@ -154,7 +186,7 @@ def give_answer(run: RunState, outcome: Outcome) -> None:
         case Waiting():
             return
         case Done(output):
-            state, answer = "answered", answer_json(to_jsonable(output))
+            state, answer = _given(to_jsonable(output))
         case Refused(reason):
             answer = error_json(f"the model declined: {reason}", code="model.refused")
         case Failed(code, error):
@@ -166,4 +198,6 @@ def give_answer(run: RunState, outcome: Outcome) -> None:
             answer = error_json(told, code="run.out_of_budget")
         case _ as never:
             assert_never(never)
+    if run.cursor.person_us:
+        answer["person_us"] = run.cursor.person_us
     run.beside.settles.append(MessageSettle(key=str(message_id), state=state, answer=answer))

@@ -11,9 +11,12 @@ from ekiden.core.errors import UserError
 from ekiden.core.ids import new_id
 from ekiden.core.inbox_errors import InboxItemClosed
 from ekiden.core.inbox_item import DEFAULT_ROLE, InboxAnswer, InboxItem
+from ekiden.core.jsonio import dumps
 from ekiden.core.message_answers import error_of, timeout_of
-from ekiden.core.message_errors import AgentUnavailableError, BusError
+from ekiden.core.message_errors import AgentUnavailableError, BusError, MailboxFull
 from ekiden.core.messages import (
+    MAILBOX_BOUND,
+    MAX_PAYLOAD,
     AgentMessage,
     GroupMode,
     Letter,
@@ -27,7 +30,7 @@ from ekiden.runtime.inboxes import item_writes
 from ekiden.runtime.parked import Parked
 from ekiden.runtime.question_sessions import notice_session, question_session
 from ekiden.runtime.state import RunState
-from ekiden.storage.base import QueuePut
+from ekiden.storage.base import QueuePut, SessionOpening
 from ekiden.storage.timers import Timer, timer_write
 
 QUERY_TIMER = "query"
@@ -63,30 +66,44 @@ class Asking:
             return [self._first(keys, questions)]
         return self._all(keys, questions)
 
-    def tell(self, note: Ask, *, ttl_s: float | None) -> None:
+    async def tell(self, note: Ask, *, ttl_s: float | None) -> None:
         """Send it with the next commit, unless that was done before a restart."""
         run = self._run
         self._told += 1
         key = f"{self._step}.n{self._told}"
         if key in run.memo:
             return
-        check_variable(f"what is told to {note.agent}", note.payload)
+        _check_payload(note)
+        self._check_depth(note.agent)
         message = self._message("notify", note, ttl_s=ttl_s)
+        opening, letter = None, None
         if note.agent in run.team:
             opening = notice_session(run, message)
-            run.beside.openings.append(opening)
-            run.told = [*(run.told or ()), opening.new.id]
         else:
-            run.beside.messages.append(
-                QueuePut(
-                    queue=agent_queue(note.agent),
-                    key=message.id,
-                    body=Letter(message=message).to_json(),
-                    priority=message.priority,
-                    ttl_s=ttl_s,
-                )
+            await self._check_room(note.agent)
+            letter = QueuePut(
+                queue=agent_queue(note.agent),
+                key=message.id,
+                body=Letter(message=message).to_json(),
+                priority=message.priority,
+                ttl_s=ttl_s,
             )
-        details = {"id": message.id, "to": note.agent, "subject": note.subject}
+        run.put_message(partial(self._send, key, message, opening, letter))
+
+    def _send(
+        self,
+        key: str,
+        message: AgentMessage,
+        opening: SessionOpening | None,
+        letter: QueuePut | None,
+    ) -> None:
+        run = self._run
+        if opening is not None:
+            run.beside.openings.append(opening)
+            run.told = list(dict.fromkeys((*(run.told or ()), opening.new.id)))
+        if letter is not None:
+            run.beside.messages.append(letter)
+        details = {"id": message.id, "to": message.to_agent, "subject": message.subject}
         run.record("message", details={"tells": details})
         run.remember(key, True)
 
@@ -120,7 +137,7 @@ class Asking:
         run = self._run
         nodes = []
         for _, question in fresh:
-            check_variable(f"what {question.agent} is asked", question.payload)
+            _check_payload(question)
             nodes.append(await self._node(question.agent))
         now_us = await run.store.now_us()
         together = None if group is None else (group, mode)
@@ -168,12 +185,7 @@ class Asking:
     async def _node(self, agent: str) -> str:
         """Who is waited for, in the graph of waits; `AgentUnavailableError` if that is nobody."""
         run = self._run
-        depth, limit = int(run.meta.get("ask_depth", 0)), run.config.limits.depth
-        if limit is not None and depth >= limit:
-            raise BusError(
-                f"{run.agent.name!r} cannot ask {agent!r}: {depth} questions led here, one after "
-                "the other, and `Limits.depth` allows no more; answer with what is known"
-            )
+        self._check_depth(agent)
         if agent in run.team:
             return wait_node(agent, run.task_id)
         from ekiden.bus.presence import Presence, alone
@@ -181,7 +193,23 @@ class Asking:
         servers = await Presence(run.store, "", 1.0).servers(agent)
         if not servers:
             raise AgentUnavailableError(agent, asker=run.agent.name)
+        await self._check_room(agent)
         return wait_node(agent, None if alone(servers) else run.task_id)
+
+    def _check_depth(self, agent: str) -> None:
+        """Agents that ask and tell each other for ever are stopped somewhere."""
+        run = self._run
+        depth, limit = int(run.meta.get("ask_depth", 0)), run.config.limits.depth
+        if limit is not None and depth >= limit:
+            raise BusError(
+                f"{run.agent.name!r} cannot ask or tell {agent!r}: {depth} messages led here, one "
+                "after the other, and `Limits.depth` allows no more; answer with what is known"
+            )
+
+    async def _check_room(self, agent: str) -> None:
+        """`MailboxFull` if an agent of others does not take its messages."""
+        if await self._run.store.queue_depth(agent_queue(agent)) >= MAILBOX_BOUND:
+            raise MailboxFull(agent, MAILBOX_BOUND)
 
     def _message(
         self, type: Literal["query", "notify"], question: Ask, *, ttl_s: float | None = None
@@ -200,6 +228,7 @@ class Asking:
             ttl=ttl_s,
             created_at=run.config.clock.now_us() / 1e6,
             task=run.task_id,
+            depth=int(run.meta.get("ask_depth", 0)) + 1,
         )
 
     def _next_key(self) -> str:
@@ -228,6 +257,17 @@ class Asking:
         if failure is None or any(key in self._run.cursor.asks for key in keys):
             raise Parked
         raise failure
+
+
+def _check_payload(question: Ask) -> None:
+    """`UserError` for what is not JSON, or is too much for a message."""
+    check_variable(f"what {question.agent} is asked or told", question.payload)
+    size = len(dumps(question.payload).encode("utf-8", "surrogatepass"))
+    if size > MAX_PAYLOAD:
+        raise UserError(
+            f"what {question.agent} is asked or told has {size} bytes, a message has at most "
+            f"{MAX_PAYLOAD}: store it, and tell where"
+        )
 
 
 def _answer(stored: Mapping[str, Any], question: Ask) -> Any:

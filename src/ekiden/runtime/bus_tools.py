@@ -65,7 +65,7 @@ def _ask_agent(agents: tuple[str, ...]) -> FunctionTool:
 def _tell_agent(agents: tuple[str, ...]) -> FunctionTool:
     async def invoke(ctx: ToolContext[Any], given: dict[str, Any]) -> Any:
         to = _one_of(agents, given.get("agent"), "agent")
-        ctx.tell(to, _text(given, "subject"), _text(given, "message"))
+        await ctx.tell(to, _text(given, "subject"), _text(given, "message"))
         return f"{to} is told."
 
     return _tool(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -25,6 +28,7 @@ from ekiden.core.tool import FunctionTool
 from ekiden.runtime.asking import Asking
 from ekiden.runtime.confirmation import ask_first
 from ekiden.runtime.offer import refresh_offer
+from ekiden.runtime.parked import Parked, is_parked
 from ekiden.runtime.state import RunState
 from ekiden.runtime.tool_calls import PlannedCall, perform, record_call
 from ekiden.runtime.turn import conclude, start_agent
@@ -50,7 +54,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             return f"It is {await ctx.call('lookup_order', order_id='A-42')}."
     """
 
-    __slots__ = ("_asks", "_made", "_run")
+    __slots__ = ("_asks", "_calling", "_is_left", "_made", "_run")
 
     def __init__(self, run: RunState) -> None:
         base = run.context
@@ -63,6 +67,9 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         )
         self._run = run
         self._made = 0
+        self._calling: set[asyncio.Task[Any]] = set()
+        """Tasks of the code in which a tool is being called."""
+        self._is_left = False
         self._asks = Asking(run, run.step_key("a"))
 
     def _scope(self, what: str) -> Asking:
@@ -110,12 +117,17 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         `UserError` if the agent does not have it.
         """
         run = self._run
+        if self._is_left:
+            raise Parked
         found = self._find(tool)
         self._made += 1
         key = run.step_key(f"c{self._made}")
         stored = run.memo.get(key)
         if stored is None:
-            stored = await self._make(found, key, arguments)
+            with self._under_way():
+                stored = await self._make(found, key, arguments)
+            if self._is_left:
+                raise Parked
         else:
             self._check_same(stored, found, arguments)
         output, error, is_json = stored[:3]
@@ -142,6 +154,23 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
                 return HandOff(tool_name=edge.tool_name, arguments=dumps({**passed, **arguments}))
         known = ", ".join(edge.agent_name for edge in edges) or "nobody"
         raise UserError(f"agent {self.agent.name!r} may not hand to {name!r}, but to: {known}")
+
+    @contextmanager
+    def _under_way(self) -> Iterator[None]:
+        task = asyncio.current_task()
+        assert task is not None
+        self._calling.add(task)
+        try:
+            yield
+        finally:
+            self._calling.discard(task)
+
+    async def leave(self) -> None:
+        """The code waits for an answer: tools that other tasks of it call come to their end first,
+        and then none of these tasks does anything more."""
+        self._is_left = True
+        while self._calling:
+            await asyncio.wait(self._calling)
 
     def _find(self, tool: str | FunctionTool) -> FunctionTool:
         name = tool if isinstance(tool, str) else tool.name
@@ -207,8 +236,14 @@ async def run_code(run: RunState) -> None:
         await start_agent(run)
     await refresh_offer(run)
     began = run.config.clock.monotonic()
+    context: CodeContext[Any] = CodeContext(run)
     with acting_as(agent.name):
-        result = await agent.run(CodeContext(run))
+        try:
+            result = await agent.run(context)
+        except BaseException as exc:
+            if is_parked(exc):
+                await context.leave()
+            raise
     fault_point("code.answer.after_run")
     key = run.step_key("m")
     duration_us = int((run.config.clock.monotonic() - began) * 1e6)

@@ -79,20 +79,20 @@ class Committing(Recording):
     def ask_questions(self) -> None:
         """The code of the step waits and will be run again: all that is kept of it is what it
         asked."""
-        questions, self.questions = self.questions or {}, None
+        questions = [*(self.kept or ()), *(self.questions or {}).values()]
         was_started = self.cursor.started
         self.discard()
         if was_started and not self.cursor.started:
             self.cursor.started = True
             self.record("agent_start")
-        for put in questions.values():
+        for put in questions:
             put()
 
     def discard(self) -> None:
         """Go back to what is stored; only tokens and time that were spent stay spent."""
         self._new_handoffs.clear()
         self._beside = NOTHING
-        self.questions = None
+        self.questions = self.kept = None
         self._seq -= len(self._pending)
         self._pending.clear()
         self._steps.clear()
@@ -200,6 +200,7 @@ class Committing(Recording):
             beside=self._beside,
         )
         self._beside = NOTHING
+        self.kept = None
         self._pending, self._steps, self._dirty_variables = [], {}, False
         self._pending_items = len(self.visible)
         return batch

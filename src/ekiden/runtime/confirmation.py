@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
+from ekiden.core.acting import acting_as
 from ekiden.core.errors import UserError
 from ekiden.core.inbox_errors import InboxItemClosed
 from ekiden.core.inbox_item import NOBODY, InboxItem
@@ -19,7 +20,10 @@ from ekiden.core.tool import FunctionTool
 from ekiden.runtime.asking import deadline, decided, post
 from ekiden.runtime.cursor import Grant
 from ekiden.runtime.finish import describe
+from ekiden.runtime.inboxes import read_item
+from ekiden.runtime.parked import Parked
 from ekiden.runtime.state import RunState
+from ekiden.runtime.withdrawing import is_withdrawn_by_run, withdraw
 from ekiden.tools import ToolResult
 from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.text import shortened, spelled_out
@@ -79,25 +83,37 @@ async def ask_first(run: RunState, tool: FunctionTool, call: Item, key: str) -> 
     "always" counts for the same agent and tool, and for the same scope of a tool that has scopes;
     where that cannot be told, it is a yes to this one call.
     """
-    step = run.step_key(f"ask.{key.rpartition('.')[2]}")
+    step = _step(run, key)
     stored = run.memo.get(step)
     if stored is not None:
         return _recalled(run, stored, tool, call)
     grant = _grant(run, tool, call)
-    decision = _granted(run, grant)
+    asked = f"{step}.{_digest(call)}"
+    decision = await _granted(run, grant, asked)
     if decision is not None:
         _note(run, decision, tool, call, step, None)
         return decision
     async with run.work.stopped():
         began = run.config.clock.monotonic()
         # Whoever was asked just before may have said "always".
-        decision = _granted(run, grant)
+        decision = await _granted(run, grant, asked)
         if decision is None:
-            decision = _kept(run, await _ask(run, tool, call, grant, step), tool, call)
+            decision = _kept(run, await _ask(run, tool, call, grant, asked), tool, call)
         duration_us = int((run.config.clock.monotonic() - began) * 1e6)
         _note(run, decision, tool, call, step, duration_us)
     await run.commit()
     return decision
+
+
+def is_granted_meanwhile(run: RunState, tool: FunctionTool, call: Item, key: str) -> bool:
+    """Whether a call that waits for its own answer is covered by an "always" to another one."""
+    if tool.confirmation is None or _step(run, key) in run.memo:
+        return False
+    return _grant(run, tool, call) in run.cursor.always
+
+
+def _step(run: RunState, key: str) -> str:
+    return run.step_key(f"ask.{key.rpartition('.')[2]}")
 
 
 def _grant(run: RunState, tool: FunctionTool, call: Item) -> Grant | None:
@@ -112,9 +128,32 @@ def _grant(run: RunState, tool: FunctionTool, call: Item) -> Grant | None:
     return (run.agent.name, tool.name, scope) if is_usable else None
 
 
-def _granted(run: RunState, grant: Grant | None) -> Decision | None:
+async def _granted(run: RunState, grant: Grant | None, asked: str) -> Decision | None:
+    """The earlier "always"; a question about this call is withdrawn, unless a person answered it:
+    what they said to exactly this call counts more."""
     by = None if grant is None else run.cursor.always.get(grant)
-    return None if by is None else Decision(approved=True, by=by, always=True)
+    if by is None or _is_decided(run, asked):
+        return None
+    if run.questions:
+        run.questions.pop(asked, None)
+    question = run.cursor.asks.get(asked)
+    if question is not None:
+        await withdraw(run, {asked: question}, by=run.agent.name)
+        item = await read_item(run.store, question.id)
+        if item is not None and not is_withdrawn_by_run(item):
+            raise Parked  # Until the answer that came first is collected.
+        del run.cursor.asks[asked]
+    return Decision(approved=True, by=by, always=True)
+
+
+def _is_decided(run: RunState, asked: str) -> bool:
+    """Whether a person, and not the clock, closed the question about this call."""
+    stored = run.memo.get(asked)
+    if stored is None:
+        return False
+    if stored["answer"] is None:
+        return bool(stored["state"] == "cancelled")
+    return bool(stored["answer"]["by"] != NOBODY)
 
 
 def _kept(run: RunState, decision: Decision, tool: FunctionTool, call: Item) -> Decision:
@@ -129,11 +168,10 @@ def _kept(run: RunState, decision: Decision, tool: FunctionTool, call: Item) -> 
 
 
 async def _ask(
-    run: RunState, tool: FunctionTool, call: Item, grant: Grant | None, step: str
+    run: RunState, tool: FunctionTool, call: Item, grant: Grant | None, key: str
 ) -> Decision:
     confirmation, approver = tool.confirmation, run.config.approver
     assert confirmation is not None
-    key = f"{step}.{_digest(call)}"
     # Whoever goes on with the run may have another approver than whoever asked.
     if isinstance(approver, str) or key in run.memo or key in run.cursor.asks:
         return await _ask_inbox(run, tool, call, key)
@@ -153,7 +191,8 @@ async def _ask(
     late = f"nobody answered within {confirmation.timeout_s:g} s"
     try:
         async with deadline:
-            answer = await approver.approve(request)
+            with acting_as(""):  # Whoever speaks for people is no part of the agent.
+                answer = await approver.approve(request)
     except asyncio.CancelledError as exc:
         if is_being_cancelled():
             raise

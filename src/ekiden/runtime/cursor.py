@@ -176,6 +176,9 @@ class Cursor:
     """How many audited events the session has."""
     asks: dict[str, OpenQuestion] = field(default_factory=dict)
     """By the key of its step: what the turn under way waits for."""
+    person_us: int = 0
+    """When a person last decided something for this run, or for one that it asked: the store's
+    time. Time-outs of who waits for the run are counted from then."""
     always: dict[Grant, str] = field(default_factory=dict)
     """What need not be asked about in this session, and who said so."""
     spent_s: float = 0.0
@@ -230,6 +233,8 @@ class Cursor:
             data["hn"] = self.audited
         if self.asks:
             data["as"] = {key: each.to_json() for key, each in self.asks.items()}
+        if self.person_us:
+            data["py"] = self.person_us
         if self.always:
             data["al"] = [[*grant, by] for grant, by in self.always.items()]
         if self.spent_s:
@@ -273,6 +278,7 @@ class Cursor:
             rollbacks=data.get("rb", 0),
             handoffs=data.get("h", 0),
             asks={key: OpenQuestion(*each) for key, each in data.get("as", {}).items()},
+            person_us=data.get("py", 0),
             always={(agent, tool, scope): by for agent, tool, scope, by in data.get("al", ())},
             spent_s=data.get("sp", 0.0),
             usage=Usage.from_json(data.get("u", {})),

@@ -71,8 +71,27 @@ def describe(exc: BaseException) -> str:
 async def park(run: RunState, status: SessionStatus) -> None:
     """Give the session free in the middle of a run that was cancelled; it can be resumed."""
     run.discard()
+    if run.cursor.asks and status == "idle":
+        from ekiden.runtime.withdrawing import withdraw_questions
+
+        await withdraw_questions(run)
     run.record("agent_complete", details={"outcome": "cancelled"})
     await run.commit(status=status, outcome="", release=True)
+
+
+def outcome_of(event: Event, done: Callable[[], Outcome]) -> Outcome:
+    """The outcome that the last event of a run tells; `done` gives that of one that answered."""
+    details = event.details or {}
+    match details.get("outcome"):
+        case "refused":
+            return Refused(details["reason"])
+        case "waiting":
+            return Waiting(details["reason"])
+        case "out_of_budget":
+            return OutOfBudget(details["limit"], details["allowed"], details["used"])
+        case "failed":
+            return Failed(details["code"], event.error or "")
+    return done()
 
 
 def _details(outcome: Outcome) -> tuple[dict[str, Any] | None, str | None]:

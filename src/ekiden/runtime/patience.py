@@ -3,22 +3,55 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
-from ekiden.core.errors import UserError
+from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.runtime.driving import is_ready
 from ekiden.runtime.timekeeping import run_timers, seconds_to_timer
-from ekiden.storage.base import Store
+from ekiden.runtime.withdrawing import is_left
+from ekiden.storage.base import SessionRow, Store
+
+_log = logging.getLogger("ekiden.runtime")
 
 _LOOK_EVERY_S = 1.0
 """After so long the store is looked into, whether it told of a change or not."""
+_REST_S = 0.5
+"""How long to leave a store alone that cannot be reached."""
 
 
-async def until_ready(store: Store, session_id: str, *, timeout_s: float | None = None) -> None:
-    """Return when the session can go on; `TimeoutError`, and `UserError` if it does not wait."""
-    row = await store.get(session_id)
-    if row.status == "idle":
+async def check_waits(store: Store, session_id: str) -> None:
+    """`UserError` if the session does not wait."""
+    if (await store.get(session_id)).status == "idle":
         raise UserError(f"session {session_id!r} waits for nobody: send it a message, or resume it")
+
+
+async def until_ready(
+    store: Store, session_id: str, *, timeout_s: float | None = None
+) -> SessionRow | None:
+    """Return when the session can go on; its row, if somebody else took it to an outcome.
+
+    A store that cannot be reached meanwhile is waited for, too. `TimeoutError`.
+    """
     async with asyncio.timeout(timeout_s):
-        while not await is_ready(store, session_id):
-            if not await run_timers(store):
-                await store.wait_for_change(await seconds_to_timer(store, _LOOK_EVERY_S))
+        while True:
+            try:
+                row = await store.get(session_id)
+                if is_over(row):
+                    return row
+                if await is_ready(store, session_id):
+                    return None
+                if not await run_timers(store):
+                    await store.wait_for_change(await seconds_to_timer(store, _LOOK_EVERY_S))
+            except StoreUnavailable as exc:
+                _log.warning("session %s is waited for, trying again: %s", session_id, exc)
+                await rest()
+
+
+def is_over(row: SessionRow) -> bool:
+    """Whether its run came to an outcome that nobody has to be waited for."""
+    return row.status == "idle" and not is_left(row)
+
+
+async def rest() -> None:
+    """Give the store some time."""
+    await asyncio.sleep(_REST_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_record import Actor
-from ekiden.core.inbox_item import InboxItem
+from ekiden.core.inbox_item import ANSWER, GIVE_BACK, InboxItem
 from ekiden.core.items import assistant_message
 from ekiden.core.jsonio import dumps
 from ekiden.core.outcomes import Done, Waiting
@@ -21,10 +21,9 @@ from ekiden.runtime.state import RunState
 from ekiden.runtime.turn import conclude, start_agent
 from ekiden.storage.base import Store
 
-ANSWER = "answer"
-GIVE_BACK = "give back"
-"""What a person can do with a conversation: answer it, or give it back with a word."""
 _MAX_SUBJECT = 500
+_TOLD = "told"
+"""In a decision that nobody took: the run failed by it."""
 
 
 async def wait_for_person(run: RunState) -> None:
@@ -32,7 +31,7 @@ async def wait_for_person(run: RunState) -> None:
     role, cursor = run.agent.person or "", run.cursor
     # After a way back that was refused, which is counted, the people are asked anew.
     key = run.step_key(f"p{cursor.handoffs}")
-    if cursor.started and key in run.memo:
+    if cursor.started and key in run.memo and not await _is_asked_anew(run, key):
         answer = decided(run, key)
         back = answer.choice == GIVE_BACK
         await answer_as_person(run, answer.text, by=answer.by, give_back=back)
@@ -44,6 +43,21 @@ async def wait_for_person(run: RunState) -> None:
         if cursor.open:
             confirm_handoffs(run)
     await finish(run, Waiting(f"person:{role}"))
+
+
+async def _is_asked_anew(run: RunState, key: str) -> bool:
+    """Whether the people are to be asked once more, because nobody will answer what they were.
+
+    The run fails by that first, so that it is known; whoever resumes it wants to ask again.
+    """
+    stored = run.memo[key]
+    if stored["answer"] is not None:
+        return False
+    if not stored.get(_TOLD):
+        run.remember(key, {**stored, _TOLD: True})
+        await run.commit()
+        return False
+    return True
 
 
 async def _put_case(run: RunState, role: str, key: str) -> None:

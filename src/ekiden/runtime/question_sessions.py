@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 from ekiden.core.events import Event
@@ -50,7 +51,7 @@ def session_for(
         at_us=int(message.created_at * 1e6),
         agent=message.to_agent,
         items=(user_message(_wording(message)),),
-        details={"message": message.to_json()},
+        details={"message": {**message.to_json(), "payload": None}},
     )
     return SessionOpening(
         new=NewSession(
@@ -61,6 +62,13 @@ def session_for(
     )
 
 
+def bus_session_id(queue: str, message_id: str) -> str:
+    """The session for a message that came to an agent's mailbox by the bus: the same for each
+    delivery of it."""
+    digest = blake2b(f"{queue}/{message_id}".encode("utf-8", "surrogatepass"), digest_size=12)
+    return f"bus_{digest.hexdigest()}"
+
+
 def _meta(run: RunState, message: AgentMessage) -> dict[str, Any]:
     return {
         "title": message.subject[:_MAX_TITLE],
@@ -68,7 +76,7 @@ def _meta(run: RunState, message: AgentMessage) -> dict[str, Any]:
         "correlation_id": run.correlation_id,
         "asked_by": message.from_agent,
         "asked_in": run.session_id,
-        "ask_depth": int(run.meta.get("ask_depth", 0)) + 1,
+        "ask_depth": message.depth,
     }
 
 

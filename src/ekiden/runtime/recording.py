@@ -52,6 +52,7 @@ class Recording:
         "cursor",
         "events",
         "history_length",
+        "kept",
         "questions",
         "root",
         "store",
@@ -71,6 +72,7 @@ class Recording:
     events: list[Event]
     history_length: int
     questions: dict[str, Callable[[], None]] | None
+    kept: list[Callable[[], None]] | None
     trigger_notes: dict[int, str]
     work: WorkClock
     _beside: Beside
@@ -220,6 +222,12 @@ class Recording:
     def writes(self) -> list[DocumentWrite]:
         """The documents that the next `commit` writes."""
         return list(self._beside.documents)
+
+    def put_message(self, put: Callable[[], None]) -> None:
+        """Send something with the next commit, whether the step comes to its end or waits: `put`
+        records it."""
+        put()
+        self.kept = [*(self.kept or ()), put]
 
     def put_question(self, key: str, put: Callable[[], None]) -> None:
         """Ask with the commit that parks the step: `put` records it then, once for each key."""

@@ -104,18 +104,44 @@ class AgentRunner:
         max_turns: int | None = None,
     ) -> RunResult:
         """See `Runner.wait`."""
-        from ekiden.runtime.patience import until_ready
+        from ekiden.runtime.patience import check_waits, until_ready
 
         _check_session(session)
         around = _around(team, run_config, max_turns, context, hooks)
-        await session.store.open()
-        await until_ready(session.store, session.session_id, timeout_s=timeout_s)
+        store, session_id = session.store, session.session_id
+        await store.open()
+        await check_waits(store, session_id)
         while True:
-            async with resumed(around, session) as run:
-                result = await _to_the_end(run)
-            if not isinstance(result.outcome, Waiting):
+            ended = await until_ready(store, session_id, timeout_s=timeout_s)
+            if ended is not None:
+                return RunResult(await ended_run(around, store, ended))
+            async with _taken_if_free(around, session) as run:
+                result = None if run is None else await _to_the_end(run)
+            if result is not None and not isinstance(result.outcome, Waiting):
                 return result
-            await until_ready(session.store, session.session_id, timeout_s=timeout_s)
+
+
+@asynccontextmanager
+async def _taken_if_free(around: Circumstances, session: Session) -> AsyncIterator[RunState | None]:
+    """The run that waited; `None` if somebody else was quicker, or the store cannot be reached."""
+    from ekiden.runtime.patience import is_over, rest
+
+    store = session.store
+    try:
+        claim, row = await claimed(
+            store, session.session_id, replace(around.config, on_busy="refuse")
+        )
+        if is_over(row):
+            await store.release(claim)
+            claim = None
+    except (SessionBusy, StoreUnavailable):
+        claim = None
+    if claim is None:
+        await rest()
+        yield None
+        return
+    async with taken_up(around, store, claim, row) as run:
+        yield run
 
 
 async def _to_the_end(run: RunState) -> RunResult:

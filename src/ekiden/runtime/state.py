@@ -92,6 +92,8 @@ class RunState(Committing):
         self.meta = row.meta
         self.user_id = row.user_id
         self._wakes = row.wakes
+        self.kept: list[Callable[[], None]] | None = None
+        """How to record again what was told others and is not stored."""
         self.questions: dict[str, Callable[[], None]] | None = None
         """How to record what the code of the step under way asked others, by the step's key."""
         self.told: list[str] | None = None

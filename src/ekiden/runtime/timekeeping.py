@@ -5,18 +5,31 @@ Anybody who waits may call it, as often as it likes; each timer is seen to by on
 
 from __future__ import annotations
 
-from contextlib import suppress
+import logging
+from collections.abc import Mapping
+from typing import Any
 
-from ekiden.core.errors import SessionError
-from ekiden.core.message_answers import error_json
-from ekiden.core.message_errors import QueryTimeout
+from ekiden.core.errors import SessionError, StoreError
+from ekiden.core.message_answers import error_json, timeout_of
 from ekiden.core.messages import Letter
 from ekiden.runtime.asking import QUERY_TIMER
 from ekiden.runtime.cursor import Cursor
-from ekiden.storage.base import Batch, MessageFilter, MessageSettle, Store, StoredMessage
+from ekiden.runtime.question_sessions import ANSWERS, bus_session_id
+from ekiden.storage.base import (
+    Batch,
+    DocumentWrite,
+    MessageFilter,
+    MessageSettle,
+    Store,
+    StoredMessage,
+)
 from ekiden.storage.timers import Timer, due_timers, next_due_us, timer_removal, timer_write
 
+_log = logging.getLogger("ekiden.runtime")
+
 _SESSION = "session:"
+_NOT_YET = -1
+_LONGEST_CHAIN = 100
 _A_MOMENT_S = 0.001
 _A_WHILE_S = 0.1
 
@@ -31,8 +44,7 @@ async def run_timers(store: Store) -> int:
         for timer in timers:
             kinds.add(timer.kind)
             if timer.kind == QUERY_TIMER:
-                await _end_query(store, timer, now_us)
-                done += 1
+                done += await _seen_to(store, timer, now_us)
         after = timers[-1].key
     if "inbox" in kinds:
         from ekiden.inbox import run_due
@@ -43,6 +55,18 @@ async def run_timers(store: Store) -> int:
 
         done += await expire_collaborations(store, now_us=now_us)
     return done
+
+
+async def _seen_to(store: Store, timer: Timer, now_us: int) -> int:
+    """End the question; one that cannot be read must not keep the others from being seen to."""
+    try:
+        await _end_query(store, timer, now_us)
+    except StoreError:
+        raise
+    except Exception:
+        _log.exception("the timer of message %s cannot be seen to and is dropped", timer.id)
+        await store.write_documents([timer_removal(timer)])
+    return 1
 
 
 async def seconds_to_timer(store: Store, longest_s: float) -> float:
@@ -56,47 +80,74 @@ async def seconds_to_timer(store: Store, longest_s: float) -> float:
 
 
 async def _end_query(store: Store, timer: Timer, now_us: int) -> None:
-    """The time of a question is over: tell the asker, unless whoever answers waits for a person."""
+    """The time of a question is over: tell the asker, unless a person is waited for meanwhile.
+
+    Then its time begins anew when the person has decided: whoever stores that sets another timer.
+    """
     found = await store.find_messages(MessageFilter(keys=[timer.id]), limit=1)
     if not found or found[0].state != "open":
         await store.write_documents([timer_removal(timer)])
         return
     message = Letter.from_json(found[0].body).message
-    if await _waits_for_person(store, found[0]):
-        later = Timer(
-            due_us=now_us + int(message.timeout_seconds * 1e6), kind=timer.kind, id=timer.id
-        )
+    decided_us = await _decided_us(store, answering_session(found[0]))
+    due_us = decided_us + int(message.timeout_seconds * 1e6)
+    if decided_us == _NOT_YET:
+        await store.write_documents([timer_removal(timer)])
+        return
+    if now_us < due_us:
+        later = Timer(due_us=due_us, kind=timer.kind, id=timer.id)
         await store.write_documents([timer_removal(timer), timer_write(later)])
         return
-    late = QueryTimeout(
-        message.from_agent,
-        message.to_agent or "",
-        message.timeout_seconds,
-        message_id=message.id,
-    )
+    late = timeout_of(message)
     settle = MessageSettle(
         key=timer.id, state="timed_out", answer=error_json(str(late), code=late.code)
     )
     await store.write(Batch(documents=[timer_removal(timer)], settles=[settle]))
 
 
-async def _waits_for_person(store: Store, message: StoredMessage) -> bool:
-    """Whether the session that is to answer, or one that it asked, waits for a person."""
+async def timers_of_askers(
+    store: Store, meta: Mapping[str, Any], now_us: int
+) -> list[DocumentWrite]:
+    """Timers that begin now, for the question that a session of this `meta` answers, the question
+    that whoever asked it answers, and so on."""
+    timers: list[DocumentWrite] = []
+    while (message_id := meta.get(ANSWERS)) is not None and len(timers) < _LONGEST_CHAIN:
+        found = await store.find_messages(MessageFilter(keys=[message_id]), limit=1)
+        if not found or found[0].state != "open" or found[0].session_id is None:
+            break
+        timeout_us = int(Letter.from_json(found[0].body).message.timeout_seconds * 1e6)
+        timer = Timer(due_us=now_us + timeout_us, kind=QUERY_TIMER, id=message_id)
+        timers.append(timer_write(timer))
+        try:
+            meta = (await store.get(found[0].session_id)).meta
+        except SessionError:
+            break
+    return timers
+
+
+def answering_session(message: StoredMessage) -> str:
+    """The session that is to answer the question, if one is."""
     owner = message.owner or ""
-    if not owner.startswith(_SESSION):
-        return False
-    return await _person_in(store, owner.removeprefix(_SESSION))
+    if owner.startswith(_SESSION):
+        return owner.removeprefix(_SESSION)
+    return bus_session_id(message.queue, message.key or "")
 
 
-async def _person_in(store: Store, session_id: str) -> bool:
-    with suppress(SessionError):
+async def _decided_us(store: Store, session_id: str, depth: int = 0) -> int:
+    """When a person last decided something for the session, or for one that it waits for; 0 if
+    none was asked, and `_NOT_YET` while one is."""
+    try:
         row = await store.get(session_id)
-        if row.status != "waiting":
-            return False
-        asks = Cursor.from_json(row.cursor).asks
-        if not asks or any(question.kind == "inbox" for question in asks.values()):
-            return True
-        for question in asks.values():
-            if question.session is not None and await _person_in(store, question.session):
-                return True
-    return False
+    except SessionError:
+        return 0
+    cursor = Cursor.from_json(row.cursor)
+    decided_us = cursor.person_us
+    for question in cursor.asks.values():
+        if question.kind == "inbox":
+            return _NOT_YET
+        if question.session is not None and depth < _LONGEST_CHAIN:
+            child_us = await _decided_us(store, question.session, depth + 1)
+            if child_us == _NOT_YET:
+                return _NOT_YET
+            decided_us = max(decided_us, child_us)
+    return decided_us

@@ -16,7 +16,7 @@ from ekiden.core.items import Item, function_output
 from ekiden.core.tool import FunctionTool
 from ekiden.runtime.asking import Asking
 from ekiden.runtime.calls import both
-from ekiden.runtime.confirmation import Decision, ask_first
+from ekiden.runtime.confirmation import Decision, ask_first, is_granted_meanwhile
 from ekiden.runtime.drafts import Draft
 from ekiden.runtime.parked import Parked, is_parked
 from ekiden.runtime.state import RunState
@@ -112,15 +112,27 @@ async def _side_by_side(
             fault_point("turn.tools.after_remember")
         return result, duration_us
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(each)) for each in planned]
-    except BaseExceptionGroup as failures:
-        raise failures.exceptions[0] from None
-    results = [result for task in tasks if (result := task.result()) is not None]
-    if len(results) < len(tasks):
+    results: dict[str, tuple[ToolResult, int]] = {}
+    waiting = planned
+    while waiting:
+        grants = len(run.cursor.always)
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [(each.key, group.create_task(one(each))) for each in waiting]
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        results |= {key: result for key, task in tasks if (result := task.result()) is not None}
+        parked = [each for each in planned if each.key not in results]
+        # An "always" that was given to a later call may cover one that waits.
+        is_new = len(run.cursor.always) > grants
+        waiting = [each for each in parked if is_new and _is_granted(run, each)]
+    if len(results) < len(planned):
         raise Parked
-    return results
+    return [results[each.key] for each in planned]
+
+
+def _is_granted(run: RunState, each: PlannedCall) -> bool:
+    return is_granted_meanwhile(run, each.tool, each.call, each.key)
 
 
 async def _asked(run: RunState, each: PlannedCall) -> Decision | None:

@@ -90,17 +90,24 @@ def is_left(row: SessionRow) -> bool:
 
 
 async def abandon(
-    store: Store, session_id: str, message_id: str, *, only_left: bool = False
+    store: Store,
+    session_id: str,
+    message_id: str,
+    *,
+    only_left: bool = False,
+    only_fresh: bool = False,
 ) -> None:
     """Nobody needs the answer of this session: if nobody runs it, it is over.
 
-    With `only_left` only if it was broken off. One that is at work is left alone; it finds out when
-    it is run the next time, and an answer that it gives before that is late and kept.
+    With `only_left` only if it was broken off, with `only_fresh` only if it was not begun. One that
+    is at work is left alone; it finds out when it is run the next time, and an answer that it gives
+    before that is late and kept.
     """
     with suppress(SessionError, StoreError):
         claim, row = await store.claim(session_id, owner=owner_name(), lease_s=_ABANDON_S)
         is_over = row.status == "idle" and not is_left(row)
-        if row.meta.get(ANSWERS) != message_id or is_over or (only_left and not is_left(row)):
+        is_spared = (only_left and not is_left(row)) or (only_fresh and row.seq > 1)
+        if row.meta.get(ANSWERS) != message_id or is_over or is_spared:
             await store.release(claim)
             return
         cursor = Cursor.from_json(row.cursor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from ekiden.cli.errors import Interrupted, UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.onlooker import Onlooker
 from ekiden.cli.patience import Patience, Watched
-from ekiden.core.errors import StoreUnavailable
+from ekiden.cli.questions_view import tell_questions
+from ekiden.core.errors import StoreUnavailable, UnknownAgent
 from ekiden.core.inbox_item import InboxItem
 from ekiden.inbox import Inbox
 from ekiden.runtime import RunConfig, Runner
@@ -280,3 +282,42 @@ def test_options_make_patience() -> None:
     assert Patience.of(wait=False, timeout_s=5, store="x.db") == Patience(stays=True, timeout_s=5)
     with pytest.raises(UsageError, match="nobody could answer in memory:"):
         Patience.of(wait=True, timeout_s=None, store="memory:")
+
+
+async def test_whoever_is_too_late_to_go_on_looks_again() -> None:
+    store = MemoryStore()
+    session = Session("s", store=store)
+    before = await Runner.run(TEAM, "hi", session=session)
+    one = watched(store)
+    claim, _ = await store.claim("s", owner="other-1", lease_s=60)
+    assert await one._gone_on(before, RunConfig()) is before, "somebody else has it"
+    await store.release(claim)
+    await Runner.run(Team(Agent("desk", run=_greet)), "hi", session=session)
+    assert await one._gone_on(before, RunConfig()) is before, "somebody else has ended it"
+
+
+async def _greet(ctx: CodeContext[Any]) -> str:
+    return "hello"
+
+
+async def test_a_mistake_is_not_taken_for_being_too_late() -> None:
+    store = MemoryStore()
+    session = Session("s", store=store)
+    before = await Runner.run(TEAM, "hi", session=session)
+    [item] = await questions_to_people(store, "s")
+    await Inbox(store).answer(item.id, choice="yes", by="mira")
+    strangers = replace(
+        watched(store), go_on=lambda config: go_on(Agent("x", run=_greet), session, config=config)
+    )
+    with pytest.raises(UnknownAgent):
+        await strangers._gone_on(before, RunConfig())
+
+
+def test_of_many_questions_the_first_are_told(capsys: Captured) -> None:
+    items = [
+        InboxItem(kind="approval", from_agent="desk", subject=f"question {n}") for n in range(12)
+    ]
+    tell_questions(items, ["--store", "x.db"])
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "and 2 more: ekiden inbox list --store x.db"

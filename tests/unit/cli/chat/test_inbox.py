@@ -19,8 +19,9 @@ from ekiden.core.items import text_of
 from ekiden.handoff import handoff, person
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.runtime import CodeContext, Runner
+from ekiden.runtime.cursor import Cursor, OpenQuestion
 from ekiden.sessions import Session
-from ekiden.storage.base import SessionRow
+from ekiden.storage.base import Commit, SessionPatch, SessionRow
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, say, transfer
 from tests.faults.waiting import until
@@ -319,3 +320,16 @@ def test_an_answer_begins_with_an_option(
     said: str, options: tuple[str, ...], choice: str | None, text: str
 ) -> None:
     assert split_answer(said, options) == (choice, text)
+
+
+async def test_a_session_that_waits_for_agents_only_says_so() -> None:
+    chat = chat_of(a_desk())
+    await talk(chat, "never mind")
+    claim, row = await chat.store.claim("s", owner="x", lease_s=30)
+    cursor = Cursor.from_json(row.cursor)
+    cursor.asks["1.1.q1"] = OpenQuestion("query", "msg_1", "billing")
+    patch = SessionPatch(status="waiting", outcome="waiting", cursor=cursor.to_json())
+    await chat.store.commit(claim, Commit(patch=patch, release=True))
+    await talk(chat, "/inbox")
+    text = "nothing waits for people; this session waits for agent:billing\n"
+    assert screen_of(chat).text == text

@@ -279,7 +279,7 @@ async def test_only_code_that_can_be_run_again_may_ask() -> None:
         await context.ask("sales", "?")
     by_hand = ToolContext(None, tool_name="t", tool_call_id="c", tool_arguments="")
     with pytest.raises(UserError, match="tell works in tools"):
-        by_hand.tell("sales", "?")
+        await by_hand.tell("sales", "?")
 
 
 async def test_questions_that_change_between_two_runs_of_the_code_are_noticed() -> None:
@@ -434,7 +434,7 @@ async def test_a_message_is_told_and_worked_on_without_anybody_waiting() -> None
     heard: list[dict[str, Any]] = []
 
     async def pm(ctx: CodeContext[Any]) -> str:
-        ctx.tell("archive", "done", {"order": 7})
+        await ctx.tell("archive", "done", {"order": 7})
         return "told"
 
     async def archive(ctx: CodeContext[Any]) -> str:
@@ -458,7 +458,7 @@ async def test_what_is_told_before_a_question_is_told_once() -> None:
     heard: list[str] = []
 
     async def pm(ctx: CodeContext[Any]) -> str:
-        ctx.tell("archive", "begun")
+        await ctx.tell("archive", "begun")
         return str(await ctx.ask("sales", "?"))
 
     async def archive(ctx: CodeContext[Any]) -> str:
@@ -471,7 +471,7 @@ async def test_what_is_told_before_a_question_is_told_once() -> None:
 
 async def test_a_message_to_somebody_outside_the_team_waits_in_their_mailbox() -> None:
     async def pm(ctx: CodeContext[Any]) -> str:
-        ctx.tell("elsewhere", "done", "x", priority="high", ttl_s=60)
+        await ctx.tell("elsewhere", "done", "x", priority="high", ttl_s=60)
         return "told"
 
     store = MemoryStore()

@@ -19,8 +19,8 @@ from tests.unit.runtime.asking.desks import open_items, team_of
 
 async def test_a_step_that_failed_told_nobody_anything() -> None:
     async def teller(ctx: CodeContext[Any]) -> str:
-        ctx.tell("archive", "it is done")
-        ctx.tell("elsewhere", "it is done")
+        await ctx.tell("archive", "it is done")
+        await ctx.tell("elsewhere", "it is done")
         raise ConnectionError("it is not")
 
     async def archive(ctx: CodeContext[Any]) -> str:
