@@ -74,7 +74,9 @@ def news(message_id: str) -> AgentMessage:
 
 def settings(job: Job) -> BusSettings:
     """Patient, but quick to find out who is dead."""
-    return BusSettings(visibility_s=job.visibility_s, max_attempts=100, retry_s=0.05)
+    return BusSettings(
+        visibility_s=job.visibility_s, max_attempts=100, max_deliveries=100, retry_s=0.05
+    )
 
 
 async def _do(job: Job) -> None:

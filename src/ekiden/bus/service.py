@@ -241,7 +241,7 @@ class Service:
                 self._endings.refuse(row, f"it is no message of the bus: {exc!r:.200}")
             )
             return
-        if row.attempts > self._parts.settings.max_attempts:
+        if row.attempts > self._parts.settings.max_deliveries:
             reason = f"it was delivered {row.attempts - 1} times, and nobody finished it"
             self._parts.spawn(self._endings.refuse(row, reason))
             return

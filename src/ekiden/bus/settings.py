@@ -20,7 +20,10 @@ class BusSettings:
     visibility_s: float = 30.0
     """A message whose process was killed is delivered again after so long at the latest."""
     max_attempts: int = 5
-    """A message is dead after so many deliveries that failed, or whose process died."""
+    """A message whose handler raises is dead when it was delivered so often."""
+    max_deliveries: int = 20
+    """A message is dead when it was delivered so often and nobody came to an end with it, because
+    processes were killed or services closed."""
     retry_s: float = 1.0
     """How long a message whose handler raised waits for its next try; doubled with every try."""
     retry_max_s: float = 60.0
@@ -54,6 +57,7 @@ class BusSettings:
             _check_seconds("handler_timeout_s", self.handler_timeout_s)
         for name in (
             "max_attempts",
+            "max_deliveries",
             "mailbox_bound",
             "oldest_every",
             "keep_most",

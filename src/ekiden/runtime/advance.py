@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing, nullcontext
 from typing import Any
 
+from ekiden.core.acting import acting_as
 from ekiden.core.errors import (
     EkidenError,
     HandoffRefused,
@@ -63,13 +64,13 @@ async def _step(run: RunState) -> None:
     """One step, within the time that it may take; whoever wants the run interrupted ends it too."""
     left, cause = time_left(run)
     if left is None and not run.is_reachable:
-        await _guarded_step(run)
+        await _guarded(run, _next_step(run))
         return
     scope = asyncio.timeout(left)
     try:
         async with scope:
             run.begin_step(scope)
-            await _guarded_step(run)
+            await _guarded(run, _next_step(run))
     except TimeoutError:
         if not scope.expired() or run.outcome is not None:
             raise
@@ -102,11 +103,13 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
         await _end_over_limit(run, OutOfBudget("seconds", seconds, run.spent_s()))
 
 
-async def _guarded_step(run: RunState) -> None:
-    await _guarded(run, _next_step(run))
-
-
 async def _guarded(run: RunState, step: Coroutine[Any, Any, None]) -> None:
+    """One step, done by the agent: its hooks, instructions and callbacks are its code, too."""
+    with acting_as(run.agent.name):
+        await _settled(run, step)
+
+
+async def _settled(run: RunState, step: Coroutine[Any, Any, None]) -> None:
     """One step; whatever goes wrong in it is stored as its end, or gives a handoff back."""
     try:
         await step
@@ -128,7 +131,7 @@ async def _guarded(run: RunState, step: Coroutine[Any, Any, None]) -> None:
             raise
         from ekiden.runtime.driving import wait_for_answers
 
-        await _guarded(run, wait_for_answers(run, advance))
+        await _settled(run, wait_for_answers(run, advance))
         return
     run.discard()
     await _recover(run, failure)

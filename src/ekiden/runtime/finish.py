@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.errors import EkidenError
+from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.runtime.calls import both
@@ -79,8 +80,8 @@ async def park(run: RunState, status: SessionStatus) -> None:
     await run.commit(status=status, outcome="", release=True)
 
 
-def outcome_of(event: Event, done: Callable[[], Outcome]) -> Outcome:
-    """The outcome that the last event of a run tells; `done` gives that of one that answered."""
+def outcome_told(event: Event) -> Outcome | None:
+    """The outcome that the last event of a run tells; `None` for an answer, or if it tells none."""
     details = event.details or {}
     match details.get("outcome"):
         case "refused":
@@ -91,7 +92,7 @@ def outcome_of(event: Event, done: Callable[[], Outcome]) -> Outcome:
             return OutOfBudget(details["limit"], details["allowed"], details["used"])
         case "failed":
             return Failed(details["code"], event.error or "")
-    return done()
+    return None
 
 
 def _details(outcome: Outcome) -> tuple[dict[str, Any] | None, str | None]:

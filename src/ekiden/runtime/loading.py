@@ -13,8 +13,10 @@ from ekiden.core.items import Item, function_output
 from ekiden.runtime.assign import addressee
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.cursor import Cursor, PendingHandoff
+from ekiden.runtime.finish import outcome_told
 from ekiden.runtime.leases import Hold
 from ekiden.runtime.memo import load_memo
+from ekiden.runtime.output import final_outcome
 from ekiden.runtime.rollback import give_back
 from ekiden.runtime.snapshot import snapshot_key, snapshot_of
 from ekiden.runtime.state import RunState
@@ -137,6 +139,34 @@ async def left_step(
     run.events = list(await store.events(row.id, after=cursor.first - 1))
     run.history_length = history_length(events, base=base, after=cursor.after, first=cursor.first)
     await load_memo(run)
+    return run
+
+
+async def ended_run(around: Circumstances, store: Store, row: SessionRow) -> RunState:
+    """The last run of a session, which somebody took to an outcome: to be looked at only.
+
+    The answer of an agent that is code is its text.
+    """
+    cursor = Cursor.from_json(row.cursor)
+    events = await store.events(row.id, with_items=True)
+    visible, base = await _view(store, row.id, events, cursor)
+    nobodys = Claim(session_id=row.id, owner="", epoch=0, lease_s=0.0)
+    run = RunState(
+        around, store=store, claim=nobodys, hold=None, row=row, visible=visible, cursor=cursor,
+        agent=_member(around, row.agent),
+    )  # fmt: skip
+    run.events = list(await store.events(row.id, after=cursor.first - 1))
+    run.history_length = history_length(events, base=base, after=cursor.after, first=cursor.first)
+    run.outcome = outcome_told(run.events[-1]) if run.events else None
+    if run.outcome is None:
+        if row.outcome not in ("done", "refused"):
+            raise UserError(
+                f"session {row.id!r} ended as {row.outcome!r} somewhere else, and more is not "
+                "known: its run keeps no events"
+            )
+        said = [item for event in run.events if event.seq == cursor.calls for item in event.items]
+        form = run.agent.output_type if run.agent.run is None else None
+        run.outcome = final_outcome(said, form)
     return run
 
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 
-from ekiden.core.errors import StoreUnavailable, UserError
+from ekiden.core.errors import SessionBusy, StoreUnavailable, UserError
+from ekiden.runtime.config import RunConfig
 from ekiden.runtime.driving import is_ready
+from ekiden.runtime.opening import claimed
 from ekiden.runtime.timekeeping import run_timers, seconds_to_timer
 from ekiden.runtime.withdrawing import is_left
-from ekiden.storage.base import SessionRow, Store
+from ekiden.storage.base import Claim, SessionRow, Store
 
 _log = logging.getLogger("ekiden.runtime")
 
 _LOOK_EVERY_S = 1.0
 """After so long the store is looked into, whether it told of a change or not."""
 _REST_S = 0.5
-"""How long to leave a store alone that cannot be reached."""
+"""How long to leave alone what cannot be had: the store, or a session that somebody has."""
 
 
 async def check_waits(store: Store, session_id: str) -> None:
@@ -36,7 +39,7 @@ async def until_ready(
         while True:
             try:
                 row = await store.get(session_id)
-                if is_over(row):
+                if _is_over(row):
                     return row
                 if await is_ready(store, session_id):
                     return None
@@ -44,14 +47,23 @@ async def until_ready(
                     await store.wait_for_change(await seconds_to_timer(store, _LOOK_EVERY_S))
             except StoreUnavailable as exc:
                 _log.warning("session %s is waited for, trying again: %s", session_id, exc)
-                await rest()
+                await asyncio.sleep(_REST_S)
 
 
-def is_over(row: SessionRow) -> bool:
-    """Whether its run came to an outcome that nobody has to be waited for."""
+async def taken_if_free(
+    store: Store, session_id: str, config: RunConfig
+) -> tuple[Claim, SessionRow] | None:
+    """Take the session; `None` if somebody else was quicker, or the store cannot be reached."""
+    try:
+        claim, row = await claimed(store, session_id, replace(config, on_busy="refuse"))
+        if not _is_over(row):
+            return claim, row
+        await store.release(claim)
+    except (SessionBusy, StoreUnavailable):
+        await asyncio.sleep(_REST_S)
+    return None
+
+
+def _is_over(row: SessionRow) -> bool:
+    """Whether its run came to an outcome for which nobody has to be waited."""
     return row.status == "idle" and not is_left(row)
-
-
-async def rest() -> None:
-    """Give the store some time."""
-    await asyncio.sleep(_REST_S)

@@ -22,16 +22,19 @@ from ekiden.runtime.turn import conclude, start_agent
 from ekiden.storage.base import Store
 
 _MAX_SUBJECT = 500
-_TOLD = "told"
-"""In a decision that nobody took: the run failed by it."""
+_TOLD = ".closed"
+"""Behind the key of a decision that nobody took: the run failed by it."""
 
 
 async def wait_for_person(run: RunState) -> None:
     """Put the case before the people of the role, and park the session until one answers."""
     role, cursor = run.agent.person or "", run.cursor
-    # After a way back that was refused, which is counted, the people are asked anew.
-    key = run.step_key(f"p{cursor.handoffs}")
-    if cursor.started and key in run.memo and not await _is_asked_anew(run, key):
+    key = _case_key(run)
+    if cursor.started and key in run.memo:
+        if run.memo[key]["answer"] is None:
+            # The run fails by that; who resumes it asks anew.
+            run.remember(f"{key}{_TOLD}", True)
+            await run.commit()
         answer = decided(run, key)
         back = answer.choice == GIVE_BACK
         await answer_as_person(run, answer.text, by=answer.by, give_back=back)
@@ -45,19 +48,18 @@ async def wait_for_person(run: RunState) -> None:
     await finish(run, Waiting(f"person:{role}"))
 
 
-async def _is_asked_anew(run: RunState, key: str) -> bool:
-    """Whether the people are to be asked once more, because nobody will answer what they were.
+def _case_key(run: RunState) -> str:
+    """The step of the people's decision.
 
-    The run fails by that first, so that it is known; whoever resumes it wants to ask again.
+    They are asked anew after a way back that was refused, which is counted, and when the run failed
+    because nobody was to decide any more.
     """
-    stored = run.memo[key]
-    if stored["answer"] is not None:
-        return False
-    if not stored.get(_TOLD):
-        run.remember(key, {**stored, _TOLD: True})
-        await run.commit()
-        return False
-    return True
+    first = key = run.step_key(f"p{run.cursor.handoffs}")
+    number = 1
+    while f"{key}{_TOLD}" in run.memo:
+        number += 1
+        key = f"{first}.{number}"
+    return key
 
 
 async def _put_case(run: RunState, role: str, key: str) -> None:

@@ -14,7 +14,8 @@ from ekiden.core.team import Team
 from ekiden.runtime.advance import advance
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.config import RunConfig
-from ekiden.runtime.opening import begun, resumed
+from ekiden.runtime.loading import ended_run
+from ekiden.runtime.opening import begun, resumed, taken_up
 from ekiden.runtime.results import RunResult, raise_failure
 from ekiden.runtime.state import RunState
 from ekiden.sessions import Session
@@ -104,7 +105,7 @@ class AgentRunner:
         max_turns: int | None = None,
     ) -> RunResult:
         """See `Runner.wait`."""
-        from ekiden.runtime.patience import check_waits, until_ready
+        from ekiden.runtime.patience import check_waits, taken_if_free, until_ready
 
         _check_session(session)
         around = _around(team, run_config, max_turns, context, hooks)
@@ -115,33 +116,13 @@ class AgentRunner:
             ended = await until_ready(store, session_id, timeout_s=timeout_s)
             if ended is not None:
                 return RunResult(await ended_run(around, store, ended))
-            async with _taken_if_free(around, session) as run:
-                result = None if run is None else await _to_the_end(run)
-            if result is not None and not isinstance(result.outcome, Waiting):
+            taken = await taken_if_free(store, session_id, around.config)
+            if taken is None:
+                continue
+            async with taken_up(around, store, *taken) as run:
+                result = await _to_the_end(run)
+            if not isinstance(result.outcome, Waiting):
                 return result
-
-
-@asynccontextmanager
-async def _taken_if_free(around: Circumstances, session: Session) -> AsyncIterator[RunState | None]:
-    """The run that waited; `None` if somebody else was quicker, or the store cannot be reached."""
-    from ekiden.runtime.patience import is_over, rest
-
-    store = session.store
-    try:
-        claim, row = await claimed(
-            store, session.session_id, replace(around.config, on_busy="refuse")
-        )
-        if is_over(row):
-            await store.release(claim)
-            claim = None
-    except (SessionBusy, StoreUnavailable):
-        claim = None
-    if claim is None:
-        await rest()
-        yield None
-        return
-    async with taken_up(around, store, claim, row) as run:
-        yield run
 
 
 async def _to_the_end(run: RunState) -> RunResult:
@@ -320,8 +301,10 @@ class Runner:
         """Wait until whoever the session waits for has answered, and go on with it to an outcome.
 
         That may take days: nothing is kept in memory but this call, and it can be made again by
-        another process. `TimeoutError` if nobody answers for `timeout_s`; the session is as it was.
-        `UserError` if it does not wait::
+        another process. If somebody else goes on with it, a worker for example, that is waited for;
+        the result is then read from the store, and a failure is its outcome, not an exception.
+        `TimeoutError` if nobody answers for `timeout_s`; the session is as it was. `UserError` if
+        it does not wait::
 
             result = await Runner.run(desk, "May I have a discount?", session=session)
             if isinstance(result.outcome, Waiting):

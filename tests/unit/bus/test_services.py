@@ -310,7 +310,7 @@ async def test_it_is_not_delivered_again_before_its_process_is_dead(place: Place
 
 
 async def test_a_message_that_kills_every_process_is_dead_in_the_end(place: Place) -> None:
-    bus, desk = await place.bus(max_attempts=2), Desk()
+    bus, desk = await place.bus(max_deliveries=2), Desk()
     left = await left_by_the_dead(bus.store, attempts=2)
     async with bus.serve("sales", desk):
         await becomes(bus, left.id, "dead")

@@ -12,6 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ekiden.core.errors import EkidenError
+
+
+class WrongAnswer(EkidenError):
+    """A run did not do what it was told to: its time must not be counted."""
+
+    code = "bench.wrong_answer"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:

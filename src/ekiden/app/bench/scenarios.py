@@ -1,4 +1,4 @@
-"""The scenarios: a chain of handoffs, many sessions, long histories, sessions on disk."""
+"""The scenarios: a chain of handoffs, many sessions, long histories, sessions on disk, the bus."""
 
 from __future__ import annotations
 
@@ -12,10 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from ekiden import __version__
-from ekiden.app.bench.measure import Cost, Memory, cost_of, median, round_trip_us
+from ekiden.app.bench.measure import (
+    Cost,
+    Memory,
+    WrongAnswer,
+    cost_of,
+    median,
+    round_trip_us,
+)
+from ekiden.app.bench.queries import queries
 from ekiden.app.bench.teams import ANSWER, Desk, Relay, desk, ring
 from ekiden.app.fsync import fsync_us
-from ekiden.core.errors import EkidenError
 from ekiden.core.items import Item, assistant_message, user_message
 from ekiden.runtime import Limits, RunConfig, Runner
 from ekiden.sessions import Session
@@ -34,29 +41,32 @@ class Sizes:
     durable_sessions: int = 200
     history: int = 5000
     round_trips: int = 20_000
+    queries: int = 4000
+    callers: int = 128
 
     @classmethod
     def quick(cls) -> Sizes:
         """Enough to see that everything works; the figures mean little."""
         return cls(
-            repeats=2, handoffs=5, sessions=20, durable_sessions=10, history=50, round_trips=500
+            repeats=2,
+            handoffs=5,
+            sessions=20,
+            durable_sessions=10,
+            history=50,
+            round_trips=500,
+            queries=100,
+            callers=16,
         )
 
 
-class WrongAnswer(EkidenError):
-    """A run did not do what it was told to: its time must not be counted."""
-
-    code = "bench.wrong_answer"
-
-
 async def bench(names: Sequence[str], sizes: Sizes, folder: Path) -> dict[str, Any]:
-    """Run the scenarios; S4 writes below `folder`."""
+    """Run the scenarios; S4 and S5 write below `folder`."""
     before = await round_trip_us(sizes.round_trips)
     figures = {name: await SCENARIOS[name](sizes, folder) for name in names}
     after = await round_trip_us(sizes.round_trips)
     floor = (before["cpu"] + after["cpu"]) / 2
     for figure in figures.values():
-        if "cpu_us" in figure:
+        if "cpu_us" in figure and "x_floor" not in figure:
             figure["x_floor"] = round(figure["cpu_us"] / floor, 1)
     return {
         "ekiden": __version__,
@@ -134,11 +144,27 @@ async def s4_durable(sizes: Sizes, folder: Path) -> dict[str, Any]:
     }
 
 
+async def s5_bus(sizes: Sizes, folder: Path) -> dict[str, Any]:
+    """A query and its answer on the bus: one at a time in memory, and many at once on disk."""
+    from ekiden.storage.sqlite import SqliteStore
+
+    in_memory = await queries(None, count=sizes.queries, callers=1, repeats=sizes.repeats)
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        path = Path(name)
+        probe = await asyncio.to_thread(fsync_us, path)
+        async with SqliteStore(path / "bench.db") as store:
+            stored = await queries(
+                store, count=sizes.queries, callers=sizes.callers, repeats=sizes.repeats
+            )
+    return {**in_memory, "stored": {**stored, "fsync_us": round(probe, 1)}}
+
+
 SCENARIOS: dict[str, Callable[[Sizes, Path], Awaitable[dict[str, Any]]]] = {
     "s1": s1_chain,
     "s2": s2_many,
     "s3": s3_history,
     "s4": s4_durable,
+    "s5": s5_bus,
 }
 
 

@@ -147,8 +147,9 @@ class KeyContract(StoreContractBase):
     ) -> None:
         await store.put_messages([message(1)])
         for limit in (0, -1):
-            options = {"limit": limit, "oldest_first": oldest_first}
-            assert not await store.take_messages("q", owner="t", lease_s=LEASE_S, **options)
+            assert not await store.take_messages(
+                "q", owner="t", lease_s=LEASE_S, limit=limit, oldest_first=oldest_first
+            )
         assert (await take_one(store)).attempts == 1
 
 

@@ -256,7 +256,8 @@ class RequeueContract(StoreContractBase):
 
     async def test_messages_settled_long_ago_are_removed(self, store: Store, other: Store) -> None:
         await store.put_messages([message(n, key=f"k{n}", dedup_key=f"{n}") for n in range(6)])
-        for number, state in enumerate(("answered", "dead", "timed_out")):
+        states: tuple[MessageState, ...] = ("answered", "dead", "timed_out")
+        for number, state in enumerate(states):
             await settle(store, f"k{number}", state)
         first = await stored(store, "k0")
         assert await store.prune_messages(before_us=first.settled_at_us or 0) == 0

@@ -35,6 +35,7 @@ async def run_program(
     environment: Mapping[str, str],
     timeout_s: float,
     max_bytes: int,
+    pass_fds: Sequence[int] = (),
 ) -> Ended:
     """Run the program in a process group of its own, without any input.
 
@@ -54,6 +55,7 @@ async def run_program(
                 stdout=write_end,
                 stderr=write_end,
                 start_new_session=True,
+                pass_fds=pass_fds,
             )
         finally:
             os.close(write_end)

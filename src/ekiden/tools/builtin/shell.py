@@ -9,10 +9,12 @@ import shlex
 import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ekiden.core.acting import AGENT_VARIABLE, acting_agent
 from ekiden.core.errors import ToolError
+from ekiden.core.lineage import lineage_mark
 from ekiden.tools.builtin.processes import Ended, run_program
 from ekiden.tools.settings import ShellToolSettings, config_command
 
@@ -45,19 +47,18 @@ class Programs:
         """
         arguments = split_command(command)
         environment = scrubbed_environment(os.environ)
-        agent = acting_agent()
-        if agent is not None:
-            environment[AGENT_VARIABLE] = agent
         program = self._program(arguments[0], environment)
         limit = self._settings.timeout
         try:
-            ended = await run_program(
-                [program, *arguments[1:]],
-                folder=self._root,
-                environment=environment,
-                timeout_s=limit,
-                max_bytes=self._settings.max_bytes,
-            )
+            with _marked(environment) as marks:
+                ended = await run_program(
+                    [program, *arguments[1:]],
+                    folder=self._root,
+                    environment=environment,
+                    timeout_s=limit,
+                    max_bytes=self._settings.max_bytes,
+                    pass_fds=marks,
+                )
         except (OSError, ValueError) as exc:
             raise ToolError(f"{arguments[0]!r} cannot be run: {exc}") from exc
         if ended.code is None:
@@ -114,6 +115,18 @@ def scrubbed_environment(environment: os._Environ[str] | dict[str, str]) -> dict
         folders = kept["PATH"].split(os.pathsep)
         kept["PATH"] = os.pathsep.join(each for each in folders if os.path.isabs(each))
     return {**kept, **_ADDED}
+
+
+@contextmanager
+def _marked(environment: dict[str, str]) -> Iterator[tuple[int, ...]]:
+    """Say whose a program is, to it and all that it starts."""
+    agent = acting_agent()
+    if agent is None:
+        yield ()
+        return
+    environment[AGENT_VARIABLE] = agent
+    with lineage_mark(agent) as marks:
+        yield marks
 
 
 def _interpreted(command: str) -> Iterator[str]:

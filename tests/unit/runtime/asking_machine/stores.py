@@ -1,0 +1,115 @@
+"""A store whose process may die at any write, and which knows how each question ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from ekiden.storage.base import (
+    Batch,
+    Claim,
+    Commit,
+    DocumentWrite,
+    MessageSettle,
+    SessionRow,
+    Settled,
+    Written,
+)
+from ekiden.storage.memory import MemoryStore
+
+
+class Death(BaseException):
+    """The process is killed: nothing that it does from here on has any effect."""
+
+
+class MortalMemory(MemoryStore):
+    """In memory; dies at a write, before or after it is stored, and is dead until revived."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.deaths = 0
+        self.endings: Counter[str] = Counter()
+        """By the id of a message: how often it was settled."""
+        self._writes_left = 0
+        self._is_after = False
+        self._is_dead = False
+        self._claims: dict[str, Claim] = {}
+
+    def die_in(self, number: int) -> None:
+        """Die at one of the next writes, of which each counts twice; 0: at none."""
+        self._writes_left, self._is_after = (number + 1) // 2, number % 2 == 0
+
+    async def revive(self) -> None:
+        """A new process, when the leases of the dead one have run out."""
+        if self._is_dead:
+            self._is_dead = False
+            for claim in self._claims.values():
+                await super().release(claim)
+        self._claims.clear()
+        self.die_in(0)
+
+    def _check_open(self) -> None:
+        if self._is_dead:
+            raise Death
+        super()._check_open()
+
+    def _before(self) -> None:
+        self._check_open()
+        self._writes_left -= 1
+        if self._writes_left == 0 and not self._is_after:
+            self._die()
+
+    def _afterwards(self) -> None:
+        if self._writes_left == 0 and self._is_after:
+            self._die()
+
+    def _die(self) -> None:
+        self.deaths += 1
+        self._is_dead = True
+        raise Death
+
+    async def claim(self, *args: Any, **options: Any) -> tuple[Claim, SessionRow]:
+        claim, row = await super().claim(*args, **options)
+        self._claims[row.id] = claim
+        return claim, row
+
+    async def claim_next(self, **options: Any) -> tuple[Claim, SessionRow] | None:
+        taken = await super().claim_next(**options)
+        if taken is not None:
+            self._claims[taken[1].id] = taken[0]
+        return taken
+
+    async def commit(self, claim: Claim, commit: Commit) -> None:
+        self._before()
+        open_before = self._open_among(commit.settles)
+        await super().commit(claim, commit)
+        self._count(open_before)
+        self._afterwards()
+
+    async def write(self, batch: Batch) -> Written:
+        self._before()
+        open_before = self._open_among(batch.settles)
+        written = await super().write(batch)
+        self._count(open_before)
+        self._afterwards()
+        return written
+
+    async def settle_messages(self, settles: Sequence[MessageSettle]) -> Sequence[Settled]:
+        self._before()
+        open_before = self._open_among(settles)
+        settled = await super().settle_messages(settles)
+        self._count(open_before)
+        self._afterwards()
+        return settled
+
+    async def write_documents(self, writes: Sequence[DocumentWrite]) -> None:
+        self._before()
+        await super().write_documents(writes)
+        self._afterwards()
+
+    def _open_among(self, settles: Sequence[MessageSettle]) -> set[str]:
+        return {each.key for each in settles if not each.forget}
+
+    def _count(self, keys: set[str]) -> None:
+        self.endings.update(keys)
