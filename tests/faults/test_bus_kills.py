@@ -147,7 +147,6 @@ async def test_the_answer_to_a_killed_asker_is_there_when_it_asks_again(office: 
 
 
 async def test_an_answer_given_while_the_asker_was_dead_is_found(office: Office) -> None:
-    victim = office.start(office.job("ask", "q1"))
     async with office.database.open() as store:
         bus = Bus(store)
         go = asyncio.Event()
@@ -160,9 +159,7 @@ async def test_an_answer_given_while_the_asker_was_dead_is_found(office: Office)
         async with bus, bus.serve(CLERK, handle):
             victim = office.start(office.job("ask", "q1"))
             await until(lambda: office.has("got", "q1"), "it is asked")
-            for process in office.processes:
-                process.kill()
-            assert victim.wait(DEADLINE_S) == -signal.SIGKILL
+            kill(victim)
             go.set()
             while (await bus.message("q1")).state == "open":
                 await store.wait_for_change(0.1)

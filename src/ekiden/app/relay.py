@@ -7,9 +7,11 @@ from typing import Any
 from ekiden.core.agent import Agent
 from ekiden.core.team import Team
 from ekiden.routing.decision import Strategy
-from ekiden.runtime import Circumstances, RunConfig, RunResultStreaming
+from ekiden.runtime import Circumstances, RunConfig, RunResult, RunResultStreaming
+from ekiden.runtime.loading import ended_run
 from ekiden.runtime.opening import begun, resumed
 from ekiden.sessions import Session
+from ekiden.storage.base import SessionRow
 
 
 def begin(
@@ -43,3 +45,11 @@ def go_on(
     """The session's unfinished run; reading it raises `UserError` if there is none."""
     around = Circumstances(root=team, config=config, live=live)
     return RunResultStreaming(lambda: resumed(around, session))
+
+
+async def ended(
+    team: Team | Agent[Any], session: Session, row: SessionRow, *, config: RunConfig
+) -> RunResult:
+    """The session's last run, which somebody else took to an outcome."""
+    around = Circumstances(root=team, config=config)
+    return RunResult(await ended_run(around, session.store, row))

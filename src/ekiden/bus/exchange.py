@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 from ekiden.bus.asking import Asking
 from ekiden.bus.checks import check_agent, check_message, check_sender, own_payload
@@ -25,6 +27,8 @@ from ekiden.core.messages import AgentMessage
 from ekiden.core.roles import Escalator
 from ekiden.storage.base import Store
 from ekiden.storage.messages import MessageFilter, MessageSettle, Settled
+
+_CLOSED = "the bus was closed while the answer was waited for"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,8 @@ class Exchange:
         self._rounds = Rounds(self._parts, self.services)
         self._sending = Sending(self._parts, self.services, self._rounds)
         self.asking = Asking(self._parts, self.services, self._rounds, self._sending)
+        self._questions: set[asyncio.Task[InboxAnswer]] = set()
+        """What people are asked while somebody waits."""
         self._prefix = f"{new_id('msg')}-"
         self._numbers = count(1)
 
@@ -159,7 +165,7 @@ class Exchange:
             store=self._parts.store,
         )
         if blocking:
-            return await self._people.ask_person(item)
+            return await self._answered(self._people.ask_person(item))
         return await self._people.post(item)
 
     async def requeue(self, keys: Sequence[str]) -> int:
@@ -173,12 +179,28 @@ class Exchange:
 
     async def close(self) -> None:
         """Serve nobody, and let nobody wait."""
+        for question in self._questions:
+            question.cancel()
         for service in list(self._named.values()):
             await service.close()
-        closed = BusError("the bus was closed while the answer was waited for")
-        await self._parts.waits.end_all(closed)
+        await self._parts.waits.end_all(BusError(_CLOSED))
+        if self._questions:
+            await asyncio.wait(self._questions)
         await self._rounds.stop()
         await self._parts.finish()
+
+    async def _answered(self, asking: Coroutine[Any, Any, InboxAnswer]) -> InboxAnswer:
+        """What people answer; `BusError` if the bus is closed before, which withdraws it."""
+        question = self._parts.loop.create_task(asking)
+        self._questions.add(question)
+        question.add_done_callback(self._questions.discard)
+        try:
+            return await question
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise BusError(_CLOSED) from None
 
     def _leave(self, service: Service) -> None:
         if self._named.get(service.agent) is service:

@@ -6,9 +6,9 @@ import asyncio
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from ekiden.cli.errors import Interrupted
 from ekiden.cli.exits import exit_for_outcome
@@ -99,7 +99,14 @@ class Onlooker:
         record = result.to_json()
         if isinstance(result.outcome, Waiting):
             record["waiting_for"] = [question_record(each) for each in questions]
-        self.report_record(record)
+        if self.as_json:
+            emit({"result": record} if self.stream else record)
+        else:
+            output = record["output"]
+            text = output if isinstance(output, str) else dumps(output)
+            if output is not None and text != self._answer:
+                say(text)
+            note(f"[{result.session_id}] {' → '.join(result.chain)}")
         if questions and not self.as_json and self.how_to_resume:
             tell_questions(questions, self.store_words)
         problem = problem_of(result.outcome)
@@ -110,17 +117,6 @@ class Onlooker:
             if isinstance(result.outcome, Waiting) and self.how_to_resume:
                 message = f"{message}; after the answer go on with: {self.how_to_resume}"
             complain(code, message, as_json=self.as_json, session_id=result.session_id)
-
-    def report_record(self, record: Mapping[str, Any]) -> None:
-        """Print a result as `RunResult.to_json` has it."""
-        if self.as_json:
-            emit({"result": record} if self.stream else record)
-            return
-        output = record["output"]
-        text = output if isinstance(output, str) else dumps(output)
-        if output is not None and text != self._answer:
-            say(text)
-        note(f"[{record['session_id']}] {' → '.join(record['chain'])}")
 
     def _stopped(self) -> str:
         if not (self.begun and self.how_to_resume):

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.core.events import Event
-from ekiden.core.items import is_message, text_of
-from ekiden.runtime.cursor import Cursor
-from ekiden.sessions import chain_of, conversation, is_transfer, said
+from ekiden.sessions import chain_of, conversation
 from ekiden.storage.base import SessionRow
 
 EXPORT_FORMAT = "ekiden.session"
@@ -55,31 +53,6 @@ def chain_record(row: SessionRow, events: Sequence[Event]) -> dict[str, Any]:
     """Who had the session, in order, and each handoff."""
     handoffs = chain_of(events)
     return {"session_id": row.id, "chain": names_of(row, handoffs), "handoffs": handoffs}
-
-
-def first_event(row: SessionRow) -> int:
-    """The number of the first event of the session's last run."""
-    return Cursor.from_json(row.cursor).first
-
-
-def result_record(row: SessionRow, events: Sequence[Event]) -> dict[str, Any]:
-    """How the session's last run ended, from its events: the fields of `RunResult.to_json`."""
-    cursor = Cursor.from_json(row.cursor)
-    answers = [
-        text_of(item)
-        for event in said(events)
-        for item in event.items
-        if is_message(item) and item.get("role") == "assistant"
-    ]
-    return {
-        "session_id": row.id,
-        "agent": row.agent,
-        "output": answers[-1] if answers and row.outcome == "done" else None,
-        "outcome": row.outcome,
-        "chain": list(cursor.chain),
-        "handoffs": [(each.details or {})["id"] for each in events if is_transfer(each)],
-        "usage": cursor.usage.to_json(),
-    }
 
 
 def names_of(row: SessionRow, handoffs: Sequence[Mapping[str, Any]]) -> list[str]:

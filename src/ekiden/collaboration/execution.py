@@ -142,7 +142,9 @@ class Executions:
         record = await ledger.change(collaboration_id, take)
         return (record, claim.version + 1) if is_taken else None
 
-    async def _look(self, record: Collaboration, claim: Document) -> tuple[Collaboration, int] | None:
+    async def _look(
+        self, record: Collaboration, claim: Document
+    ) -> tuple[Collaboration, int] | None:
         """Take what was begun and left, unless somebody else did."""
         store = self._ledger.store
         taken = self._claim(record.id, await store.now_us(), claim.version)

@@ -112,7 +112,8 @@ class Worker:
     async def _keep_time(self) -> None:
         """See to timers for ever, however busy the worker is with sessions."""
         while True:
-            await asyncio.sleep(await self._see_to_timers())
+            left_s = await self._see_to_timers()
+            await asyncio.sleep(left_s)
 
     async def _see_to_timers(self) -> float:
         """See to what is due: time-outs of questions, deadlines of what people are asked.

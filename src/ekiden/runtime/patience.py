@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 from ekiden.core.errors import SessionBusy, StoreUnavailable, UserError
@@ -29,11 +30,16 @@ async def check_waits(store: Store, session_id: str) -> None:
 
 
 async def until_ready(
-    store: Store, session_id: str, *, timeout_s: float | None = None
+    store: Store,
+    session_id: str,
+    *,
+    timeout_s: float | None = None,
+    on_outage: Callable[[StoreUnavailable], None] | None = None,
 ) -> SessionRow | None:
     """Return when the session can go on; its row, if somebody else took it to an outcome.
 
-    A store that cannot be reached meanwhile is waited for, too. `TimeoutError`.
+    A store that cannot be reached meanwhile is waited for, too; `on_outage` is told at each try,
+    and the log without it. `TimeoutError`.
     """
     async with asyncio.timeout(timeout_s):
         while True:
@@ -46,7 +52,10 @@ async def until_ready(
                 if not await run_timers(store):
                     await store.wait_for_change(await seconds_to_timer(store, _LOOK_EVERY_S))
             except StoreUnavailable as exc:
-                _log.warning("session %s is waited for, trying again: %s", session_id, exc)
+                if on_outage is None:
+                    _log.warning("session %s is waited for, trying again: %s", session_id, exc)
+                else:
+                    on_outage(exc)
                 await asyncio.sleep(_REST_S)
 
 

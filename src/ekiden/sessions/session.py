@@ -73,6 +73,10 @@ class Session:
         return items if limit is None else items[max(len(items) - limit, 0) :]
 
     async def delete(self) -> None:
-        """Remove the session; `SessionNotFound`, `SessionBusy`."""
+        """Remove what is stored of the session; `SessionNotFound`, `SessionBusy`.
+
+        What others have of it stays: questions that it asked, and whoever waits for its answer.
+        `ekiden.runtime.deletion.delete_session` ends these, too.
+        """
         await self.store.open()
         await self.store.delete(self.session_id)

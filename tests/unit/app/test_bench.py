@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ekiden.app.bench import SCENARIOS, Sizes, bench
-from ekiden.app.bench.measure import Memory
-from ekiden.app.bench.scenarios import WrongAnswer
+from ekiden.app.bench.measure import Memory, WrongAnswer
+from ekiden.core.messages import AgentMessage
 
 
 async def test_every_scenario_gives_figures_and_the_floor_beside_them(tmp_path: Path) -> None:
@@ -19,6 +19,10 @@ async def test_every_scenario_gives_figures_and_the_floor_beside_them(tmp_path: 
     assert figures["scenarios"]["s3"]["messages"] == [10, 50]
     assert figures["scenarios"]["s4"]["bytes_per_session"] > 0
     assert len(figures["scenarios"]["s4"]["fsync_us"]) == 2
+    in_memory = figures["scenarios"]["s5"]
+    assert (in_memory["callers"], in_memory["stored"]["callers"]) == (1, 16)
+    assert in_memory["x_floor"] > 0
+    assert in_memory["stored"]["x_floor"] > 0
     assert not list(tmp_path.iterdir()), "nothing is left behind"
 
 
@@ -30,6 +34,13 @@ async def test_a_run_that_did_something_else_is_not_counted(
         await bench(["s1"], Sizes.quick(), tmp_path)
     with pytest.raises(WrongAnswer):
         await bench(["s2"], Sizes.quick(), tmp_path)
+
+    async def deaf(message: AgentMessage) -> str:
+        return "pardon?"
+
+    monkeypatch.setattr("ekiden.app.bench.queries._echo", deaf)
+    with pytest.raises(WrongAnswer):
+        await bench(["s5"], Sizes.quick(), tmp_path)
 
 
 def test_memory_is_unknown_where_the_system_does_not_tell(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ekiden import Agent, CodeContext, MemoryStore, Session, Team
 from ekiden.app.parking import questions_to_people
-from ekiden.app.relay import begin, go_on
+from ekiden.app.relay import begin, ended, go_on
 from ekiden.cli.errors import Interrupted, UsageError
 from ekiden.cli.exits import Exit
 from ekiden.cli.onlooker import Onlooker
@@ -46,10 +45,10 @@ def watched(
     )
     return Watched(
         onlooker=onlooker,
-        store=store,
-        session_id="s",
+        session=session,
         start=lambda config: begin(TEAM, "hi", session, config=config, live=stream),
         go_on=lambda config: go_on(TEAM, session, config=config, live=stream),
+        ended=lambda row: ended(TEAM, session, row, config=RunConfig()),
     )
 
 
@@ -211,13 +210,8 @@ async def test_patience_has_an_end(capsys: Captured) -> None:
 async def test_a_run_that_somebody_else_ends_is_told_all_the_same(capsys: Captured) -> None:
     store = MemoryStore()
     task = asyncio.create_task(watched(store, as_json=True).watch(RunConfig(), STAY))
-    other = Watched(
-        onlooker=Onlooker(as_json=True, stream=False, how_to_resume="resume it"),
-        store=store,
-        session_id="s",
-        start=lambda config: go_on(TEAM, Session("s", store=store), config=config),
-        go_on=lambda config: go_on(TEAM, Session("s", store=store), config=config),
-    )
+    other = watched(store, as_json=True)
+    other.start = other.go_on
     await asked(store)
     rival = asyncio.create_task(other.watch(RunConfig(), STAY))
     async with asyncio.timeout(30):
@@ -230,26 +224,18 @@ async def test_a_run_that_somebody_else_ends_is_told_all_the_same(capsys: Captur
 
 async def test_a_run_that_ended_badly_elsewhere_says_so(capsys: Captured) -> None:
     async def broken(ctx: CodeContext[Any]) -> str:
-        await ctx.request_approval("go on?")
         raise ValueError("the shelf fell down")
 
     store = MemoryStore()
-    team = Team(Agent("desk", run=broken))
-    session = Session("s", store=store)
-    await Runner.run(team, "hi", session=session)
-    [item] = await questions_to_people(store, "s")
-    await Inbox(store).answer(item.id, choice="approve", by="mira")
-    one = Watched(
-        onlooker=Onlooker(as_json=False, stream=False, how_to_resume="resume it"),
-        store=store,
-        session_id="s",
-        start=lambda config: go_on(team, session, config=config),
-        go_on=lambda config: go_on(team, session, config=config),
-    )
+    task = asyncio.create_task(watched(store).watch(RunConfig(), STAY))
+    told = Told(capsys)
+    await told.until("Ctrl-C")
     with pytest.raises(ValueError, match="shelf"):
-        await Runner.wait(team, session)
-    assert await one._ended_elsewhere() == Exit.FAILED
-    assert "somebody else went on with the session, and it ended: failed" in capsys.readouterr().err
+        await Runner.run(Team(Agent("desk", run=broken)), "hi", session=Session("s", store=store))
+    async with asyncio.timeout(30):
+        assert await task == Exit.FAILED
+    told.read()
+    assert "error[run.failed]: ValueError: the shelf fell down; go on with: resume it" in told.err
 
 
 async def test_a_store_that_is_away_is_told_of(
@@ -264,17 +250,18 @@ async def test_a_store_that_is_away_is_told_of(
                 raise StoreUnavailable("the network is down")
             return await super().get(session_id)
 
-    monkeypatch.setattr("ekiden.app.parking._LOOK_EVERY_S", 0.001)
+    monkeypatch.setattr("ekiden.runtime.patience._REST_S", 0.001)
     store = Flaky()
     task = asyncio.create_task(watched(store).watch(RunConfig(), STAY))
     told = Told(capsys)
     await told.until("Ctrl-C")
-    store.outages = 1
-    await told.until("the store is back")
+    store.outages = 3
+    await told.until("error[store.unavailable]: the network is down; trying again")
     async with asyncio.timeout(30):
         await answer_all(store)
         assert await task == Exit.OK
-    assert "error[store.unavailable]: the network is down; trying again" in told.err
+    told.read()
+    assert told.err.count("trying again") == 1, "it is said once"
 
 
 def test_options_make_patience() -> None:
@@ -306,9 +293,8 @@ async def test_a_mistake_is_not_taken_for_being_too_late() -> None:
     before = await Runner.run(TEAM, "hi", session=session)
     [item] = await questions_to_people(store, "s")
     await Inbox(store).answer(item.id, choice="yes", by="mira")
-    strangers = replace(
-        watched(store), go_on=lambda config: go_on(Agent("x", run=_greet), session, config=config)
-    )
+    strangers = watched(store)
+    strangers.go_on = lambda config: go_on(Agent("x", run=_greet), session, config=config)
     with pytest.raises(UnknownAgent):
         await strangers._gone_on(before, RunConfig())
 

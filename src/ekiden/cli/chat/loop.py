@@ -66,10 +66,12 @@ class ChatLoop:
 
     async def _until_it_moves(self, reading: asyncio.Task[str | None]) -> bool:
         """Wait for the answer, or for an input; whether it is the answer that came."""
-        from ekiden.app.parking import until_it_moves
+        from ekiden.runtime.patience import until_ready
 
         chat = self._chat
-        moving = asyncio.create_task(until_it_moves(chat.store, chat.session.session_id))
+        # What is said meanwhile would stand in the middle of the prompt.
+        waiting = until_ready(chat.store, chat.session.session_id, on_outage=lambda exc: None)
+        moving = asyncio.create_task(waiting)
         await asyncio.wait({moving, reading}, return_when=asyncio.FIRST_COMPLETED)
         is_moved = moving.done()
         moving.cancel()

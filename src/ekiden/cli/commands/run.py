@@ -67,7 +67,7 @@ async def run(
     how to answer; with --wait it stays until they have.
     """
     from ekiden.app import open_store
-    from ekiden.app.relay import begin, go_on
+    from ekiden.app.relay import begin, ended, go_on
     from ekiden.cli.approving import approver
     from ekiden.cli.onlooker import Onlooker, resume_command, run_config, store_words
     from ekiden.cli.patience import Patience, Watched
@@ -105,8 +105,7 @@ async def run(
                 how_to_resume=hint,
                 store_words=store_words(opened, store),
             ),
-            store=opened,
-            session_id=conversation.session_id,
+            session=conversation,
             start=lambda config: begin(
                 project.team,
                 said.text,
@@ -117,5 +116,6 @@ async def run(
                 strategy=said.strategy or strategy,
             ),
             go_on=lambda config: go_on(project.team, conversation, config=config, live=stream),
+            ended=lambda row: ended(project.team, conversation, row, config=config),
         )
         return await watched.watch(config, patience)

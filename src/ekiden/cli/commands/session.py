@@ -112,7 +112,7 @@ async def session_resume(
     to stay until they have answered.
     """
     from ekiden.app import open_store
-    from ekiden.app.relay import go_on
+    from ekiden.app.relay import ended, go_on
     from ekiden.cli.approving import approver
     from ekiden.cli.onlooker import Onlooker, resume_command, run_config, store_words
     from ekiden.cli.patience import Patience, Watched
@@ -145,7 +145,11 @@ async def session_resume(
             return go_on(project.team, conversation, config=config, live=stream)
 
         watched = Watched(
-            onlooker=onlooker, store=opened, session_id=session, start=resumed, go_on=resumed
+            onlooker=onlooker,
+            session=conversation,
+            start=resumed,
+            go_on=resumed,
+            ended=lambda row: ended(project.team, conversation, row, config=config),
         )
         return await watched.watch(config, patience)
 
@@ -181,12 +185,16 @@ async def session_export(
 async def session_delete(
     session: SessionArgument, /, *, store: StoreOption = STORE, as_json: JsonOption = False
 ) -> None:
-    """Remove a session with everything that was said in it."""
+    """Remove a session with everything that was said in it.
+
+    What it asks people and agents is withdrawn, and who waits for its answer is told.
+    """
     from ekiden.app import open_store
     from ekiden.cli.projects import store_address
+    from ekiden.runtime.deletion import delete_session
 
     async with open_store(store_address(store), create=False) as opened:
-        await opened.delete(session)
+        await delete_session(opened, session)
     if as_json:
         emit({"session_id": session, "deleted": True})
     else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from ekiden.storage.base import (
@@ -11,7 +12,9 @@ from ekiden.storage.base import (
     Claim,
     Commit,
     DocumentWrite,
+    MessageFilter,
     MessageSettle,
+    MessageState,
     SessionRow,
     Settled,
     Written,
@@ -29,8 +32,8 @@ class MortalMemory(MemoryStore):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.deaths = 0
-        self.endings: Counter[str] = Counter()
-        """By the id of a message: how often it was settled."""
+        self.endings: defaultdict[str | None, list[str]] = defaultdict(list)
+        """By the id of a message: how it was settled."""
         self._writes_left = 0
         self._is_after = False
         self._is_dead = False
@@ -82,24 +85,21 @@ class MortalMemory(MemoryStore):
 
     async def commit(self, claim: Claim, commit: Commit) -> None:
         self._before()
-        open_before = self._open_among(commit.settles)
-        await super().commit(claim, commit)
-        self._count(open_before)
+        async with self._watched(commit.settles):
+            await super().commit(claim, commit)
         self._afterwards()
 
     async def write(self, batch: Batch) -> Written:
         self._before()
-        open_before = self._open_among(batch.settles)
-        written = await super().write(batch)
-        self._count(open_before)
+        async with self._watched(batch.settles):
+            written = await super().write(batch)
         self._afterwards()
         return written
 
     async def settle_messages(self, settles: Sequence[MessageSettle]) -> Sequence[Settled]:
         self._before()
-        open_before = self._open_among(settles)
-        settled = await super().settle_messages(settles)
-        self._count(open_before)
+        async with self._watched(settles):
+            settled = await super().settle_messages(settles)
         self._afterwards()
         return settled
 
@@ -108,8 +108,18 @@ class MortalMemory(MemoryStore):
         await super().write_documents(writes)
         self._afterwards()
 
-    def _open_among(self, settles: Sequence[MessageSettle]) -> set[str]:
-        return {each.key for each in settles if not each.forget}
+    @asynccontextmanager
+    async def _watched(self, settles: Sequence[MessageSettle]) -> AsyncIterator[None]:
+        """Note how those questions end that were open before the body and are not afterwards."""
+        keys = [each.key for each in settles]
+        was_open = await self._keys(keys, "open") if keys else []
+        yield
+        is_open = await self._keys(keys, "open") if keys else []
+        for key in was_open:
+            if key not in is_open:
+                found = await self.find_messages(MessageFilter(keys=[key]))
+                self.endings[key].append(found[0].state if found else "forgotten")
 
-    def _count(self, keys: set[str]) -> None:
-        self.endings.update(keys)
+    async def _keys(self, keys: Sequence[str], state: MessageState) -> list[str | None]:
+        found = await self.find_messages(MessageFilter(keys=keys, states={state}), limit=len(keys))
+        return [message.key for message in found]
