@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -14,18 +16,32 @@ from tests.acceptance.conftest import Ekiden
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def start(ekiden: Ekiden, name: str) -> subprocess.Popen[str]:
-    """The example, in a folder of its own."""
-    return subprocess.Popen(
-        [sys.executable, str(EXAMPLES / name)],
-        cwd=ekiden.folder,
-        env={**ekiden.env, "PYTHONPATH": os.pathsep.join(sys.path)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-    )
+Start: TypeAlias = Callable[[str], subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(ekiden: Ekiden) -> Iterator[Start]:
+    """Starts an example in a folder of its own; none of them outlives the test."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def begin(name: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, str(EXAMPLES / name)],
+            cwd=ekiden.folder,
+            env={**ekiden.env, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+        processes.append(process)
+        return process
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.communicate()
 
 
 def asked(process: subprocess.Popen[str]) -> list[str]:
@@ -45,9 +61,9 @@ def asked(process: subprocess.Popen[str]) -> list[str]:
     ],
 )
 def test_the_operator_answers_from_another_terminal_and_pm_finishes(
-    ekiden: Ekiden, choice: str, offer: str
+    ekiden: Ekiden, start: Start, choice: str, offer: str
 ) -> None:
-    process = start(ekiden, "offer.py")
+    process = start("offer.py")
     command = [choice if word == "approve" else word for word in asked(process)]
     answered = ekiden(*command, "--by", "mira")
     assert answered.code == 0, answered.err
@@ -55,13 +71,13 @@ def test_the_operator_answers_from_another_terminal_and_pm_finishes(
     assert (process.returncode, out, err) == (0, offer, "")
 
 
-def test_the_offer_goes_on_after_its_program_was_killed(ekiden: Ekiden) -> None:
-    process = start(ekiden, "offer.py")
+def test_the_offer_goes_on_after_its_program_was_killed(ekiden: Ekiden, start: Start) -> None:
+    process = start("offer.py")
     command = asked(process)
     process.kill()
     process.communicate(timeout=60)
     assert ekiden(*command, "--by", "mira").code == 0
-    out, err = start(ekiden, "offer.py").communicate(timeout=60)
+    out, err = start("offer.py").communicate(timeout=60)
     assert out == (
         "going on where it was left\nOffer for 青木商店: 1020 (15 % off, granted by mira)\n"
     )

@@ -16,6 +16,7 @@ from ekiden.core.messages import AgentMessage
 from ekiden.storage.base import Store
 from tests.faults.ledger import Ledger
 from tests.faults.mischief import MischievousStore
+from tests.faults.mortal import MortalStore
 from tests.faults.processes import ROOT, environment
 from tests.faults.waiting import DEADLINE_S, until
 
@@ -37,15 +38,18 @@ class Job:
     visibility_s: float = 30.0
     seed: int | None = None
     """How much mischief the store makes."""
+    dies_at: int = 0
+    """The write at which the process is killed: before it, or after it if the number is
+    negative."""
 
 
-def start(job: Job, *, fault: str = "") -> subprocess.Popen[bytes]:
+def start(job: Job) -> subprocess.Popen[bytes]:
     """The process; what it prints goes to the ledger's folder."""
     with Path(job.folder, "output.txt").open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "tests.faults.bus_child", json.dumps(asdict(job))],
             cwd=ROOT,
-            env=environment(fault),
+            env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -85,6 +89,9 @@ async def _do(job: Job) -> None:
         store: Store = opened
         if job.seed is not None:
             store = cast("Store", MischievousStore(opened, job.seed))
+        if job.dies_at:
+            mortal = MortalStore(opened, nth=abs(job.dies_at), before=job.dies_at > 0)
+            store = cast("Store", mortal)
         async with Bus(store, settings=settings(job)) as bus:
             match job.task:
                 case "serve":

@@ -20,7 +20,7 @@ from tests.faults.databases import Database
 from tests.faults.ledger import Ledger
 from tests.faults.waiting import DEADLINE_S, until
 
-VISIBILITY_S = 1.5
+VISIBILITY_S = 1.0
 
 
 class Office:
@@ -42,9 +42,9 @@ class Office:
             **fields,
         )
 
-    def start(self, job: Job, *, fault: str = "") -> subprocess.Popen[bytes]:
+    def start(self, job: Job) -> subprocess.Popen[bytes]:
         """A process that does it, and does not outlive the test."""
-        process = start(job, fault=fault)
+        process = start(job)
         self.processes.append(process)
         return process
 
@@ -133,9 +133,8 @@ async def test_what_nobody_finished_is_delivered_when_the_program_is_started_aga
 async def test_the_answer_to_a_killed_asker_is_there_when_it_asks_again(office: Office) -> None:
     server = await office.server()
     ids = tuple(f"q{number}" for number in range(5))
-    # It dies when its first query is stored, or a little later.
-    fault = f"store.{office.database.name}.after_commit:1"
-    asker = office.start(office.job("ask", *ids), fault=fault)
+    # It dies when its queries are stored.
+    asker = office.start(office.job("ask", *ids, dies_at=-1))
     assert await asyncio.to_thread(asker.wait, DEADLINE_S) == -signal.SIGKILL
     again = office.start(office.job("ask", *ids))
     assert await asyncio.to_thread(again.wait, DEADLINE_S) == 0
@@ -173,22 +172,21 @@ async def test_an_answer_given_while_the_asker_was_dead_is_found(office: Office)
     assert len(office.ledger.lines("got")) == 1
 
 
-VISITS = [
-    nth if nth in (1, 3) else pytest.param(nth, marks=pytest.mark.slow) for nth in range(1, 9)
+MOMENTS = [
+    each if each == -3 else pytest.param(each, marks=pytest.mark.slow)
+    for each in (*range(-8, 0), *range(1, 9))
 ]
 
 
-@pytest.mark.parametrize("moment", ["before_commit", "after_commit"])
-@pytest.mark.parametrize("nth", VISITS)
+@pytest.mark.parametrize("dies_at", MOMENTS)
 async def test_wherever_whoever_serves_is_killed_each_effect_is_there_once(
-    office: Office, moment: str, nth: int
+    office: Office, dies_at: int
 ) -> None:
     ids = ("q1", "q2", "q3")
     async with office.database.open() as store, Bus(store) as bus:
         for number in range(3):
             await bus.send(news(f"n{number}"))
-        fault = f"store.{office.database.name}.{moment}:{nth}"
-        victim = office.start(office.job("serve"), fault=fault)
+        victim = office.start(office.job("serve", dies_at=dies_at))
         asker = office.start(office.job("ask", *ids))
         survivor = await office.server()
         # Whoever asked while nobody was there is told so at once, and asks again.

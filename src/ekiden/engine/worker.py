@@ -149,7 +149,11 @@ class Worker:
 
     async def _advance(self, claim: Claim, row: SessionRow) -> None:
         around = Circumstances(
-            root=self._team, config=self._config, context=self._context, left_as="ready"
+            root=self._team,
+            config=self._config,
+            context=self._context,
+            left_as="ready",
+            drives=False,
         )
         try:
             async with taken_up(around, self._store, claim, row) as run:

@@ -54,7 +54,7 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
                     await _step(run)
             for shown in run.take():
                 yield shown
-    if run.told and run.around.left_as == "idle":
+    if run.told and run.around.drives:
         from ekiden.runtime.driving import run_told
 
         await run_told(run, advance)

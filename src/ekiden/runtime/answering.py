@@ -16,7 +16,7 @@ from ekiden.runtime.inboxes import read_item
 from ekiden.runtime.memo import load_memo
 from ekiden.runtime.question_sessions import ANSWERS
 from ekiden.runtime.state import RunState
-from ekiden.runtime.timekeeping import timers_of_askers
+from ekiden.runtime.timekeeping import begin_time_anew
 from ekiden.runtime.withdrawing import (
     WITHDRAWN,
     abandon,
@@ -58,20 +58,13 @@ async def collect_answers(run: RunState) -> bool:
     if not found:
         return False
     if any(item.status != "open" for item in items.values()):
-        await _begin_time_anew(run)
+        await begin_time_anew(run)
     _withdraw_rivals(run, enough)
     fault_point("ask.answers.before_commit")
     await run.commit(status="ready", outcome="")
     fault_point("ask.answers.after_commit")
     await load_memo(run)
     return True
-
-
-async def _begin_time_anew(run: RunState) -> None:
-    """A person decided: whoever waits for this run, directly or not, waits its full time again."""
-    run.cursor.person_us = await run.store.now_us()
-    for timer in await timers_of_askers(run.store, run.meta, run.cursor.person_us):
-        run.write(timer)
 
 
 async def _messages(run: RunState) -> dict[str, StoredMessage]:
@@ -124,11 +117,11 @@ def _see_to_unfinished(
         run.beside.afterwards.append(
             partial(abandon, run.store, question.session, question.id, only_fresh=True)
         )
-    if run.around.left_as != "idle":
+    if not run.around.drives:
         return
     if state == "timed_out":
         run.beside.afterwards.append(
-            partial(abandon, run.store, question.session, question.id, only_left=True)
+            partial(abandon, run.store, question.session, question.id, only_ready=True)
         )
     elif is_deadlock:
         run.told = [*(run.told or ()), question.session]

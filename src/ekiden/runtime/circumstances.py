@@ -29,8 +29,8 @@ class Circumstances:
     left_as: SessionStatus = "idle"
     """What the session is when the run is cancelled: `ready` if others are to go on with it."""
 
-    sets_aside: bool = False
-    """Whether it is stored as the session's failure if it cannot be taken up."""
+    drives: bool = True
+    """Whether whoever runs the session also runs those whom it asks; else others do."""
     is_reachable: bool = True
     """Whether others can know of the session, and want something of it while it runs."""
     to: str | None = None

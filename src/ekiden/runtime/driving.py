@@ -43,12 +43,15 @@ async def wait_for_answers(run: RunState, advance: Advance) -> None:
     if run.questions:
         run.ask_questions()
         fault_point("ask.question.before_commit")
-        await run.commit()
+        if run.status == "ready":
+            await run.commit()
+        else:
+            await run.commit(status="ready", outcome="")
         fault_point("ask.question.after_commit")
     # Also if nothing is new: of several one may have failed, so that the others are those who wait
     # for us, or somebody died before looking.
     await break_deadlocks(run)
-    if run.around.left_as == "idle":
+    if run.around.drives:
         async with run.work.stopped():
             if await _drive(run, advance):
                 return
@@ -222,7 +225,7 @@ async def _run_session(run: RunState, session_id: str, advance: Advance) -> None
         context=around.context,
         hooks=around.hooks,
         is_reachable=around.is_reachable,
-        sets_aside=True,
+        left_as="ready",
     )
     try:
         claim, row = await claimed(store, session_id, own.config)

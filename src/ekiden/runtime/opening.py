@@ -85,8 +85,9 @@ async def taken_up(
 ) -> AsyncIterator[RunState]:
     """The unfinished run of a session that was claimed already.
 
-    A worker (`left_as` is `ready`) that cannot take it up stores that as the session's failure,
-    and so does who waits for its answer: otherwise it would be claimed again at once, for ever.
+    Whoever does it for others (`left_as` is `ready`), a worker or who waits for its answer, and
+    cannot take it up stores that as the session's failure: otherwise it would be claimed again at
+    once, for ever.
     """
     async with owned(store, claim) as hold:
         try:
@@ -94,7 +95,7 @@ async def taken_up(
         except (SessionError, StoreUnavailable):
             raise
         except Exception as exc:
-            if around.left_as == "ready" or around.sets_aside:
+            if around.left_as == "ready":
                 await _set_aside(store, claim, row, exc, around.config)
             raise
         with on_display(run):

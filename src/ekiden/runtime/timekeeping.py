@@ -15,6 +15,7 @@ from ekiden.core.messages import Letter
 from ekiden.runtime.asking import QUERY_TIMER
 from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.question_sessions import ANSWERS, bus_session_id
+from ekiden.runtime.state import RunState
 from ekiden.storage.base import (
     Batch,
     DocumentWrite,
@@ -105,7 +106,15 @@ async def _end_query(store: Store, timer: Timer, now_us: int) -> None:
     await store.write(Batch(documents=[timer_removal(timer)], settles=[settle]))
 
 
-async def timers_of_askers(
+async def begin_time_anew(run: RunState) -> None:
+    """No person is waited for any more: whoever waits for this run, directly or not, waits its full
+    time again; the caller commits it."""
+    run.cursor.person_us = await run.store.now_us()
+    for timer in await _timers_of_askers(run.store, run.meta, run.cursor.person_us):
+        run.write(timer)
+
+
+async def _timers_of_askers(
     store: Store, meta: Mapping[str, Any], now_us: int
 ) -> list[DocumentWrite]:
     """Timers that begin now, for the question that a session of this `meta` answers, the question

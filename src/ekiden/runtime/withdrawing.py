@@ -23,6 +23,7 @@ from ekiden.runtime.cursor import Cursor, OpenQuestion
 from ekiden.runtime.leases import owner_name
 from ekiden.runtime.question_sessions import ANSWERS
 from ekiden.runtime.state import RunState
+from ekiden.runtime.timekeeping import begin_time_anew
 from ekiden.storage.base import (
     Commit,
     DocumentWrite,
@@ -53,6 +54,8 @@ async def withdraw(run: RunState, asks: Mapping[str, OpenQuestion], *, by: str) 
             withdraw_query(run, question)
         else:
             await _withdraw_item(run.store, question, by=by)
+    if any(question.kind == "inbox" for question in asks.values()):
+        await begin_time_anew(run)
 
 
 def withdraw_query(run: RunState, question: OpenQuestion) -> None:
@@ -94,19 +97,19 @@ async def abandon(
     session_id: str,
     message_id: str,
     *,
-    only_left: bool = False,
+    only_ready: bool = False,
     only_fresh: bool = False,
 ) -> None:
     """Nobody needs the answer of this session: if nobody runs it, it is over.
 
-    With `only_left` only if it was broken off, with `only_fresh` only if it was not begun. One that
-    is at work is left alone; it finds out when it is run the next time, and an answer that it gives
-    before that is late and kept.
+    With `only_ready` only if it does not wait itself, with `only_fresh` only if it was not begun.
+    One that is at work is left alone; it finds out when it is run the next time, and an answer that
+    it gives before that is late and kept.
     """
     with suppress(SessionError, StoreError):
         claim, row = await store.claim(session_id, owner=owner_name(), lease_s=_ABANDON_S)
         is_over = row.status == "idle" and not is_left(row)
-        is_spared = (only_left and not is_left(row)) or (only_fresh and row.seq > 1)
+        is_spared = (only_ready and row.status == "waiting") or (only_fresh and row.seq > 1)
         if row.meta.get(ANSWERS) != message_id or is_over or is_spared:
             await store.release(claim)
             return

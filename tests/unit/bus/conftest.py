@@ -15,6 +15,19 @@ from ekiden.storage.postgres import PostgresStore
 from ekiden.storage.sqlite import SqliteStore
 from tests.unit.bus.places import Place
 
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A fresh PostgreSQL schema takes its time: only what it is most likely to break is tested on
+    it every time."""
+    for item in items:
+        call = getattr(item, "callspec", None)
+        test = getattr(item, "function", None)
+        if call is not None and call.params.get("open_store") == "postgres":
+            if not getattr(test, "everywhere", False):
+                item.add_marker(pytest.mark.slow)
+
+
 OpenStore: TypeAlias = Callable[[], Store]
 
 

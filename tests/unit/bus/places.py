@@ -5,12 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, TypeVar
 
 from ekiden.bus import Bus, BusSettings
 from ekiden.core.messages import AgentMessage
 from ekiden.core.roles import Escalator
 from ekiden.storage.base import MessageState, Store
+
+T = TypeVar("T")
+
+
+def everywhere(test: T) -> T:
+    """The test is run on every store, every time."""
+    test.everywhere = True  # type: ignore[attr-defined]
+    return test
 
 
 class Place:

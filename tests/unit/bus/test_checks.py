@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from ekiden.bus import Bus, BusSettings, MessageRecord
 from ekiden.core.errors import UserError
 from ekiden.core.inbox_item import InboxAnswer, InboxItem
+from ekiden.core.message_errors import BusError
 from ekiden.core.messages import AgentMessage
+from ekiden.inbox import Inbox
 from ekiden.storage.memory import MemoryStore
 from tests.unit.bus.places import Desk, echo
 
@@ -154,6 +157,33 @@ async def test_an_escalation_is_a_question_to_people() -> None:
     assert told is item
     assert (told.body, told.context, told.role, told.notice) == ("in words", None, "lawyer", True)
     assert last.deadline_us == last.created_at_us + 60_000_000
+
+
+async def test_a_bus_that_is_closed_withdraws_what_it_asked_people() -> None:
+    store = MemoryStore()
+    inbox = Inbox(store)
+    bus = Bus(store, people=inbox)
+    await bus.__aenter__()
+    asking = asyncio.create_task(bus.agent("sales").escalate("15 % off?", options=["yes", "no"]))
+    while not (asked := (await inbox.list()).items):
+        await store.wait_for_change(1)
+    await bus.close()
+    with pytest.raises(BusError, match="closed while the answer was waited for"):
+        await asking
+    assert (await inbox.get(asked[0].id)).status == "cancelled"
+
+
+async def test_who_stops_waiting_for_people_is_cancelled_and_nothing_else() -> None:
+    store = MemoryStore()
+    inbox = Inbox(store)
+    async with Bus(store, people=inbox) as bus:
+        asking = asyncio.create_task(bus.agent("sales").escalate("15 % off?", options=["yes"]))
+        while not (asked := (await inbox.list()).items):
+            await store.wait_for_change(1)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+    assert (await inbox.get(asked[0].id)).status == "cancelled"
 
 
 async def test_an_escalation_that_cannot_be_is_refused() -> None:

@@ -16,7 +16,7 @@ from ekiden.core.message_errors import (
     QueryTimeout,
 )
 from ekiden.core.messages import AgentMessage
-from tests.unit.bus.places import Desk, Place, becomes, echo, holds
+from tests.unit.bus.places import Desk, Place, becomes, echo, everywhere, holds
 
 
 def query(payload: Any = None, **fields: Any) -> AgentMessage:
@@ -42,6 +42,7 @@ async def test_the_answer_is_a_response_to_the_query(place: Place) -> None:
     assert record.to_json()["message"]["subject"] == "customer"
 
 
+@everywhere
 async def test_an_agent_of_another_process_answers(place: Place) -> None:
     here, there = await place.bus(), await place.bus()
     async with there.serve("sales", echo):
@@ -82,6 +83,7 @@ async def test_an_agent_that_is_served_no_more_is_unavailable(place: Place) -> N
     assert await here.agents() == []
 
 
+@everywhere
 async def test_no_answer_in_time_is_a_time_out_and_a_late_answer_is_stored(place: Place) -> None:
     bus = await place.bus()
     desk = Desk("at last", hold=True)
@@ -166,6 +168,7 @@ async def test_an_answer_that_cannot_be_carried_is_a_failure(place: Place, answe
             await bus.agent("pm").ask("sales", "customer")
 
 
+@everywhere
 @pytest.mark.parametrize("elsewhere", [False, True])
 async def test_cancelling_whoever_waits_leaves_nothing_behind(
     place: Place, elsewhere: bool
@@ -236,6 +239,7 @@ async def test_of_two_who_wait_for_one_query_each_gives_up_for_itself(place: Pla
         assert (await waiting).payload == "here"
 
 
+@everywhere
 async def test_the_answer_is_there_for_a_process_that_asks_again(place: Place) -> None:
     first, second = await place.bus(), await place.bus()
     desk = Desk("the answer", hold=True)

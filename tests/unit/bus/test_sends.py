@@ -10,7 +10,7 @@ import pytest
 from ekiden.core.errors import UserError
 from ekiden.core.message_errors import MailboxFull, MessageNotFound
 from ekiden.core.messages import AgentMessage
-from tests.unit.bus.places import Desk, Place, becomes, holds
+from tests.unit.bus.places import Desk, Place, becomes, everywhere, holds
 
 
 def note(subject: str = "news", **fields: Any) -> AgentMessage:
@@ -41,6 +41,7 @@ async def test_a_message_waits_until_somebody_serves_the_agent(place: Place) -> 
     assert await bus.depths() == {}
 
 
+@everywhere
 @pytest.mark.parametrize("stored_before", [False, True])
 async def test_urgent_goes_before_high_before_normal_before_low(
     place: Place, stored_before: bool
@@ -84,6 +85,7 @@ async def test_a_low_message_is_not_starved(place: Place, elsewhere: bool) -> No
         await low_came.wait()
 
 
+@everywhere
 async def test_a_message_whose_time_is_over_is_never_delivered(place: Place) -> None:
     bus, desk = await place.bus(), Desk()
     message_id = await bus.agent("pm").send("sales", "too late", ttl=1e-6)
@@ -108,6 +110,7 @@ async def test_a_message_may_expire_in_line(place: Place) -> None:
     assert desk.subjects == ["first"]
 
 
+@everywhere
 async def test_a_message_whose_handler_fails_is_tried_again_and_then_dead(place: Place) -> None:
     bus, desk = await place.bus(max_attempts=3, retry_s=0.01), Desk(RuntimeError("no luck"))
     async with bus.serve("sales", desk):
@@ -182,6 +185,7 @@ async def test_a_full_mailbox_makes_senders_wait_in_order(place: Place) -> None:
     assert sorted(desk.subjects) == [f"n{number}" for number in range(6)]
 
 
+@everywhere
 async def test_room_that_another_process_makes_is_noticed(place: Place) -> None:
     bus, other, desk = await place.bus(mailbox_bound=1), await place.bus(), Desk()
     await bus.send(note("first"))

@@ -16,7 +16,7 @@ from ekiden.core.message_errors import MessageNotFound, QueryFailed, SenderForge
 from ekiden.core.messages import AgentMessage, Letter, agent_queue
 from ekiden.storage.base import DocumentWrite, MessageFilter, QueuePut, Store
 from ekiden.storage.memory import MemoryStore
-from tests.unit.bus.places import Desk, Place, becomes, echo, holds, until
+from tests.unit.bus.places import Desk, Place, becomes, echo, everywhere, holds, until
 
 
 async def owners(store: Store) -> set[str | None]:
@@ -38,6 +38,7 @@ async def test_so_many_messages_are_worked_on_at_a_time(place: Place, concurrenc
         assert await asyncio.gather(*asking) == ["done"] * 7
 
 
+@everywhere
 async def test_two_processes_that_serve_one_agent_share_the_work(place: Place) -> None:
     one, other, sender = await place.bus(), await place.bus(), await place.bus()
     desks = [Desk("first", hold=True), Desk("second", hold=True)]
@@ -189,6 +190,7 @@ async def test_nobody_speaks_in_the_name_of_another(place: Place) -> None:
     assert stock.seen == []
 
 
+@everywhere
 async def test_what_is_not_done_when_a_service_ends_is_done_by_the_next(place: Place) -> None:
     bus, other, desk = await place.bus(), await place.bus(), Desk("done", hold=True)
     service = await bus.serve("sales", desk)
@@ -278,6 +280,7 @@ async def left_by_the_dead(store: Store, *, attempts: int = 1, until_us: int = 0
     return message
 
 
+@everywhere
 async def test_what_a_process_had_that_died_is_delivered_again(place: Place) -> None:
     bus, desk = await place.bus(), Desk()
     left = await left_by_the_dead(bus.store)

@@ -17,7 +17,7 @@ from ekiden.core.message_errors import (
     QueryFailed,
 )
 from ekiden.core.messages import AgentMessage
-from tests.unit.bus.places import Desk, Place, echo, until
+from tests.unit.bus.places import Desk, Place, echo, everywhere, until
 
 
 def questions(*agents: str, **fields: Any) -> list[Ask]:
@@ -66,6 +66,7 @@ async def test_nobody_is_asked_if_one_of_all_is_unavailable(place: Place) -> Non
     assert desk.subjects == ["still there"]
 
 
+@everywhere
 async def test_the_first_answer_of_any_counts_and_the_others_are_cancelled(place: Place) -> None:
     bus, other = await place.bus(), await place.bus()
     slow, slower = Desk(hold=True), Desk(hold=True)
@@ -157,6 +158,7 @@ class Ring:
         return handle
 
 
+@everywhere
 @pytest.mark.parametrize("processes", [1, 3])
 async def test_agents_that_wait_for_each_other_in_a_circle_go_on(
     place: Place, processes: int

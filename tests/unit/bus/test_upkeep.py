@@ -17,7 +17,7 @@ from ekiden.core.message_errors import MailboxFull, MessageNotFound, QueryFailed
 from ekiden.core.messages import AgentMessage, Letter, agent_queue
 from ekiden.storage.base import DocumentWrite, MessageFilter, QueueMessage, QueuePut, Store
 from ekiden.storage.memory import MemoryStore
-from tests.unit.bus.places import Desk, Place, becomes, echo, holds, until
+from tests.unit.bus.places import Desk, Place, becomes, echo, everywhere, holds, until
 
 
 async def test_whoever_serves_says_so_again_and_again(place: Place) -> None:
@@ -91,6 +91,7 @@ async def test_a_message_that_comes_again_while_it_is_worked_on_is_not_begun_twi
     assert len(desk.seen) == 1
 
 
+@everywhere
 async def test_what_ended_long_ago_is_removed(place: Place) -> None:
     bus = await place.bus(keep_s=0.05)
     async with bus.serve("sales", echo):

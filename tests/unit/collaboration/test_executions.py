@@ -75,7 +75,6 @@ def handoff(status: Any, error: HandoffFailure | None = None) -> HandoffResult:
     ("result", "status", "reason"),
     [
         (handoff("completed"), "completed", ""),
-        (handoff("transferring"), "completed", ""),
         (handoff("rolled_back"), "failed", "the handoff is rolled_back"),
         (
             handoff("failed", HandoffFailure(code="DECLINED", message="closed on Sundays")),
@@ -96,6 +95,51 @@ async def test_the_result_says_how_it_ended(result: Any, status: str, reason: st
     assert done.phase == "completion"
     assert done.outcome is not None
     assert (done.outcome.status, done.outcome.reason) == (status, reason)
+
+
+async def test_what_is_not_over_yet_is_looked_at_again_until_it_is() -> None:
+    executor = Recorder(handoff("transferring"))
+    office = Office(executor=executor)
+    agreed = await office.agreed()
+    looks = office.collaborations.settings.max_attempts + 2
+    for _ in range(looks):
+        assert await office.collaborations.resume() == []
+    waiting = await office.collaborations.get(agreed.id)
+    assert (waiting.phase, waiting.attempts, waiting.outcome) == ("execution", 1, None)
+    moves = [each["move"] for each in await office.told()]
+    assert moves.count("execute") == 1, "a look is no new beginning"
+    executor.result = handoff("completed")
+    [done] = await office.collaborations.resume()
+    assert done.outcome is not None
+    assert (done.outcome.status, len(executor.seen)) == ("completed", looks + 1)
+    assert await office.store.list_documents(EXECUTIONS) == []
+
+
+async def test_of_those_who_look_again_at_once_one_does() -> None:
+    executor = Recorder(handoff("initiated"))
+    office = Office(executor=executor)
+    await office.agreed()
+    await office.collaborations.resume()
+    executor.result = handoff("completed")
+    others = Collaborations(office.bus, executor=executor, settings=SETTINGS)
+    done = await asyncio.gather(*(each.resume() for each in (office.collaborations, others) * 2))
+    assert len([each for ended in done for each in ended]) == 1
+    assert len(executor.seen) == 2
+
+
+async def test_who_serves_for_ever_settles_what_was_not_over() -> None:
+    executor = Recorder(handoff("transferring"))
+    office = Office(executor=executor, clock=SYSTEM_CLOCK)
+    agreed = await office.agreed()
+    await office.collaborations.resume()
+    executor.result = handoff("rolled_back")
+    serving = asyncio.create_task(office.collaborations.run())
+    async with asyncio.timeout(20):
+        while not (found := await office.collaborations.get(agreed.id)).is_closed:
+            await office.store.wait_for_change(1)
+    serving.cancel()
+    assert found.outcome is not None
+    assert found.outcome.status == "failed"
 
 
 class Unshowable:

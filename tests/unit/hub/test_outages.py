@@ -18,6 +18,7 @@ class Flaky:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.problem: Exception | None = None
+        self.hints = True
         self.tried = asyncio.Event()
         self.calls: list[float] = []
 
@@ -38,6 +39,8 @@ class Flaky:
     async def wait_for_change(self, timeout_s: float) -> None:
         if isinstance(self.problem, StoreUnavailable):
             raise self.problem
+        if not self.hints:
+            raise StoreUnavailable("no hints")
         await self._store.wait_for_change(timeout_s)
 
     async def fail(self, problem: Exception) -> None:
@@ -96,6 +99,16 @@ async def test_retries_wait_longer_each_time(store: Store, flaky: Flaky) -> None
         ]
         assert all(pause >= 0.002 * 2**number for number, pause in enumerate(pauses))
         flaky.problem = None
+        await happen(store, "e1")
+        assert names(await waiting) == ["e1"]
+
+
+async def test_without_hints_events_are_found_by_looking(store: Store, flaky: Flaky) -> None:
+    flaky.hints = False
+    async with EventHub(flaky, retry_s=0.001) as hub, hub.subscribe() as stream:
+        waiting = asyncio.create_task(take(stream, 1))
+        calls = len(flaky.calls)
+        await until(lambda: len(flaky.calls) >= calls + 2)
         await happen(store, "e1")
         assert names(await waiting) == ["e1"]
 

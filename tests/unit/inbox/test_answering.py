@@ -27,6 +27,17 @@ async def test_the_answer_tells_what_who_when_and_from_where(inbox: Inbox) -> No
     assert await inbox.get(item.id) == done
 
 
+async def test_who_answers_a_conversation_needs_words_and_who_gives_it_back_does_not(
+    inbox: Inbox,
+) -> None:
+    handed = question(kind="handoff", options=("answer", "give back"))
+    item = await inbox.post(handed)
+    for text in ("", "  "):
+        with pytest.raises(InboxAnswerInvalid, match="answered in words: `text` is empty"):
+            await inbox.answer(item.id, choice="Answer", text=text, by="Bob")
+    assert (await inbox.answer(item.id, choice="give back", by="Bob")).status == "answered"
+
+
 async def test_the_second_answer_is_told_who_was_first_and_when(inbox: Inbox) -> None:
     item = await inbox.post(question())
     await inbox.answer(item.id, choice="yes", by="安娜")

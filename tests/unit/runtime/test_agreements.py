@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from ekiden.bus import Bus
-from ekiden.collaboration import Collaborations, negotiation_tools
+from ekiden.collaboration import Collaboration, Collaborations, negotiation_tools
 from ekiden.core.agent import Agent
 from ekiden.core.items import text_of
 from ekiden.core.model import ModelRequest
 from ekiden.core.team import Team
 from ekiden.engine import TeamOnBus, Worker
 from ekiden.handoff.records import read_handoffs
+from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, HandoffExecutor, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
@@ -119,3 +120,70 @@ async def test_a_model_negotiates_with_tools_in_a_session_that_the_bus_opened() 
     assert countered.terms is not None
     assert (countered.terms.by, countered.terms.body) == ("billing", {"days": 5})
     assert "'sales' has a message for you" in met[0]
+
+
+class Counter:
+    """Sales hands to billing, which asks a person first."""
+
+    def __init__(self) -> None:
+        async def bill(ctx: CodeContext[Any]) -> str:
+            decision = await ctx.request_approval("refund?")
+            if decision.choice == "reject":
+                raise RuntimeError("refused")
+            return "billed"
+
+        async def sell(ctx: CodeContext[Any]) -> str:
+            return "sold"
+
+        billing = Agent("billing", run=bill)
+        self.team = Team(Agent("sales", run=sell, handoffs=[billing]))
+        self.store = MemoryStore()
+        self.executor = HandoffExecutor(self.team, self.store)
+
+    async def asked(self, together: Collaborations) -> Collaboration:
+        asked = await together.as_agent("sales").request_handoff("billing", "Refund order 7.")
+        await together.as_agent("billing").acknowledge(asked.id)
+        assert await together.resume() == [], "its target waits for a person"
+        waiting = await together.get(asked.id)
+        assert (waiting.phase, waiting.outcome) == ("execution", None)
+        return asked
+
+    async def decide(self, choice: str) -> None:
+        [item] = (await Inbox(self.store).list()).items
+        await Inbox(self.store).answer(item.id, choice=choice, by="ann")
+
+
+@pytest.mark.parametrize(
+    ("choice", "handoff", "status"),
+    [("approve", "completed", "completed"), ("reject", "rolled_back", "failed")],
+)
+async def test_an_agreement_is_settled_when_its_handoff_is(
+    choice: str, handoff: str, status: str
+) -> None:
+    desk = Counter()
+    async with Bus(desk.store) as bus:
+        together = Collaborations(bus, executor=desk.executor)
+        asked = await desk.asked(together)
+        assert await together.resume() == []
+        await desk.decide(choice)
+        [done] = await together.resume()
+    [record] = await read_handoffs(desk.store, asked.id)
+    assert record.status == handoff
+    assert done.outcome is not None
+    assert done.outcome.status == status
+
+
+async def test_an_agreement_whose_session_somebody_else_runs_is_settled_afterwards() -> None:
+    desk = Counter()
+    async with Bus(desk.store) as bus:
+        together = Collaborations(bus, executor=desk.executor)
+        asked = await desk.asked(together)
+        await desk.decide("approve")
+        claim, _ = await desk.store.claim(asked.id, owner="a worker", lease_s=60)
+        assert await together.resume() == []
+        await desk.store.release(claim)
+        await Worker(desk.store, desk.team).run(until_idle=True)
+        [done] = await together.resume()
+    assert done.outcome is not None
+    assert done.outcome.ok
+    assert len(await read_handoffs(desk.store, asked.id)) == 1

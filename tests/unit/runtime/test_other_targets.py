@@ -8,12 +8,15 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
+from ekiden.core.inbox_errors import InboxItemClosed
 from ekiden.core.items import assistant_message
 from ekiden.core.outcomes import Waiting
 from ekiden.core.remote import AgentReply, AgentTask
+from ekiden.core.team import Team
 from ekiden.core.usage import Usage
 from ekiden.handoff import handoff, person
 from ekiden.handoff.records import records_of
+from ekiden.inbox import Inbox
 from ekiden.runtime import Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
@@ -141,3 +144,25 @@ async def test_a_further_message_waits_with_the_rest() -> None:
 def test_a_person_needs_a_role(role: Any) -> None:
     with pytest.raises(UserError, match="needs a role"):
         person(role)
+
+
+async def test_people_are_asked_anew_when_a_run_is_resumed_whose_item_was_cancelled() -> None:
+    store = MemoryStore()
+    session = Session("s", store=store)
+    team = Team(people_team())
+    await Runner.run(team, "help", session=session)
+    inbox, seen = Inbox(store), set[str]()
+    for _ in range(2):
+        [item] = (await inbox.list()).items
+        assert item.id not in seen
+        seen.add(item.id)
+        await inbox.cancel(item.id, by="boss", reason="not now")
+        with pytest.raises(InboxItemClosed, match="cancelled"):
+            await Runner.wait(team, session, timeout_s=20)
+        assert not (await inbox.list()).items
+        again = await Runner.resume(team, session)
+        assert again.outcome == Waiting("person:support")
+    [item] = (await inbox.list()).items
+    await inbox.answer(item.id, choice="answer", text="We replace it.", by="anna")
+    result = await Runner.wait(team, session, timeout_s=20)
+    assert result.final_output == "We replace it."

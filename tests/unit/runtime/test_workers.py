@@ -11,12 +11,14 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import SessionBusy, StoreUnavailable
+from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.sessions import Session
-from ekiden.storage.base import NewSession, SessionFilter, Store
+from ekiden.storage.base import DocumentWrite, NewSession, SessionFilter, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
+from ekiden.storage.timers import TIMERS
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -140,3 +142,59 @@ async def test_a_worker_that_ends_when_idle_bears_a_store_that_is_away_for_a_mom
     worker = Worker(store, team)
     await worker.run(until_idle=True)
     assert worker.finished == 1
+
+
+async def test_timers_are_seen_to_while_every_place_is_taken() -> None:
+    store, gate = MemoryStore(), asyncio.Event()
+
+    async def asking(ctx: CodeContext[Any]) -> str:
+        return (await ctx.request_approval("?", deadline_s=0.05, default="reject")).choice
+
+    async def slow(ctx: CodeContext[Any]) -> str:
+        await gate.wait()
+        return "done"
+
+    team = Team(Agent("asking", run=asking), Agent("slow", run=slow))
+    await submit(team["asking"], "go", session=Session("s1", store=store))
+    await submit(team["slow"], "go", session=Session("s2", store=store))
+    worker = Worker(store, team, concurrency=1)
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(worker.run(until_idle=True))
+        while not (await store.get("s1")).wakes:
+            await store.wait_for_change(0.1)
+        assert (await store.get("s1")).status == "ready", "the only place is taken"
+        gate.set()
+    assert (await store.get("s1")).outcome == "done"
+
+
+async def test_a_timer_that_cannot_be_seen_to_stops_no_worker(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store, seen = MemoryStore(), list[str]()
+    await store.write_documents([DocumentWrite(collection=TIMERS, key="0", body=True)])
+    team = counting_team(seen)
+    await submit(team, "hello", session=Session("s1", store=store))
+    await Worker(store, team).run(until_idle=True)
+    assert seen == ["s1"]
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), StoreUnavailable("away")])
+async def test_whatever_is_wrong_with_timers_they_are_looked_at_again(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, looks, again = MemoryStore(), list[int](), asyncio.Event()
+
+    async def look(_: Store) -> int:
+        looks.append(1)
+        if len(looks) == 3:
+            again.set()
+        raise error
+
+    monkeypatch.setattr("ekiden.engine.worker.run_timers", look)
+    monkeypatch.setattr("ekiden.engine.worker._TIMERS_S", 0.0)
+    worker = Worker(store, counting_team([]))
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(worker.run())
+        await again.wait()
+        worker.stop()
+    assert "trying again" in caplog.text

@@ -321,3 +321,11 @@ def test_time_passes_while_somebody_looks_back(office: Desk) -> None:
     last = office("inbox", "watch", "--once").out.splitlines()[-1]
     assert last.endswith("→ no  by nobody")
     assert "status: answered by nobody at" in office("inbox", "show", "due").out
+
+
+def test_who_answers_a_conversation_is_told_to_give_words(office: Desk) -> None:
+    post(office, question("h1", kind="handoff", options=("answer", "give back")))
+    empty = office("inbox", "answer", "h1", "ans", "--json")
+    assert empty.code == 2
+    assert "give them with --text" in empty.error["message"]
+    assert office("inbox", "answer", "h1", "give").out == "h1 answered: give back\n"

@@ -14,6 +14,8 @@ from ekiden.storage.base import MessageFilter, SessionRow, StoredMessage
 from tests.unit.runtime.asking_machine.office import Office
 from tests.unit.runtime.asking_machine.stores import MortalMemory
 
+TOPS = ("s0", "s1")
+"""The sessions that people write to."""
 ENDS = {"answered", "failed", "timed_out", "cancelled"}
 
 
@@ -56,9 +58,7 @@ def _open_ids(row: SessionRow) -> set[str]:
 
 async def _check_waits(store: MortalMemory, rows: Sequence[SessionRow]) -> None:
     """What is stored as waited for is what some session waits for."""
-    waits = await store.find_messages(
-        MessageFilter(waited_for=True, states={"open"}), limit=10_000
-    )
+    waits = await store.find_messages(MessageFilter(waited_for=True, states={"open"}), limit=10_000)
     needed = {question for row in rows for question in _open_ids(row)}
     assert {message.key for message in waits} <= needed
     timers = await store.list_documents("timers", limit=10_000)
@@ -111,7 +111,8 @@ async def check_end(store: MortalMemory, office: Office) -> None:
 
 
 async def _check_heard_once(store: MortalMemory, rows: Sequence[SessionRow]) -> None:
-    """No answer is told twice; what nobody was told came too late, or was not wanted any more."""
+    """Nothing is asked twice, and no answer is told twice; what nobody was told came too late, or
+    was not wanted any more."""
     for row in rows:
         events = await store.events(row.id)
         heard = Counter(
@@ -120,14 +121,22 @@ async def _check_heard_once(store: MortalMemory, rows: Sequence[SessionRow]) -> 
             if event.type == "message" and event.details and "answer" in event.details
         )
         assert all(times == 1 for times in heard.values()), heard
+        subjects: set[str] = set()
         for number, event in enumerate(events):
-            question = (event.details or {}).get("asks", {}).get("id")
-            if question is None or question in heard or store.endings[question] == ["cancelled"]:
+            if _is_turning_point(event):
+                subjects.clear()
+            asked = (event.details or {}).get("asks")
+            if asked is None:
                 continue
-            assert any(map(_is_turning_point, events[number:])), f"{question} was not heard of"
+            assert asked["subject"] not in subjects, f"{row.id} asked twice: {asked}"
+            subjects.add(asked["subject"])
+            if asked["id"] not in heard and store.endings[asked["id"]] != ["cancelled"]:
+                assert any(map(_is_turning_point, events[number:])), f"{asked} was not heard of"
 
 
 def _is_turning_point(event: Event) -> bool:
-    """Whether whoever had asked did not go on: by a message, a handoff or its end."""
+    """Whether whoever had asked did not go on: by a message, a handoff, its end, or because
+    somebody stopped the run."""
     is_message = event.type == "message" and bool(event.items) and event.step is None
-    return is_message or event.type in ("handoff", "agent_error")
+    is_stopped = event.details == {"outcome": "cancelled"} and event.session_id in TOPS
+    return is_message or is_stopped or event.type in ("handoff", "agent_error")

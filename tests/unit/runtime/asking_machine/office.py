@@ -48,8 +48,8 @@ class Office:
         self.may_hang = False
         self.effects: list[str] = []
         """The keys of all calls of the tool that has an effect."""
-        self.paid: list[tuple[str, str]] = []
-        """Session and arguments of all calls of the tool that needs a yes."""
+        self.paid: list[tuple[str, str, str]] = []
+        """Key, session and argument of all calls of the tool that needs a yes."""
         self.troubles: list[str] = []
         """What must not happen: an exception would pass for an agent's failure."""
         self.config = RunConfig(
@@ -83,7 +83,7 @@ class Office:
         @function_tool(confirmation=Confirmation(timeout_s=LONG_S))
         async def pay(ctx: ToolContext[Any], at: str) -> str:
             """Do something that needs a yes."""
-            self.paid.append((ctx.session_id or "", at))
+            self.paid.append((ctx.idempotency_key, ctx.session_id or "", at))
             return at
 
         @function_tool

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from ekiden.core.errors import EkidenError
@@ -18,6 +19,7 @@ from ekiden.runtime.withdrawing import is_left
 from ekiden.sessions import Session
 from ekiden.testing import ManualClock
 from tests.unit.runtime.asking_machine.checks import (
+    TOPS,
     all_sessions,
     check_always,
     check_end,
@@ -27,7 +29,6 @@ from tests.unit.runtime.asking_machine.office import LONG_S, NO, YES, Broken, Of
 from tests.unit.runtime.asking_machine.programs import Act, Story
 from tests.unit.runtime.asking_machine.stores import Death, MortalMemory
 
-TOPS = ("s0", "s1")
 _MOST_ROUNDS = 60
 _IN_TIME_S = 30.0
 
@@ -51,7 +52,7 @@ class Play:
             for act in self._story.acts:
                 await self._act(act)
             await self._to_the_end()
-        for session_id, at in self.office.paid:
+        for _, session_id, at in self.office.paid:
             assert any(session_id == each and at in words for each, words in self.approved)
         return await self._seen()
 
@@ -61,6 +62,7 @@ class Play:
             "submit": self._submit,
             "work": self._work,
             "resume": self._resume,
+            "interrupt": self._interrupt,
             "answer": self._answer,
             "time": self._pass_time,
             "undo": self._undo,
@@ -115,6 +117,15 @@ class Play:
         if unfinished:
             row = unfinished[which % len(unfinished)]
             await self._go_on_with(row.id)
+
+    async def _interrupt(self, which: int) -> None:
+        """A person writes, and stops the run soon afterwards."""
+        run = asyncio.create_task(self._write(which))
+        for _ in range(which):
+            await asyncio.sleep(0)
+        run.cancel()
+        with suppress(asyncio.CancelledError):
+            await run
 
     async def _go_on_with(self, session_id: str) -> None:
         session = Session(session_id, store=self.store)

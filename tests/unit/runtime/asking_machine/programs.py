@@ -43,11 +43,11 @@ class Member:
 
 
 ActKind: TypeAlias = Literal[
-    "message", "submit", "work", "resume", "answer", "time", "undo", "cancel item"
+    "message", "submit", "work", "resume", "interrupt", "answer", "time", "undo", "cancel item"
 ]
 _ACTS: tuple[ActKind, ...] = (
-    "work", "message", "message", "submit", "submit", "work", "work", "resume", "resume", "answer",
-    "answer", "answer", "time", "undo", "undo", "cancel item",
+    "work", "message", "message", "submit", "submit", "work", "work", "resume", "resume",
+    "interrupt", "interrupt", "answer", "answer", "answer", "time", "undo", "undo", "cancel item",
 )  # fmt: skip
 
 

@@ -1,0 +1,19 @@
+"""Messages as they are stored, also by another version of Ekiden."""
+
+from __future__ import annotations
+
+from ekiden.core.messages import AgentMessage, Letter
+
+
+def test_a_letter_is_read_as_it_was_written() -> None:
+    message = AgentMessage(type="query", from_agent="pm", to_agent="sales", payload={"id": 42})
+    letter = Letter(message=message, awaits="sales#t1", group=("g", "any"))
+    assert Letter.from_json(letter.to_json()) == letter
+    assert AgentMessage.from_json(message.to_json()) == message
+
+
+def test_what_a_newer_version_wrote_besides_is_left_out() -> None:
+    letter = Letter(message=AgentMessage(from_agent="pm", to_agent="sales"))
+    newer = {**letter.to_json(), "colour": "blue"}
+    assert Letter.from_json(newer) == letter
+    assert AgentMessage.from_json(newer) == letter.message
