@@ -205,6 +205,7 @@ if TYPE_CHECKING:
     from ekiden.runtime import RunConfig as RunConfig
     from ekiden.runtime import Runner as Runner
     from ekiden.runtime import RunResult as RunResult
+    from ekiden.runtime.deletion import delete_session as delete_session
     from ekiden.runtime.fork import fork_session as fork_session
     from ekiden.sessions import Session as Session
     from ekiden.storage.base import Store as Store
@@ -397,6 +398,7 @@ _MODULE_OF = {
     "export_audit": "ekiden.audit",
     "filter_report": "ekiden.handoff.filter_report",
     "find_handoffs": "ekiden.handoff.history_query",
+    "delete_session": "ekiden.runtime.deletion",
     "fork_session": "ekiden.runtime.fork",
     "function_tool": "ekiden.tools",
     "handoff": "ekiden.handoff",

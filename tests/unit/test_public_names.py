@@ -46,11 +46,11 @@ NAMES = """
     ToolOutputGuardrailData ToolOutputGuardrailResult ToolOutputGuardrailTripwireTriggered
     ToolSettings ToolTimeout ToolUnusable Triggers UnknownAgent UnknownSetting UnknownTool Usage
     UserError Verification Waiting Worker __version__ audit_records builtin_tools
-    compile_condition compose deadlocks export_audit filter_report find_handoffs fork_session
-    function_tool handoff keep_first_and_last keep_last load_project load_settings load_team
-    missing_capabilities negotiation_tools nest_history open_store parse_mcp_servers person
-    realtime_handoff redact register_tool remove_all_tools shorten_tool_outputs submit summarise
-    summarise_with tool_input_guardrail tool_output_guardrail verify_audit
+    compile_condition compose deadlocks delete_session export_audit filter_report find_handoffs
+    fork_session function_tool handoff keep_first_and_last keep_last load_project load_settings
+    load_team missing_capabilities negotiation_tools nest_history open_store parse_mcp_servers
+    person realtime_handoff redact register_tool remove_all_tools shorten_tool_outputs submit
+    summarise summarise_with tool_input_guardrail tool_output_guardrail verify_audit
 """.split()
 
 

@@ -31,12 +31,14 @@ class Patience:
         """
         wait_s = self._first_s
         while True:
+            began_out = self._out
             try:
                 result = await call()
             except StoreUnavailable as exc:
                 self._failed(exc)
             else:
-                self._worked()
+                if began_out:  # What was under way when another call failed proves nothing.
+                    self._worked()
                 return result
             if not await pause(wait_s):
                 return None

@@ -55,17 +55,22 @@ async def due_timers(
     found: list[Timer] = []
     while True:
         documents = await store.list_documents(TIMERS, after=after, limit=limit)
-        timers = [timer for timer in map(_timer, documents) if timer.due_us <= now_us]
-        found += [timer for timer in timers if kind in (None, timer.kind)]
-        if len(found) >= limit or len(timers) < limit:
+        timers = [timer for timer in map(_timer, documents) if timer is not None]
+        due = [timer for timer in timers if timer.due_us <= now_us]
+        found += [timer for timer in due if kind in (None, timer.kind)]
+        if len(found) >= limit or len(documents) < limit or len(due) < len(timers):
             return found[:limit]
-        after = timers[-1].key
+        after = documents[-1].key
 
 
 async def next_due_us(store: DocumentStore) -> int | None:
     """When the next one is due."""
-    for document in await store.list_documents(TIMERS, limit=1):
-        return _timer(document).due_us
+    after = ""
+    while documents := await store.list_documents(TIMERS, after=after, limit=1):
+        timer = _timer(documents[0])
+        if timer is not None:
+            return timer.due_us
+        after = documents[0].key
     return None
 
 
@@ -81,6 +86,10 @@ async def remove_timer(store: DocumentStore, timer: Timer) -> bool:
     return True
 
 
-def _timer(document: Document) -> Timer:
-    due, kind, about = document.key.split("/", 2)
+def _timer(document: Document) -> Timer | None:
+    """The timer of a document; `None` for what is none of ours."""
+    due, _, rest = document.key.partition("/")
+    kind, _, about = rest.partition("/")
+    if not (due.isascii() and due.isdecimal() and about):
+        return None
     return Timer(due_us=int(due), kind=kind, id=about, version=document.version)
