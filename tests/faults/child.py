@@ -19,6 +19,7 @@ from ekiden.runtime import HandoffController, Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionFilter, Store
 from tests.faults.acts import Act, HandTo, stored_acts
+from tests.faults.family_life import carry_on_family
 from tests.faults.scenarios import KNOWN, Scenario
 from tests.faults.visits import counted_visits
 from tests.faults.waiting import until
@@ -60,6 +61,11 @@ async def carry_on(scenario: Scenario, world: World, session: Session, **config:
     run_config = replace(scenario.config(world), **config)
     options: dict[str, Any] = {"hooks": hooks, "run_config": run_config, "context": world}
     answer = None
+    if scenario.has_family:
+        [text] = scenario.acts
+        assert isinstance(text, str)
+        await carry_on_family(team, text, session, options)
+        return None
     for number, act in enumerate(scenario.acts, start=1):
         stored, _ = await _standing(session)
         if stored < number:

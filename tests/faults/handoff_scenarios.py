@@ -9,6 +9,8 @@ from tests.faults.scenario import BEGIN_AND_END, Reasons, Scenario, called, stor
 from tests.faults.teams import NotingHooks
 
 _REASONS: Reasons = {
+    "ask.": "nobody asks",
+    "ask.question.": "nobody asks but for a handoff to people, which is stored with it",
     "code.": "no agent is code",
     "elsewhere.": "no agent is elsewhere",
     "handoff.cancel.": "nobody cancels",
@@ -39,7 +41,7 @@ _REASONS: Reasons = {
 
 def without(*points: str) -> Reasons:
     """Why a scenario does not come by these points; nobody's comes by some of them."""
-    rare = ("route.", "handoff.cancel.", "handoff.request.", "handoff.withdrawn.")
+    rare = ("ask.", "route.", "handoff.cancel.", "handoff.request.", "handoff.withdrawn.")
     return {point: _REASONS[point] for point in (*rare, *points)}
 
 

@@ -43,14 +43,24 @@ class Scenario:
     undone: tuple[str, ...] = ()
     """What compensations undo, in order."""
     claims: int | None = None
-    """How often the session is claimed; as often as something is done to it, if nothing is said."""
+    """How often a session is claimed, or something is written that is no step of one; as often as
+    something is done to it, if nothing is said."""
+    has_family: bool = False
+    """Whether its agents ask and tell each other, so that there are several sessions."""
+    is_side_by_side: bool = False
+    """Whether several sessions write at the same time: then it is left to chance how many of their
+    steps a store puts into one transaction."""
 
     def visits_on(self, database: DatabaseName) -> dict[str, int]:
-        """All fault points that the scenario passes on this database."""
+        """All fault points that the scenario passes on this database, as far as can be said."""
+        if self.is_side_by_side:
+            return dict(self.visits)
         return {**self.visits, **_store_visits(self, database)}
 
     def unreachable_on(self, database: DatabaseName) -> Reasons:
         """Why the scenario does not come by the others."""
+        if self.is_side_by_side:
+            return {**self.unreachable, "store.": "nobody can say how often"}
         others = [name for name in DATABASES if name != database]
         return {**self.unreachable, **{f"store.{name}.": "another database" for name in others}}
 

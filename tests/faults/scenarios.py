@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.faults import teams
+from tests.faults.ask_scenarios import ASKS
 from tests.faults.busy_team import busy
 from tests.faults.handoff_scenarios import HANDOFFS
 from tests.faults.scenario import (
@@ -15,6 +16,7 @@ from tests.faults.scenario import (
 
 __all__ = [
     "ALL",
+    "ASKS",
     "BUSY",
     "DATABASES",
     "HANDOFFS",
@@ -27,6 +29,7 @@ __all__ = [
 
 _NO_ROUTER = {"route.": "nobody routes"}
 _NO_CONTROLLER = {
+    "ask.": "nobody asks",
     "elsewhere.": "no agent is elsewhere",
     "handoff.cancel.": "nobody cancels",
     "handoff.compensation.": "nothing is to be undone",
@@ -241,4 +244,4 @@ BUSY = {
 }
 """What does not end by itself: somebody has to say go. Who passes what depends on who is asked."""
 
-KNOWN = {**ALL, **BUSY}
+KNOWN = {**ALL, **ASKS, **BUSY}

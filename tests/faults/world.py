@@ -23,9 +23,11 @@ Script: TypeAlias = Callable[[ModelRequest], StepLike]
 class World:
     """What the agents of a scenario are made of, in one process."""
 
-    def __init__(self, folder: Path, *, hang_at: str = "") -> None:
+    def __init__(self, folder: Path, *, hang_at: str = "", wanted: str = "A-42") -> None:
         """At the steps that match `hang_at`, as ``session/step``, the model never answers."""
         self.ledger = Ledger(folder)
+        self.wanted = wanted
+        """What code wants that does not do the same every time."""
         self._hang_at = hang_at
 
     def model(self, script: Script) -> ScriptedModel:

@@ -106,7 +106,7 @@ def _message(row: StoredMessage) -> AgentMessage:
     """The message; of what is no message of the bus, what can be told of it."""
     try:
         message = Letter.from_json(row.body).message
-    except (TypeError, ValueError, KeyError, AttributeError):
+    except Exception:
         agent = row.queue.removeprefix(_MAILBOX)
         return AgentMessage(
             id=row.key or "", from_agent="?", to_agent=agent, payload=row.body, created_at=0.0

@@ -236,7 +236,7 @@ class Service:
             message = Letter.from_json(row.body).message
             if message.id != row.key:
                 raise ValueError(f"the message {message.id!r} is stored as {row.key!r}")
-        except (TypeError, ValueError, KeyError) as exc:
+        except Exception as exc:  # Whatever is in it: it must not hold others up.
             self._parts.spawn(
                 self._endings.refuse(row, f"it is no message of the bus: {exc!r:.200}")
             )

@@ -104,6 +104,8 @@ class Asking:
         if letter is not None:
             run.beside.messages.append(letter)
         details = {"id": message.id, "to": message.to_agent, "subject": message.subject}
+        if opening is not None:
+            details["session"] = opening.new.id
         run.record("message", details={"tells": details})
         run.remember(key, True)
 

@@ -23,9 +23,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         call = getattr(item, "callspec", None)
         test = getattr(item, "function", None)
-        if call is not None and call.params.get("open_store") == "postgres":
-            if not getattr(test, "everywhere", False):
-                item.add_marker(pytest.mark.slow)
+        is_there = call is not None and call.params.get("open_store") == "postgres"
+        if is_there and not getattr(test, "everywhere", False):
+            item.add_marker(pytest.mark.slow)
 
 
 OpenStore: TypeAlias = Callable[[], Store]

@@ -8,7 +8,7 @@ import pytest
 
 from ekiden.core.errors import StoreUnavailable
 from ekiden.hub import EventHub
-from ekiden.storage.base import EventPage, Store
+from ekiden.storage.base import DocumentWrite, EventPage, Store
 from tests.unit.hub.conftest import happen, names, numbered, take, until
 
 
@@ -132,14 +132,14 @@ async def test_a_mistake_in_the_store_is_told_to_all_and_the_next_call_goes_on(
         for stream in streams:
             await stream.__aenter__()
         waiting = [asyncio.create_task(anext(stream)) for stream in streams]
-        await asyncio.sleep(0)
-        failing = asyncio.create_task(flaky.fail(ZeroDivisionError("oops")))
-        await happen(store, "e1")
-        await failing
+        await until(lambda: len(hub._reader._waiting) == 2)
+        flaky.problem = ZeroDivisionError("oops")
+        await store.write_documents([DocumentWrite(collection="c", key="k", body=1)])
         for task in waiting:
             with pytest.raises(ZeroDivisionError):
                 await task
         flaky.problem = None
+        await happen(store, "e1")
         for stream in streams:
             assert names(await take(stream, 1)) == ["e1"]
 

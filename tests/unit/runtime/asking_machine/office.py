@@ -46,6 +46,8 @@ class Office:
         self.store = store
         self.clock = clock
         self.may_hang = False
+        self.interruptions = 0
+        """How often somebody stopped a run."""
         self.effects: list[str] = []
         """The keys of all calls of the tool that has an effect."""
         self.paid: list[tuple[str, str, str]] = []

@@ -83,6 +83,8 @@ class Play:
         await self.store.revive()
         await check_always(self.store, self.office)
         if act.kind == "work" and self.store.deaths == deaths:
+            # What was due at the very end may have woken somebody.
+            await self._work(0)
             await check_quiet(self.store)
 
     async def _write(self, which: int) -> None:
@@ -123,7 +125,7 @@ class Play:
         run = asyncio.create_task(self._write(which))
         for _ in range(which):
             await asyncio.sleep(0)
-        run.cancel()
+        self.office.interruptions += run.cancel()
         with suppress(asyncio.CancelledError):
             await run
 

@@ -1,0 +1,55 @@
+"""Whatever agents ask, tell and wait for, and whoever dies meanwhile: nothing waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from tests.unit.runtime.asking_machine.play import Play
+from tests.unit.runtime.asking_machine.programs import draw_story
+from tests.unit.runtime.handoff_machine.dice import Dice
+
+LENGTH = 400
+"""Bytes that every story can be made of."""
+throws = st.binary(min_size=LENGTH, max_size=LENGTH)
+
+EVERYTHING = {
+    "answered", "failed", "timed_out", "cancelled", "deadlocks", "withdrawn", "rolled back",
+    "people", "paid", "tells", "deaths",
+}  # fmt: skip
+
+
+def play_stories(number: int, *, derandomize: bool) -> Counter[str]:
+    """Play so many stories; how often what came about."""
+    seen: Counter[str] = Counter()
+
+    @settings(
+        max_examples=number,
+        deadline=None,
+        derandomize=derandomize,
+        database=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(throws)
+    def play(throws: bytes) -> None:
+        story = draw_story(Dice(throws))
+        note(f"{story}")
+        seen.update(asyncio.run(Play(story).run()))
+
+    play()
+    return seen
+
+
+def test_every_question_ends_once_and_nothing_is_left_waiting() -> None:
+    assert set(+play_stories(300, derandomize=True)) >= EVERYTHING
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_same_of_many_more_stories() -> None:
+    play_stories(10_000, derandomize=False)
