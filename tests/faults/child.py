@@ -13,6 +13,7 @@ from typing import Any, Literal
 from ekiden.app.stores import open_store
 from ekiden.core.errors import EkidenError, SessionNotFound
 from ekiden.core.handoff_terms import HandoffPolicy
+from ekiden.core.inbox_errors import InboxItemClosed
 from ekiden.core.team import Team
 from ekiden.engine import Worker
 from ekiden.runtime import HandoffController, Runner
@@ -97,7 +98,12 @@ async def _perform(
             run=act.run,
         )
         return result.status
-    said = await controller.answer(session.session_id, act.text, by="anna", give_back=act.give_back)
+    try:
+        said = await controller.answer(
+            session.session_id, act.text, by="anna", give_back=act.give_back
+        )
+    except InboxItemClosed:  # She has, and nobody came to go on with it.
+        said = await Runner.resume(team, session, **options)
     return said.final_output
 
 

@@ -79,7 +79,7 @@ def _is_try(event: Event) -> bool:
     return details.get("fired") is False or "rollback_failed" in details
 
 
-_OF_ITS_TIME = ("hash", "at", "request", "attempt")
+_OF_ITS_TIME = ("hash", "at", "request", "attempt", "item")
 """In the details of an event: what has the time or chance in it, and differs in every run."""
 
 
@@ -94,6 +94,10 @@ def _said(event: Event) -> Said:
         if isinstance(kept.get("trigger"), dict):
             kept["trigger"] = {
                 name: value for name, value in kept["trigger"].items() if name not in _OF_ITS_FIRING
+            }
+        if isinstance(kept.get("answer"), dict):
+            kept["answer"] = {
+                name: value for name, value in kept["answer"].items() if name != "at_us"
             }
     details = json.loads(json.dumps(kept).replace(f"{event.session_id}.h", "S.h"))
     items = json.loads(json.dumps(event.items))
@@ -154,7 +158,7 @@ def _check_once_each(lines: Sequence[Line], name: str) -> None:
     assert [each for each, count in times.items() if count > 1] == []
 
 
-_OWN_COUNT = ("sp", "si", "m", "rb", "hd")
+_OWN_COUNT = ("sp", "si", "m", "rb", "hd", "py")
 """In the cursor: times, mistakes and rollbacks, which everyone who goes on counts anew, and the
 hash that has times in it."""
 

@@ -10,7 +10,7 @@ from tests.faults.teams import NotingHooks
 
 _REASONS: Reasons = {
     "ask.": "nobody asks",
-    "ask.question.": "nobody asks but for a handoff to people, which is stored with it",
+    "ask.question.": "what people are asked is stored with the handoff to them",
     "code.": "no agent is code",
     "elsewhere.": "no agent is elsewhere",
     "handoff.cancel.": "nobody cancels",
@@ -42,7 +42,10 @@ _REASONS: Reasons = {
 def without(*points: str) -> Reasons:
     """Why a scenario does not come by these points; nobody's comes by some of them."""
     rare = ("ask.", "route.", "handoff.cancel.", "handoff.request.", "handoff.withdrawn.")
-    return {point: _REASONS[point] for point in (*rare, *points)}
+    reasons = {point: _REASONS[point] for point in (*rare, *points)}
+    if "ask.question." in points:
+        del reasons["ask."]
+    return reasons
 
 
 _NOTHING_ASKED = ("handoff.condition.", "handoff.confirmation.", "handoff.offer.")
@@ -301,7 +304,8 @@ _ELSEWHERE = {
     ),
     "people": Scenario(
         team=other_teams.people,
-        commits=11,
+        commits=13,
+        claims=6,
         acts=(
             "please book A-42",
             PersonSays(text="anna knows", give_back=True),
@@ -309,12 +313,12 @@ _ELSEWHERE = {
             PersonSays(text="nobody knows"),
         ),
         visits={
-            **stored({"run.begin": 2, "run.finish": 4}),
+            **stored({"run.begin": 2, "run.finish": 4, "ask.answers": 2}),
             **called({"turn.model": 4, "turn.tool": 1}),
             **stored({"turn.answer": 1, "turn.tools": 1, "handoff.transferring": 3}),
         },
         unreachable=without(
-            *_BY_MODELS, "turn.tools.after_remember",
+            *_BY_MODELS, "ask.question.", "turn.tools.after_remember",
             *_NOTHING_ASKED, *_NOTHING_CALLED, *_NOTHING_UNDONE,
         ),
     ),

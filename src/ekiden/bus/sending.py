@@ -85,10 +85,13 @@ class Sending:
         self, message: AgentMessage, payload: Any, put: QueuePut, number: int, ttl_s: float | None
     ) -> None:
         """Hand a message that was stored as ours to its service."""
-        task = put.body["task"]
-        depth = put.body.get("depth", 0)
-        if type(payload) not in LEAVES or task is not message.task or depth != message.depth:
-            message = _copy(message, payload, task, depth)
+        body = put.body
+        if (
+            type(payload) not in LEAVES
+            or body["task"] is not message.task
+            or body.get("depth", 0) != message.depth
+        ):
+            message = _copy(message, payload, body)
         expires = None if ttl_s is None else self._parts.loop.time() + ttl_s
         delivery = Delivery(message, number, 1, expires)
         service = self._services.get(message.to_agent or "")
@@ -127,7 +130,8 @@ class Sending:
         return max(depths, key=depths.__getitem__)
 
 
-def _copy(message: AgentMessage, payload: Any, task: str | None, depth: int) -> AgentMessage:
+def _copy(message: AgentMessage, payload: Any, body: Mapping[str, Any]) -> AgentMessage:
+    """The message as it is stored, with a payload of its own."""
     return AgentMessage(
         type=message.type,
         from_agent=message.from_agent,
@@ -140,6 +144,6 @@ def _copy(message: AgentMessage, payload: Any, task: str | None, depth: int) -> 
         ttl=message.ttl,
         id=message.id,
         created_at=message.created_at,
-        task=task,
-        depth=depth,
+        task=body["task"],
+        depth=body.get("depth", 0),
     )

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from ekiden.bus.graph import VictimPolicy, check_policy
 from ekiden.core.errors import UserError
 from ekiden.core.inbox_item import DEFAULT_ROLE
+from ekiden.core.messages import MAILBOX_BOUND, MAX_PAYLOAD
 
 WhenFull: TypeAlias = Literal["wait", "refuse"]
 
@@ -27,7 +28,7 @@ class BusSettings:
     retry_s: float = 1.0
     """How long a message whose handler raised waits for its next try; doubled with every try."""
     retry_max_s: float = 60.0
-    mailbox_bound: int = 10_000
+    mailbox_bound: int = MAILBOX_BOUND
     """How many messages an agent's mailbox holds, those being worked on included."""
     on_full: WhenFull = "wait"
     """A full mailbox makes senders wait, for as long as the message's `timeout_seconds`, or
@@ -47,7 +48,7 @@ class BusSettings:
     """Whom an escalation is for, if it names nobody."""
     max_subject: int = 500
     """Characters."""
-    max_payload: int = 1_000_000
+    max_payload: int = MAX_PAYLOAD
     """Bytes of a payload or an answer, as JSON."""
 
     def __post_init__(self) -> None:

@@ -230,8 +230,11 @@ async def test_of_two_who_wait_for_one_query_each_gives_up_for_itself(place: Pla
         await desk.has(1)
         with pytest.raises(QueryTimeout):
             await bus.query(hasty)
-        again = asyncio.create_task(bus.query(patient))
+        first = asyncio.create_task(bus.query(hasty))
         await asyncio.sleep(0)
+        again = asyncio.create_task(bus.query(patient))
+        with pytest.raises(QueryTimeout):
+            await first
         again.cancel()
         await asyncio.wait([again])
         assert (await bus.message(patient.id)).state == "open"
@@ -320,3 +323,14 @@ async def test_a_query_that_was_given_up_by_a_short_life_says_so(place: Place) -
         with pytest.raises(QueryFailed, match="expired"):
             await second
     assert len(desk.seen) == 1
+
+
+async def test_a_long_wait_is_not_lost_among_many_short_ones(place: Place) -> None:
+    bus, desk = await place.bus(), Desk("at last", hold=True)
+    async with bus.serve("sales", desk), bus.serve("stock", echo):
+        waiting = asyncio.create_task(bus.query(query(timeout_seconds=0.3)))
+        await desk.has(1)
+        for number in range(100):
+            assert await bus.agent("pm").ask("stock", "left", number, timeout_s=60) == number
+        with pytest.raises(QueryTimeout):
+            await waiting

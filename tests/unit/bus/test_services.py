@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.bus import LATER, Bus
+from ekiden.bus import LATER, Bus, BusSettings
 from ekiden.bus.presence import PRESENCE
 from ekiden.core.acting import acting_agent
 from ekiden.core.errors import StoreUnavailable, UserError
@@ -240,6 +240,17 @@ async def test_a_handler_that_takes_too_long_has_failed(place: Place) -> None:
             await bus.agent("pm").ask("sales", "price")
         message_id = await bus.agent("pm").send("sales", "news")
         await becomes(bus, message_id, "dead")
+
+
+async def test_a_handler_may_take_for_ever_if_the_settings_say_so() -> None:
+    desk = Desk("done", hold=True)
+    settings = BusSettings(handler_timeout_s=None)
+    async with Bus(settings=settings) as bus, bus.serve("sales", desk):
+        asking = asyncio.create_task(bus.agent("pm").ask("sales", "price"))
+        await desk.has(1)
+        await bus.agent("pm").send("nobody", "so that somebody looks")
+        desk.go.set()
+        assert await asking == "done"
 
 
 async def test_a_handler_may_insist_on_finishing(place: Place) -> None:

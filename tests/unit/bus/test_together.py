@@ -244,6 +244,24 @@ async def test_a_circle_within_one_task_is_a_deadlock_however_many_hands(place: 
     assert tasks == {"task-1"}
 
 
+async def test_what_a_handler_sends_belongs_to_what_it_works_on(place: Place) -> None:
+    bus, other, last = await place.bus(), await place.bus(), Desk()
+
+    async def first(message: AgentMessage) -> Any:
+        await bus.agent("a").send("c", "by the way", {"from": "a"})
+        return await bus.agent("a").ask("b", "go on", {"from": "a"})
+
+    async def second(message: AgentMessage) -> Any:
+        await other.agent("b").send("c", "by the way", 7)
+        return [message.task, message.depth]
+
+    async with bus.serve("a", first), other.serve("b", second), bus.serve("c", last):
+        asked = AgentMessage(type="query", from_agent="pm", to_agent="a")
+        assert (await bus.query(asked)).payload == [asked.id, 1]
+        await last.has(2)
+    assert {(each.task, each.depth) for each in last.seen} == {(asked.id, 1), (asked.id, 2)}
+
+
 async def test_an_agent_that_does_several_things_at_once_can_be_asked_back(place: Place) -> None:
     bus = await place.bus()
 

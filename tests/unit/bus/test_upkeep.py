@@ -220,6 +220,34 @@ async def test_a_deadlock_that_cannot_be_looked_for_ends_by_time_out() -> None:
         assert caught.value.error_code == "bus.timeout"
 
 
+async def test_whoever_asks_is_not_told_of_a_store_that_cannot_say_who_waits() -> None:
+    store = Fragile()
+    async with Bus(store) as bus, bus.serve("sales", Desk("done"), concurrency=2):
+        store.fails["find_messages"] = 2
+        assert await bus.agent("pm").ask("sales", "price") == "done"
+
+
+async def test_the_end_of_a_message_that_cannot_be_stored_is_noted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store, desk = Fragile(), Desk("done", hold=True)
+    async with Bus(store) as bus:
+        service = await bus.serve("sales", desk)
+        message_id = await bus.agent("pm").send("sales", "news")
+        await desk.has(1)
+        store.fails["write"] = 99
+        closing = asyncio.create_task(service.close(drain_s=30))
+        await asyncio.sleep(0)
+        desk.go.set()
+        await closing
+        store.fails.clear()
+        assert "cannot be stored" in caplog.text
+        desk.go.set()
+        async with bus.serve("sales", desk):
+            await becomes(bus, message_id, "answered")
+    assert desk.seen[-1].redelivered
+
+
 async def test_a_service_ends_although_its_store_is_away(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
