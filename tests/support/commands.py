@@ -26,10 +26,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import coverage
+
 ROOT = Path(__file__).resolve().parents[2]
 _OFFLINE = ROOT / "tests" / "docs" / "offline" / "sitecustomize.py"
 _PATIENCE_S = 60.0
 _WARMING_UP_S = 120.0
+_MEASURE = "COVERAGE_PROCESS_CONFIG"
+"""Set by coverage: each command measures itself, and not what was done before it was born."""
 _WARM_UP = (
     ["init"],
     ["run", "--session", "s", "@auto Where is my order 1042?"],
@@ -63,7 +67,7 @@ class Commands:
             [sys.executable, "-m", "tests.support.commands"],
             cwd=ROOT,
             env={
-                **os.environ,
+                **{name: value for name, value in os.environ.items() if name != _MEASURE},
                 "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
                 "OPENBLAS_NUM_THREADS": "1",
             },
@@ -185,6 +189,8 @@ def _live(order: dict[str, Any]) -> None:
     from ekiden.core import faults
 
     importlib.reload(faults)
+    if _MEASURE in os.environ:
+        coverage.process_startup()
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
