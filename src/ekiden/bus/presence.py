@@ -8,7 +8,7 @@ is over, whoever else serves the agent gives the messages back, and they are del
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -134,11 +134,12 @@ class Presence:
         """Give back what the dead have left of the agent's messages; whether others serve it now,
         and how many messages were given back.
 
-        `thoroughly`: also what those have left whose document is gone.
+        `thoroughly`, before we take anything: also what those have left whose document is gone, and
+        what we have ourselves from an earlier time.
         """
         held = await self._held(agent) if thoroughly else None
         now_us = await self._store.now_us()
-        alive: set[str] = {self._owner}
+        alive: set[str] = set()
         dead: list[Server] = []
         next_us: int | None = None
         async for each in self._listed(f"{agent}/"):
@@ -151,12 +152,21 @@ class Presence:
             next_us = each.until_us if next_us is None else min(next_us, each.until_us)
         if next_us is not None:
             self.look_at = min(self.look_at, self._loop.time() + (next_us - now_us) / 1e6)
-        if held is None and dead:
-            held = await self._held(agent)
-        released = await self._give_back(held or [], alive)
+        if held is None:
+            buried = {each.owner for each in dead}
+            left = (
+                [each for each in await self._held(agent) if each.owner in buried] if dead else []
+            )
+        else:
+            # A bus is present before it takes anything and until it has given everything back: who
+            # had something before we looked, and was not present then, is dead.
+            left = [each for each in held if each.owner not in alive]
+        released = 0
+        for message in left:
+            released += await self._store.release_message(message)
         for each in dead:
             await self._remove(each)
-        return len(alive) > 1, released
+        return bool(alive), released
 
     async def _listed(self, prefix: str) -> AsyncIterator[Server]:
         after = ""
@@ -181,15 +191,6 @@ class Presence:
             if len(page) < _PAGE:
                 return held
             after = page[-1].id
-
-    async def _give_back(self, held: Iterable[QueueMessage], alive: Collection[str]) -> int:
-        """A bus is present before it takes anything and until it has given everything back: who
-        has something and was not present afterwards is dead."""
-        count = 0
-        for message in held:
-            if message.owner not in alive:
-                count += await self._store.release_message(message)
-        return count
 
     async def _remove(self, dead: Server) -> None:
         gone = DocumentWrite(

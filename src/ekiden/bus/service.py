@@ -295,6 +295,7 @@ class Service:
                 await self._endings.answer(delivery, result)
         except StoreError as exc:
             _log.error("the end of message %s cannot be stored: %s", delivery.message.id, exc)
+            return  # It is given back with the others.
         self._forget(delivery)
 
     def _forget(self, delivery: Delivery) -> None:

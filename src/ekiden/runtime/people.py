@@ -124,7 +124,9 @@ async def answer_case(
 ) -> InboxItem | None:
     """Answer the inbox item of a session that waits for people; `None` if it has none.
 
-    Raises `InboxItemClosed` if somebody was quicker, and `UserError` if there is no way back.
+    One that the same person answered before, whose process died before the session went on, is
+    answered: the first answer counts. Raises `InboxItemClosed` if somebody else was quicker, and
+    `UserError` if there is no way back.
     """
     asks = Cursor.from_json((await store.get(session_id)).cursor).asks
     for question in asks.values():
@@ -133,6 +135,8 @@ async def answer_case(
             continue
         if give_back and GIVE_BACK not in item.options:
             raise UserError(f"nobody handed session {session_id!r} over: there is no way back")
+        if item.answer is not None and item.answer.by == by:
+            return item
         from ekiden.inbox import Inbox
 
         choice = GIVE_BACK if give_back else ANSWER

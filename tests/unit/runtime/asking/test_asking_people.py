@@ -316,3 +316,17 @@ async def test_a_conversation_that_cannot_be_given_back_waits_for_people_again()
     assert (second.kind, second.id != first.id) == ("handoff", True)
     await Inbox(store).answer(second.id, choice="answer", text="Then I do it.", by="mira")
     assert (await Runner.wait(team, session)).final_output == "Then I do it."
+
+
+async def test_whoever_answered_before_the_process_died_answers_again_with_the_first_words() -> (
+    None
+):
+    team, store = handed()
+    await Runner.run(team, "help me", session=Session("s", store=store))
+    [item] = await open_items(store)
+    await Inbox(store).answer(item.id, choice="answer", text="We replace it.", by="mira")
+    controller = HandoffController(team, store)
+    with pytest.raises(InboxItemClosed, match="mira"):
+        await controller.answer("s", "No.", by="ken")
+    result = await controller.answer("s", "We replace it!", by="mira")
+    assert result.final_output == "We replace it."

@@ -174,10 +174,8 @@ class Play:
             await self._act(Act(kind="work"))
             for row in await all_sessions(self.store):
                 if is_left(row):
-                    try:
+                    with suppress(EkidenError, Broken):
                         await self._go_on_with(row.id)
-                    except (EkidenError, Broken):
-                        pass
             for item in await self._items():
                 await self._decide(item, is_yes=True)
             await self._act(Act(kind="time"))
