@@ -168,8 +168,12 @@ def _run_command(command: str, folder: Path) -> tuple[int, str]:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what would change the outcome; no models, no network."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("EKIDEN_")}
+    """Ours, without what would change the outcome; no models, no network, nothing measured."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("EKIDEN_", "COVERAGE_"))
+    }
     python = Path(sys.executable).parent
     return {
         **kept,

@@ -18,9 +18,9 @@ from ekiden.core.team import Team
 from ekiden.engine import Worker
 from ekiden.runtime import HandoffController, Runner
 from ekiden.sessions import Session
-from ekiden.storage.base import SessionFilter, Store
+from ekiden.storage.base import SessionFilter, SessionStatus, Store
 from tests.faults.acts import Act, HandTo, stored_acts
-from tests.faults.family_life import carry_on_family
+from tests.faults.family_life import carry_on_family, decide
 from tests.faults.scenarios import KNOWN, Scenario
 from tests.faults.visits import counted_visits
 from tests.faults.waiting import until
@@ -34,7 +34,9 @@ REFUSED = 3
 class Job:
     """What a process is to do."""
 
-    task: Literal["carry_on", "count", "work", "hand_over", "cancel"] = "carry_on"
+    task: Literal["carry_on", "count", "work", "toil", "ask", "decide", "hand_over", "cancel"] = (
+        "carry_on"
+    )
     scenario: str = "relay"
     store: str
     """Its URL."""
@@ -51,6 +53,10 @@ class Job:
     timeout_s: float = 30.0
     handoff: str = ""
     """The id of the handoff, or of the request for one, that is to be cancelled."""
+    by: str = "anna"
+    """The person who decides."""
+    wanted: str = "A-42"
+    """What code wants that does not do the same every time."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -143,6 +149,38 @@ async def _work(job: Job, store: Store, world: World) -> int:
     return worker.finished
 
 
+async def _toil(job: Job, store: Store, world: World) -> int:
+    """Be a worker until no session is ready or waits."""
+    scenario = KNOWN[job.scenario]
+    config = replace(scenario.config(world), lease_s=job.lease_s)
+    worker = Worker(store, scenario.team(world), concurrency=job.concurrency, run_config=config)
+    while await _are_there(store, "ready") or await _are_there(store, "waiting"):
+        await worker.run(until_idle=True)
+        await store.wait_for_change(0.05)
+    return worker.finished
+
+
+async def _are_there(store: Store, status: SessionStatus) -> bool:
+    return bool((await store.list(SessionFilter(status=status), limit=1)).sessions)
+
+
+async def _ask(job: Job, store: Store, world: World) -> str | None:
+    """Take a session as far as that is possible without people; its outcome."""
+    scenario = KNOWN[job.scenario]
+    [text] = scenario.acts
+    assert isinstance(text, str)
+    config = replace(scenario.config(world), lease_s=job.lease_s)
+    session = Session(job.session, store=store)
+    options = {"run_config": config, "context": world}
+    await carry_on_family(scenario.team(world), text, session, options, decides=False)
+    return (await session.row()).outcome
+
+
+async def _decide(job: Job, store: Store, world: World) -> int:
+    """Be a person who says yes to what is asked; how much that was."""
+    return await decide(store, job.session, by=job.by)
+
+
 def _controller(job: Job, store: Store, world: World) -> HandoffController:
     scenario = KNOWN[job.scenario]
     config = replace(scenario.config(world), lease_s=job.lease_s)
@@ -166,13 +204,16 @@ _TASKS: dict[str, Callable[[Job, Store, World], Awaitable[Any]]] = {
     "carry_on": _carry_on,
     "count": _count,
     "work": _work,
+    "toil": _toil,
+    "ask": _ask,
+    "decide": _decide,
     "hand_over": _hand_over,
     "cancel": _cancel,
 }
 
 
 async def _do(job: Job) -> int:
-    world = World(Path(job.folder), hang_at=job.hang_at)
+    world = World(Path(job.folder), hang_at=job.hang_at, wanted=job.wanted)
     try:
         async with open_store(job.store) as store:
             world.ledger.note("result", value=await _TASKS[job.task](job, store, world))

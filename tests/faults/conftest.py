@@ -15,9 +15,11 @@ from ekiden.storage.memory import MemoryStore
 from tests.faults.child import carry_on
 from tests.faults.databases import Database, PostgresDatabase, SqliteDatabase
 from tests.faults.evidence import Unharmed, read
+from tests.faults.family import FamilyEnd, read_family
+from tests.faults.family_scene import FamilyReference
 from tests.faults.ledger import Ledger
 from tests.faults.processes import Nursery
-from tests.faults.scenarios import ALL, DATABASES
+from tests.faults.scenarios import ALL, ASKS, DATABASES
 from tests.faults.scene import Scene
 from tests.faults.world import World
 
@@ -91,6 +93,23 @@ def unharmed(tmp_path_factory: pytest.TempPathFactory) -> Reference:
     async def of(name: str) -> Unharmed:
         if name not in known:
             known[name] = await _run_in_peace(name, tmp_path_factory.mktemp(name))
+        return known[name]
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def unharmed_family(tmp_path_factory: pytest.TempPathFactory) -> FamilyReference:
+    """The same of scenarios whose agents ask each other."""
+    known: dict[str, FamilyEnd] = {}
+
+    async def of(name: str) -> FamilyEnd:
+        if name not in known:
+            store, world = MemoryStore(), World(tmp_path_factory.mktemp(name))
+            await carry_on(ASKS[name], world, Session("s", store=store))
+            family = await read_family(store, "s")
+            assert family is not None
+            known[name] = FamilyEnd.of(family, world.ledger)
         return known[name]
 
     return of

@@ -49,12 +49,12 @@ async def carry_on_family(
     store = session.store
     if not await session.events():
         await Runner.run(team, text, session=session, **options)
-    while (row := await session.row()).outcome in (None, "waiting"):
-        if row.outcome == "waiting" and decides:
+    elif not decides:
+        await Runner.resume(team, session, **options)
+    while decides and (row := await session.row()).outcome in (None, "waiting"):
+        if row.outcome == "waiting":
             await decide(store, row.id)
         await Runner.resume(team, session, **options)
-        if not decides:
-            break
     for row in await relatives(store, session.session_id):
         if row.status == "ready" and row.id != session.session_id:
             await Runner.resume(team, Session(row.id, store=store), **options)

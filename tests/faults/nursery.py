@@ -24,7 +24,7 @@ import ekiden.storage.postgres
 import ekiden.storage.sqlite
 from ekiden.core import faults
 from tests.faults.child import Job, execute
-from tests.faults.scenarios import ALL
+from tests.faults.scenarios import ALL, ASKS
 
 _FOR_ALL_CHILDREN = (apsw, asyncpg, pydantic, ekiden.storage.postgres, ekiden.storage.sqlite)
 """Imported before the fork."""
@@ -40,7 +40,7 @@ def main() -> None:
 def _warm_up() -> None:
     """Do once, for all children, what costs time when it is done first."""
     with TemporaryDirectory() as folder:
-        for name in ALL:
+        for name in (*ALL, *ASKS):
             execute(Job(scenario=name, store="memory:", folder=folder))
     gc.collect()
     gc.freeze()

@@ -16,6 +16,8 @@ from tests.unit.runtime.handoff_machine.machine import HandoffMachine
 from tests.unit.runtime.handoff_machine.stores import Cutting
 from tests.unit.runtime.handoff_machine.teams import Accent
 
+pytestmark = pytest.mark.no_cover  # To measure it would take twice as long and add nothing.
+
 STEPS_OF_A_SESSION = 30
 FEWEST = 21
 """What comes of them on average, at least: some sessions end early."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from ekiden.core.events import Event
 from ekiden.inbox import Inbox
@@ -84,8 +85,8 @@ async def _waits_for_person(store: MortalMemory, message: StoredMessage) -> bool
 def _check_effects(store: MortalMemory, office: Office) -> None:
     """What was done again was under way when somebody died or was stopped, and has one key."""
     for done in (office.effects, office.paid):
-        repeated = sum(times - 1 for times in Counter(done).values())
-        assert repeated <= store.deaths + office.interruptions
+        for key, times in Counter[Any](done).items():
+            assert times <= 1 + store.deaths + office.interruptions, key
 
 
 async def check_quiet(store: MortalMemory) -> None:
