@@ -20,7 +20,7 @@ from ekiden.app.stores import open_store
 from ekiden.bus import Bus, BusSettings, Seat
 from ekiden.bus.graph import VictimPolicy
 from ekiden.core.asking import Ask
-from ekiden.core.message_errors import BusError, DeadlockError
+from ekiden.core.message_errors import AgentUnavailableError, BusError, DeadlockError
 from ekiden.core.messages import AgentMessage
 from tests.faults.ledger import Ledger
 from tests.faults.processes import ROOT, environment
@@ -69,6 +69,9 @@ def handler(seat: Seat, asks: list[str], ledger: Ledger) -> Handler:
         except DeadlockError as exc:
             facts = {"cycle": exc.cycle, "victim": exc.victim, "code": exc.code}
             ledger.note("deadlock", agent=seat.name, message=exc.message_id, **facts)
+        except AgentUnavailableError as exc:
+            # Of several one was enough, this branch goes on alone, and the others go home.
+            ledger.note("alone", agent=seat.name, error=str(exc))
         except BusError as exc:
             ledger.note("failed", agent=seat.name, error=str(exc))
         else:

@@ -25,8 +25,8 @@ from tests.unit.runtime.asking_machine.checks import (
     check_end,
     check_quiet,
 )
-from tests.unit.runtime.asking_machine.office import LONG_S, NO, YES, Broken, Office
-from tests.unit.runtime.asking_machine.programs import Act, Story
+from tests.unit.runtime.asking_machine.office import NO, YES, Broken, Office
+from tests.unit.runtime.asking_machine.programs import LONG_S, Act, Story
 from tests.unit.runtime.asking_machine.stores import Death, MortalMemory
 
 _MOST_ROUNDS = 60

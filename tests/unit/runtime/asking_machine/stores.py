@@ -14,7 +14,6 @@ from ekiden.storage.base import (
     DocumentWrite,
     MessageFilter,
     MessageSettle,
-    MessageState,
     SessionRow,
     Settled,
     Written,
@@ -32,7 +31,7 @@ class MortalMemory(MemoryStore):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.deaths = 0
-        self.endings: defaultdict[str | None, list[str]] = defaultdict(list)
+        self.endings: defaultdict[str, list[str]] = defaultdict(list)
         """By the id of a message: how it was settled."""
         self._writes_left = 0
         self._is_after = False
@@ -112,14 +111,15 @@ class MortalMemory(MemoryStore):
     async def _watched(self, settles: Sequence[MessageSettle]) -> AsyncIterator[None]:
         """Note how those questions end that were open before the body and are not afterwards."""
         keys = [each.key for each in settles]
-        was_open = await self._keys(keys, "open") if keys else []
+        was_open = await self._open_ones(keys) if keys else []
         yield
-        is_open = await self._keys(keys, "open") if keys else []
+        is_open = await self._open_ones(keys) if keys else []
         for key in was_open:
             if key not in is_open:
                 found = await self.find_messages(MessageFilter(keys=[key]))
                 self.endings[key].append(found[0].state if found else "forgotten")
 
-    async def _keys(self, keys: Sequence[str], state: MessageState) -> list[str | None]:
-        found = await self.find_messages(MessageFilter(keys=keys, states={state}), limit=len(keys))
-        return [message.key for message in found]
+    async def _open_ones(self, keys: Sequence[str]) -> list[str]:
+        where = MessageFilter(keys=keys, states={"open"})
+        found = await self.find_messages(where, limit=len(keys))
+        return [message.key for message in found if message.key is not None]
