@@ -49,7 +49,7 @@ conformance: setup  ## Another SDK's own tests, fetched and run unmodified
 check: setup  ## Lint, format, types, floors
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy -n 2
 	$(BIN)/lint-imports
 
 format: setup  ## Apply the formatter and the safe fixes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.commands import close_commands
 from tests.support.examples import choose_profile
 
 pytest_plugins = ["tests.support.postgres"]
@@ -12,3 +13,8 @@ pytest_plugins = ["tests.support.postgres"]
 def pytest_configure(config: pytest.Config) -> None:
     """Properties are tried with all examples unless slow tests are left out."""
     choose_profile(slow_tests_too="not slow" not in str(config.getoption("markexpr")))
+
+
+def pytest_unconfigure() -> None:
+    """Leave no process behind."""
+    close_commands()

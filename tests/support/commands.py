@@ -126,10 +126,15 @@ class Commands:
 
 @cache
 def commands() -> Commands:
-    """Those of this process; they are closed at its end."""
-    made = Commands()
-    atexit.register(made.close)
-    return made
+    """Those of this process."""
+    return Commands()
+
+
+def close_commands() -> None:
+    """Close those of this process, if there are any."""
+    if commands.cache_info().currsize:
+        commands().close()
+        commands.cache_clear()
 
 
 def serve() -> None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from ekiden.core.agent import Agent
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.inbox import Inbox, InboxQuery
-from ekiden.runtime import CodeContext, RunConfig
+from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.sessions import Session
-from ekiden.storage.base import MessageFilter, Store
+from ekiden.storage.base import MessageFilter, SessionRow, Store
+
+MODES = pytest.mark.parametrize("mode", ["inline", "worker"])
+"""Whether whoever runs a session also runs those whom it asks, or workers do."""
 
 Code = Callable[[CodeContext[Any]], Awaitable[Any]]
 
@@ -20,6 +25,16 @@ Code = Callable[[CodeContext[Any]], Awaitable[Any]]
 def team_of(**agents: Code) -> Team:
     """A team of agents that are code."""
     return Team(*[Agent(name, run=code) for name, code in agents.items()])
+
+
+async def asks_people(ctx: CodeContext[Any]) -> str:
+    """An agent that asks a person."""
+    return (await ctx.request_approval("may I?")).choice
+
+
+async def answers(ctx: CodeContext[Any]) -> str:
+    """An agent that knows it all."""
+    return "yes"
 
 
 async def open_items(store: Store) -> list[InboxItem]:
@@ -56,3 +71,17 @@ async def said(store: Store, session_id: str = "s") -> str:
 
     events = await store.events(session_id, with_items=True)
     return text_of(events[-1].items[-1])
+
+
+async def run(mode: str, store: Store, team: Team, config: RunConfig | None = None) -> None:
+    """Take a session ``s`` with a message as far as possible, in one of the `MODES`."""
+    if mode == "worker":
+        await submitted(store, team, config)
+    else:
+        await Runner.run(team, "go", session=Session("s", store=store), run_config=config)
+
+
+async def session_of(store: Store, agent: str) -> SessionRow:
+    """The only session of an agent."""
+    [row] = [row for row in (await store.list()).sessions if row.agent == agent]
+    return row
