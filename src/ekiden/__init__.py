@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from ekiden.core.errors import ConditionError as ConditionError
     from ekiden.core.errors import EkidenError as EkidenError
     from ekiden.core.errors import EngineTooOld as EngineTooOld
-    from ekiden.core.errors import GuardrailError as GuardrailError
-    from ekiden.core.errors import GuardrailFailed as GuardrailFailed
     from ekiden.core.errors import HandoffError as HandoffError
     from ekiden.core.errors import HandoffNotFound as HandoffNotFound
     from ekiden.core.errors import HandoffRefused as HandoffRefused
@@ -76,12 +74,6 @@ if TYPE_CHECKING:
     from ekiden.core.errors import StoreTooNew as StoreTooNew
     from ekiden.core.errors import StoreUnavailable as StoreUnavailable
     from ekiden.core.errors import ToolError as ToolError
-    from ekiden.core.errors import (
-        ToolInputGuardrailTripwireTriggered as ToolInputGuardrailTripwireTriggered,
-    )
-    from ekiden.core.errors import (
-        ToolOutputGuardrailTripwireTriggered as ToolOutputGuardrailTripwireTriggered,
-    )
     from ekiden.core.errors import ToolTimeout as ToolTimeout
     from ekiden.core.errors import ToolUnusable as ToolUnusable
     from ekiden.core.errors import UnknownAgent as UnknownAgent
@@ -89,6 +81,35 @@ if TYPE_CHECKING:
     from ekiden.core.errors import UnknownTool as UnknownTool
     from ekiden.core.errors import UserError as UserError
     from ekiden.core.events import Event as Event
+    from ekiden.core.guardrail_errors import GuardrailError as GuardrailError
+    from ekiden.core.guardrail_errors import GuardrailFailed as GuardrailFailed
+    from ekiden.core.guardrail_errors import (
+        HandoffGuardrailTripwireTriggered as HandoffGuardrailTripwireTriggered,
+    )
+    from ekiden.core.guardrail_errors import (
+        InputGuardrailTripwireTriggered as InputGuardrailTripwireTriggered,
+    )
+    from ekiden.core.guardrail_errors import (
+        OutputGuardrailTripwireTriggered as OutputGuardrailTripwireTriggered,
+    )
+    from ekiden.core.guardrail_errors import (
+        ToolInputGuardrailTripwireTriggered as ToolInputGuardrailTripwireTriggered,
+    )
+    from ekiden.core.guardrail_errors import (
+        ToolOutputGuardrailTripwireTriggered as ToolOutputGuardrailTripwireTriggered,
+    )
+    from ekiden.core.guardrails import GuardrailFunctionOutput as GuardrailFunctionOutput
+    from ekiden.core.guardrails import HandoffGuardrail as HandoffGuardrail
+    from ekiden.core.guardrails import HandoffGuardrailResult as HandoffGuardrailResult
+    from ekiden.core.guardrails import InputGuardrail as InputGuardrail
+    from ekiden.core.guardrails import InputGuardrailResult as InputGuardrailResult
+    from ekiden.core.guardrails import OutputGuardrail as OutputGuardrail
+    from ekiden.core.guardrails import OutputGuardrailResult as OutputGuardrailResult
+    from ekiden.core.guardrails import RefusalText as RefusalText
+    from ekiden.core.guardrails import Violation as Violation
+    from ekiden.core.guardrails import handoff_guardrail as handoff_guardrail
+    from ekiden.core.guardrails import input_guardrail as input_guardrail
+    from ekiden.core.guardrails import output_guardrail as output_guardrail
     from ekiden.core.handoff import Handoff as Handoff
     from ekiden.core.handoff import HandoffInputData as HandoffInputData
     from ekiden.core.handoff_record import Actor as Actor
@@ -110,6 +131,9 @@ if TYPE_CHECKING:
     from ekiden.core.inbox_item import EscalationStep as EscalationStep
     from ekiden.core.inbox_item import InboxAnswer as InboxAnswer
     from ekiden.core.inbox_item import InboxItem as InboxItem
+    from ekiden.core.memory import Recollection as Recollection
+    from ekiden.core.memory_errors import MemoryFailed as MemoryFailed
+    from ekiden.core.memory_errors import NoMemory as NoMemory
     from ekiden.core.message_errors import AgentUnavailableError as AgentUnavailableError
     from ekiden.core.message_errors import BusError as BusError
     from ekiden.core.message_errors import DeadlockError as DeadlockError
@@ -120,6 +144,9 @@ if TYPE_CHECKING:
     from ekiden.core.message_errors import SenderForged as SenderForged
     from ekiden.core.messages import AgentMessage as AgentMessage
     from ekiden.core.messages import BlockingContext as BlockingContext
+    from ekiden.core.mirror_errors import MirrorFailed as MirrorFailed
+    from ekiden.core.mirror_errors import MirrorRefused as MirrorRefused
+    from ekiden.core.mirror_errors import MirrorUnavailable as MirrorUnavailable
     from ekiden.core.model import Model as Model
     from ekiden.core.model import ModelDelta as ModelDelta
     from ekiden.core.model import ModelRequest as ModelRequest
@@ -132,15 +159,29 @@ if TYPE_CHECKING:
     from ekiden.core.outcomes import OutOfBudget as OutOfBudget
     from ekiden.core.outcomes import Refused as Refused
     from ekiden.core.outcomes import Waiting as Waiting
+    from ekiden.core.plan import AgentResult as AgentResult
+    from ekiden.core.plan import AgentTask as AgentTask
+    from ekiden.core.plan import Aggregator as Aggregator
+    from ekiden.core.plan import Decomposer as Decomposer
+    from ekiden.core.plan import Member as Member
+    from ekiden.core.plan import MultiAgentState as MultiAgentState
+    from ekiden.core.plan import PlanFailed as PlanFailed
+    from ekiden.core.plan import PlanSettings as PlanSettings
+    from ekiden.core.plan import TaskDecomposition as TaskDecomposition
     from ekiden.core.profile import Capability as Capability
     from ekiden.core.profile import Confirmation as Confirmation
+    from ekiden.core.profile import MemorySettings as MemorySettings
     from ekiden.core.profile import Triggers as Triggers
     from ekiden.core.remote import AgentReply as AgentReply
     from ekiden.core.remote import AgentRunner as AgentRunner
-    from ekiden.core.remote import AgentTask as AgentTask
+    from ekiden.core.remote import RemoteTask as RemoteTask
+    from ekiden.core.retention import Retention as Retention
     from ekiden.core.roles import Approval as Approval
     from ekiden.core.roles import Approver as Approver
     from ekiden.core.roles import ConfirmationRequest as ConfirmationRequest
+    from ekiden.core.session_errors import SessionImportInvalid as SessionImportInvalid
+    from ekiden.core.state_errors import StaleState as StaleState
+    from ekiden.core.state_errors import StateRefused as StateRefused
     from ekiden.core.team import Team as Team
     from ekiden.core.tool import FunctionTool as FunctionTool
     from ekiden.core.tool_guardrails import (
@@ -155,9 +196,14 @@ if TYPE_CHECKING:
     from ekiden.core.tool_guardrails import tool_input_guardrail as tool_input_guardrail
     from ekiden.core.tool_guardrails import tool_output_guardrail as tool_output_guardrail
     from ekiden.core.usage import Usage as Usage
+    from ekiden.embeddings.named import embedder_for as embedder_for
     from ekiden.engine import TeamOnBus as TeamOnBus
     from ekiden.engine import Worker as Worker
     from ekiden.engine import submit as submit
+    from ekiden.guardrails import GuardrailUnusable as GuardrailUnusable
+    from ekiden.guardrails import SchemaUnusable as SchemaUnusable
+    from ekiden.guardrails import schema_guardrail as schema_guardrail
+    from ekiden.guardrails import validator_guardrail as validator_guardrail
     from ekiden.handoff import compose as compose
     from ekiden.handoff import handoff as handoff
     from ekiden.handoff import keep_first_and_last as keep_first_and_last
@@ -181,6 +227,9 @@ if TYPE_CHECKING:
     from ekiden.inbox import InboxPage as InboxPage
     from ekiden.inbox import InboxQuery as InboxQuery
     from ekiden.inbox import InboxSettings as InboxSettings
+    from ekiden.memory import Memory as Memory
+    from ekiden.memory import MemoryBackend as MemoryBackend
+    from ekiden.memory import register_backend as register_backend
     from ekiden.realtime import RealtimeAgent as RealtimeAgent
     from ekiden.realtime import RealtimeClosed as RealtimeClosed
     from ekiden.realtime import RealtimeDisconnected as RealtimeDisconnected
@@ -206,12 +255,41 @@ if TYPE_CHECKING:
     from ekiden.runtime import Runner as Runner
     from ekiden.runtime import RunResult as RunResult
     from ekiden.runtime.deletion import delete_session as delete_session
+    from ekiden.runtime.exporting import export_session as export_session
     from ekiden.runtime.fork import fork_session as fork_session
+    from ekiden.runtime.importing import import_session as import_session
+    from ekiden.runtime.outside_state import shared_state as shared_state
+    from ekiden.runtime.outside_state import update_shared_state as update_shared_state
+    from ekiden.runtime.outside_state import update_state as update_state
+    from ekiden.runtime.plan_state import plan_state as plan_state
+    from ekiden.runtime.retention import Pruned as Pruned
+    from ekiden.runtime.retention import prune_sessions as prune_sessions
+    from ekiden.runtime.rewind import Rewind as Rewind
+    from ekiden.runtime.rewind import rewind_session as rewind_session
+    from ekiden.runtime.supervisor import Supervisor as Supervisor
     from ekiden.sessions import Session as Session
+    from ekiden.sessions.costs import CostReport as CostReport
+    from ekiden.sessions.costs import cost_report as cost_report
+    from ekiden.sessions.info import SessionInfo as SessionInfo
+    from ekiden.sessions.mirror import MirrorPolicy as MirrorPolicy
+    from ekiden.sessions.mirror import MirrorReport as MirrorReport
+    from ekiden.sessions.mirror import SessionMirror as SessionMirror
+    from ekiden.sessions.mirroring import mirror_sessions as mirror_sessions
+    from ekiden.sessions.search import SessionHit as SessionHit
+    from ekiden.sessions.search import search_sessions as search_sessions
+    from ekiden.sessions.state import SessionState as SessionState
+    from ekiden.sessions.state import state_at as state_at
+    from ekiden.sessions.vertex import VertexMirror as VertexMirror
     from ekiden.storage.base import Store as Store
     from ekiden.storage.memory import MemoryStore as MemoryStore
     from ekiden.storage.postgres import PostgresStore as PostgresStore
+    from ekiden.storage.search import SearchEntry as SearchEntry
+    from ekiden.storage.search import SearchHit as SearchHit
     from ekiden.storage.sqlite import SqliteStore as SqliteStore
+    from ekiden.supervisor import JoinAggregator as JoinAggregator
+    from ekiden.supervisor import ModelAggregator as ModelAggregator
+    from ekiden.supervisor import ModelDecomposer as ModelDecomposer
+    from ekiden.supervisor import RuleDecomposer as RuleDecomposer
     from ekiden.tools import ToolSettings as ToolSettings
     from ekiden.tools import builtin_tools as builtin_tools
     from ekiden.tools import function_tool as function_tool
@@ -230,9 +308,11 @@ _MODULE_OF = {
     "AgentHooks": "ekiden.core.hooks",
     "AgentMessage": "ekiden.core.messages",
     "AgentReply": "ekiden.core.remote",
+    "AgentResult": "ekiden.core.plan",
     "AgentRunner": "ekiden.core.remote",
-    "AgentTask": "ekiden.core.remote",
+    "AgentTask": "ekiden.core.plan",
     "AgentUnavailableError": "ekiden.core.message_errors",
+    "Aggregator": "ekiden.core.plan",
     "Approval": "ekiden.core.roles",
     "Approver": "ekiden.core.roles",
     "Ask": "ekiden.core.asking",
@@ -253,9 +333,11 @@ _MODULE_OF = {
     "ConditionError": "ekiden.core.errors",
     "Confirmation": "ekiden.core.profile",
     "ConfirmationRequest": "ekiden.core.roles",
+    "CostReport": "ekiden.sessions.costs",
     "Deadlock": "ekiden.bus.deadlocks",
     "DeadlockError": "ekiden.core.message_errors",
     "Decline": "ekiden.core.handoff_record",
+    "Decomposer": "ekiden.core.plan",
     "Done": "ekiden.core.outcomes",
     "EkidenError": "ekiden.core.errors",
     "EngineTooOld": "ekiden.core.errors",
@@ -266,8 +348,10 @@ _MODULE_OF = {
     "Failed": "ekiden.core.outcomes",
     "Fit": "ekiden.capabilities",
     "FunctionTool": "ekiden.core.tool",
-    "GuardrailError": "ekiden.core.errors",
-    "GuardrailFailed": "ekiden.core.errors",
+    "GuardrailError": "ekiden.core.guardrail_errors",
+    "GuardrailFailed": "ekiden.core.guardrail_errors",
+    "GuardrailFunctionOutput": "ekiden.core.guardrails",
+    "GuardrailUnusable": "ekiden.guardrails",
     "HandedOff": "ekiden.core.outcomes",
     "Handoff": "ekiden.core.handoff",
     "HandoffContext": "ekiden.core.handoff_record",
@@ -275,6 +359,9 @@ _MODULE_OF = {
     "HandoffError": "ekiden.core.errors",
     "HandoffExecutor": "ekiden.runtime",
     "HandoffFailure": "ekiden.core.handoff_record",
+    "HandoffGuardrail": "ekiden.core.guardrails",
+    "HandoffGuardrailResult": "ekiden.core.guardrails",
+    "HandoffGuardrailTripwireTriggered": "ekiden.core.guardrail_errors",
     "HandoffInputData": "ekiden.core.handoff",
     "HandoffNotFound": "ekiden.core.errors",
     "HandoffPage": "ekiden.handoff.history_query",
@@ -297,6 +384,10 @@ _MODULE_OF = {
     "InboxPage": "ekiden.inbox",
     "InboxQuery": "ekiden.inbox",
     "InboxSettings": "ekiden.inbox",
+    "InputGuardrail": "ekiden.core.guardrails",
+    "InputGuardrailResult": "ekiden.core.guardrails",
+    "InputGuardrailTripwireTriggered": "ekiden.core.guardrail_errors",
+    "JoinAggregator": "ekiden.supervisor",
     "LeaseLost": "ekiden.core.errors",
     "Limits": "ekiden.runtime",
     "MailboxFull": "ekiden.core.message_errors",
@@ -305,10 +396,22 @@ _MODULE_OF = {
     "McpServer": "ekiden.tools.mcp",
     "McpTools": "ekiden.tools.mcp",
     "McpUnavailable": "ekiden.core.errors",
+    "Member": "ekiden.core.plan",
+    "Memory": "ekiden.memory",
+    "MemoryBackend": "ekiden.memory",
+    "MemoryFailed": "ekiden.core.memory_errors",
+    "MemorySettings": "ekiden.core.profile",
     "MemoryStore": "ekiden.storage.memory",
     "MessageNotFound": "ekiden.core.message_errors",
+    "MirrorFailed": "ekiden.core.mirror_errors",
+    "MirrorPolicy": "ekiden.sessions.mirror",
+    "MirrorRefused": "ekiden.core.mirror_errors",
+    "MirrorReport": "ekiden.sessions.mirror",
+    "MirrorUnavailable": "ekiden.core.mirror_errors",
     "Model": "ekiden.core.model",
+    "ModelAggregator": "ekiden.supervisor",
     "ModelBehaviorError": "ekiden.core.errors",
+    "ModelDecomposer": "ekiden.supervisor",
     "ModelDelta": "ekiden.core.model",
     "ModelError": "ekiden.core.errors",
     "ModelRefused": "ekiden.core.errors",
@@ -316,15 +419,23 @@ _MODULE_OF = {
     "ModelResponse": "ekiden.core.model",
     "ModelSettings": "ekiden.core.model",
     "ModelTimeout": "ekiden.core.errors",
+    "MultiAgentState": "ekiden.core.plan",
+    "NoMemory": "ekiden.core.memory_errors",
     "NoRoute": "ekiden.core.errors",
     "OutOfBudget": "ekiden.core.outcomes",
     "OutOfBudgetError": "ekiden.core.errors",
     "Outcome": "ekiden.core.outcomes",
+    "OutputGuardrail": "ekiden.core.guardrails",
+    "OutputGuardrailResult": "ekiden.core.guardrails",
+    "OutputGuardrailTripwireTriggered": "ekiden.core.guardrail_errors",
+    "PlanFailed": "ekiden.core.plan",
+    "PlanSettings": "ekiden.core.plan",
     "PostgresStore": "ekiden.storage.postgres",
     "Price": "ekiden.runtime",
     "Problem": "ekiden.agents",
     "Project": "ekiden.app",
     "ProtocolError": "ekiden.core.collaboration_errors",
+    "Pruned": "ekiden.runtime.retention",
     "QueryFailed": "ekiden.core.message_errors",
     "QueryTimeout": "ekiden.core.message_errors",
     "RealtimeAgent": "ekiden.realtime",
@@ -338,33 +449,51 @@ _MODULE_OF = {
     "RealtimeSession": "ekiden.realtime",
     "RealtimeUnavailable": "ekiden.realtime",
     "RealtimeWebSocketModel": "ekiden.realtime",
+    "Recollection": "ekiden.core.memory",
+    "RefusalText": "ekiden.core.guardrails",
     "Refused": "ekiden.core.outcomes",
+    "RemoteTask": "ekiden.core.remote",
+    "Retention": "ekiden.core.retention",
+    "Rewind": "ekiden.runtime.rewind",
     "Rollback": "ekiden.runtime",
     "RouteDecision": "ekiden.routing",
     "Router": "ekiden.routing",
     "RoutingError": "ekiden.core.errors",
     "RoutingSettings": "ekiden.routing",
+    "RuleDecomposer": "ekiden.supervisor",
     "RunConfig": "ekiden.runtime",
     "RunContextWrapper": "ekiden.core.context",
     "RunHooks": "ekiden.core.hooks",
     "RunResult": "ekiden.runtime",
     "Runner": "ekiden.runtime",
+    "SchemaUnusable": "ekiden.guardrails",
+    "SearchEntry": "ekiden.storage.search",
+    "SearchHit": "ekiden.storage.search",
     "Seat": "ekiden.bus",
     "SenderForged": "ekiden.core.message_errors",
     "Session": "ekiden.sessions",
     "SessionBusy": "ekiden.core.errors",
     "SessionError": "ekiden.core.errors",
     "SessionExists": "ekiden.core.errors",
+    "SessionHit": "ekiden.sessions.search",
+    "SessionImportInvalid": "ekiden.core.session_errors",
+    "SessionInfo": "ekiden.sessions.info",
+    "SessionMirror": "ekiden.sessions.mirror",
     "SessionNotFound": "ekiden.core.errors",
+    "SessionState": "ekiden.sessions.state",
     "Settings": "ekiden.app",
     "SettingsInvalid": "ekiden.core.errors",
     "SettingsNotWritten": "ekiden.core.errors",
     "SqliteStore": "ekiden.storage.sqlite",
+    "StaleState": "ekiden.core.state_errors",
+    "StateRefused": "ekiden.core.state_errors",
     "Store": "ekiden.storage.base",
     "StoreError": "ekiden.core.errors",
     "StoreTooNew": "ekiden.core.errors",
     "StoreUnavailable": "ekiden.core.errors",
     "Subscription": "ekiden.hub",
+    "Supervisor": "ekiden.runtime.supervisor",
+    "TaskDecomposition": "ekiden.core.plan",
     "Team": "ekiden.core.team",
     "TeamOnBus": "ekiden.engine",
     "ToolContext": "ekiden.core.context",
@@ -373,11 +502,11 @@ _MODULE_OF = {
     "ToolInputGuardrail": "ekiden.core.tool_guardrails",
     "ToolInputGuardrailData": "ekiden.core.tool_guardrails",
     "ToolInputGuardrailResult": "ekiden.core.tool_guardrails",
-    "ToolInputGuardrailTripwireTriggered": "ekiden.core.errors",
+    "ToolInputGuardrailTripwireTriggered": "ekiden.core.guardrail_errors",
     "ToolOutputGuardrail": "ekiden.core.tool_guardrails",
     "ToolOutputGuardrailData": "ekiden.core.tool_guardrails",
     "ToolOutputGuardrailResult": "ekiden.core.tool_guardrails",
-    "ToolOutputGuardrailTripwireTriggered": "ekiden.core.errors",
+    "ToolOutputGuardrailTripwireTriggered": "ekiden.core.guardrail_errors",
     "ToolSettings": "ekiden.tools",
     "ToolTimeout": "ekiden.core.errors",
     "ToolUnusable": "ekiden.core.errors",
@@ -388,41 +517,62 @@ _MODULE_OF = {
     "Usage": "ekiden.core.usage",
     "UserError": "ekiden.core.errors",
     "Verification": "ekiden.audit",
+    "VertexMirror": "ekiden.sessions.vertex",
+    "Violation": "ekiden.core.guardrails",
     "Waiting": "ekiden.core.outcomes",
     "Worker": "ekiden.engine",
     "audit_records": "ekiden.audit",
     "builtin_tools": "ekiden.tools",
     "compile_condition": "ekiden.conditions",
     "compose": "ekiden.handoff",
+    "cost_report": "ekiden.sessions.costs",
     "deadlocks": "ekiden.bus.deadlocks",
+    "delete_session": "ekiden.runtime.deletion",
+    "embedder_for": "ekiden.embeddings.named",
     "export_audit": "ekiden.audit",
+    "export_session": "ekiden.runtime.exporting",
     "filter_report": "ekiden.handoff.filter_report",
     "find_handoffs": "ekiden.handoff.history_query",
-    "delete_session": "ekiden.runtime.deletion",
     "fork_session": "ekiden.runtime.fork",
     "function_tool": "ekiden.tools",
     "handoff": "ekiden.handoff",
+    "handoff_guardrail": "ekiden.core.guardrails",
+    "import_session": "ekiden.runtime.importing",
+    "input_guardrail": "ekiden.core.guardrails",
     "keep_first_and_last": "ekiden.handoff",
     "keep_last": "ekiden.handoff",
     "load_project": "ekiden.app",
     "load_settings": "ekiden.app",
     "load_team": "ekiden.app",
+    "mirror_sessions": "ekiden.sessions.mirroring",
     "missing_capabilities": "ekiden.capabilities",
     "negotiation_tools": "ekiden.collaboration",
     "nest_history": "ekiden.handoff",
     "open_store": "ekiden.app",
+    "output_guardrail": "ekiden.core.guardrails",
     "parse_mcp_servers": "ekiden.tools.mcp",
     "person": "ekiden.handoff",
+    "plan_state": "ekiden.runtime.plan_state",
+    "prune_sessions": "ekiden.runtime.retention",
     "realtime_handoff": "ekiden.realtime",
     "redact": "ekiden.handoff",
+    "register_backend": "ekiden.memory",
     "register_tool": "ekiden.tools",
     "remove_all_tools": "ekiden.handoff",
+    "rewind_session": "ekiden.runtime.rewind",
+    "schema_guardrail": "ekiden.guardrails",
+    "search_sessions": "ekiden.sessions.search",
+    "shared_state": "ekiden.runtime.outside_state",
     "shorten_tool_outputs": "ekiden.handoff",
+    "state_at": "ekiden.sessions.state",
     "submit": "ekiden.engine",
     "summarise": "ekiden.handoff",
     "summarise_with": "ekiden.handoff",
     "tool_input_guardrail": "ekiden.core.tool_guardrails",
     "tool_output_guardrail": "ekiden.core.tool_guardrails",
+    "update_shared_state": "ekiden.runtime.outside_state",
+    "update_state": "ekiden.runtime.outside_state",
+    "validator_guardrail": "ekiden.guardrails",
     "verify_audit": "ekiden.audit",
 }
 

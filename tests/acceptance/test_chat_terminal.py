@@ -361,7 +361,7 @@ def test_a_long_question_is_there_to_its_end_and_keys_of_before_do_not_answer_it
         assert above.count("· look") == above.count("· wait") == 1
         *rows, rules, last = quoted.split("\n")
         assert rules == "always: in this session; no answer in time: no"
-        assert last == "[y]es, [n]o, [a]lways (600 s):"
+        assert last == "[y]es, [n]o, [a]lways, [e]dit (600 s):"
         assert all(row.startswith("  | ") for row in rows)
         assert [f"word{n}" in quoted for n in range(150)] == [True] * 150
         for width in (40, 100):

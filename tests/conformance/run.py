@@ -32,6 +32,8 @@ FILES = (
     "test_items_helpers",
     "test_handoff_tool",
     "test_tool_guardrails",
+    "test_guardrails",
+    "test_stream_input_guardrail_timing",
     "realtime/test_realtime_handoffs",
 )
 

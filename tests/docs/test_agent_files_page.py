@@ -13,7 +13,7 @@ import pytest
 import ekiden.agents
 from ekiden.agents.objects import Object
 from ekiden.agents.table import AGENT
-from ekiden.app import assembly, edges
+from ekiden.app import assembly, edges, guarding
 from tests.docs.pages import page
 
 PAGE = page("agent-files.md").text
@@ -21,6 +21,7 @@ SOURCES = [
     *sorted(Path(str(ekiden.agents.__file__)).parent.glob("*.py")),
     Path(str(assembly.__file__)),
     Path(str(edges.__file__)),
+    Path(str(guarding.__file__)),
 ]
 _CODE = re.compile(r"(?:agent\.)?(?P<name>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)")
 _REPORTING = {"error", "warning", "_problem", "YamlFault"}

@@ -11,17 +11,40 @@ import pytest
 
 import ekiden
 from ekiden.app.settings import SETTINGS, Setting, SettingsProblem
-from ekiden.core import collaboration_errors, errors, inbox_errors, message_errors
+from ekiden.core import (
+    collaboration_errors,
+    errors,
+    guardrail_errors,
+    inbox_errors,
+    memory_errors,
+    message_errors,
+    mirror_errors,
+    session_errors,
+    state_errors,
+)
 from ekiden.core.events import EventType
 from ekiden.core.jsonio import dumps
+from ekiden.guardrails import errors as guardrail_making_errors
 from ekiden.runtime import Limits, RunConfig
 from ekiden.testing.faults import fault_points
 from tests.docs.pages import DOCS, ROOT, Page, page, pages
 
+_MODULES = (
+    errors,
+    message_errors,
+    inbox_errors,
+    collaboration_errors,
+    guardrail_errors,
+    guardrail_making_errors,
+    memory_errors,
+    state_errors,
+    session_errors,
+    mirror_errors,
+)
 ERRORS = list(
     dict.fromkeys(
         value
-        for module in (errors, message_errors, inbox_errors, collaboration_errors)
+        for module in _MODULES
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, errors.EkidenError)
     )

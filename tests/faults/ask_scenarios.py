@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from tests.faults import ask_teams
+from tests.faults import ask_teams, plan_teams
 from tests.faults.scenario import Reasons, Scenario, called, stored
 
 _NO_HANDOFF: Reasons = {
     "elsewhere.": "no agent is elsewhere",
+    "guardrail.": "nobody has guardrails",
     "handoff.": "nobody hands over",
+    "plan.": "nobody has a plan",
     "route.": "nobody routes",
 }
 
@@ -70,5 +72,29 @@ ASKS: dict[str, Scenario] = {
         },
         unreachable={**_NO_HANDOFF, "turn.": "no agent has a model"},
     ),
+    "planned": Scenario(
+        team=plan_teams.planned,
+        has_family=True,
+        is_side_by_side=True,
+        entry="boss",
+        commits=0,
+        effects=plan_teams.NAMES,
+        visits={
+            **stored({
+                "run.begin": 1, "plan.decomposed": 1, "ask.question": 10, "ask.answers": 10,
+                "plan.result": 10, "plan.answer": 1, "run.finish": 11,
+            }),
+            **called({"code.tool": 10}),
+            "code.tool.after_commit": 10,
+            "code.answer.after_run": 10,
+        },
+        unreachable={
+            "elsewhere.": "no agent is elsewhere",
+    "guardrail.": "nobody has guardrails",
+            "handoff.": "nobody hands over",
+            "route.": "nobody routes",
+            "turn.": "no agent has a model",
+        },
+    ),
 }  # fmt: skip
-"""What people have to say to the last one is a yes to everything."""
+"""What people have to say in `approved` is a yes to everything."""

@@ -16,7 +16,7 @@ from tests.faults.family_life import open_items, relatives
 from tests.faults.ledger import Ledger
 
 _MOST = 10_000
-_OF_ITS_TIME = ("created_at", "at_us")
+_OF_ITS_TIME = ("created_at", "at_us", "base")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,8 @@ class Family:
     def _told(self, data: Any) -> Any:
         match data:
             case str():
-                return self.names.get(data, data)
+                session, slash, task = data.partition("/")
+                return f"{self.names.get(session, session)}{slash}{task}"
             case dict():
                 kept = {name: each for name, each in data.items() if name not in _OF_ITS_TIME}
                 return {name: self._told(each) for name, each in kept.items()}

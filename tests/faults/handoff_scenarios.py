@@ -13,6 +13,8 @@ _REASONS: Reasons = {
     "ask.question.": "what people are asked is stored with the handoff to them",
     "code.": "no agent is code",
     "elsewhere.": "no agent is elsewhere",
+    "plan.": "nobody has a plan",
+    "guardrail.": "nobody has guardrails",
     "handoff.cancel.": "nobody cancels",
     "handoff.compensation.": "nothing is to be undone",
     "handoff.condition.": "no handoff is conditional",
@@ -41,8 +43,9 @@ _REASONS: Reasons = {
 
 def without(*points: str) -> Reasons:
     """Why a scenario does not come by these points; nobody's comes by some of them."""
-    rare = ("ask.", "route.", "handoff.cancel.", "handoff.request.", "handoff.withdrawn.")
-    reasons = {point: _REASONS[point] for point in (*rare, *points)}
+    rare = ("ask.", "guardrail.", "plan.", "route.")
+    rarely = ("handoff.cancel.", "handoff.request.", "handoff.withdrawn.")
+    reasons = {point: _REASONS[point] for point in (*rare, *rarely, *points)}
     if "ask.question." in points:
         del reasons["ask."]
     return reasons

@@ -9,7 +9,7 @@ from ekiden.core.context import ToolContext
 from ekiden.core.errors import ModelError
 from ekiden.core.handoff_terms import HandoffTrigger
 from ekiden.core.model import ModelRequest
-from ekiden.core.remote import AgentReply, AgentTask
+from ekiden.core.remote import AgentReply, RemoteTask
 from ekiden.core.team import Team
 from ekiden.handoff import handoff, person
 from ekiden.runtime import Limits, RunConfig
@@ -136,7 +136,7 @@ class Courier:
     def __init__(self, world: World) -> None:
         self._ledger = world.ledger
 
-    async def run_task(self, task: AgentTask) -> AgentReply:
+    async def run_task(self, task: RemoteTask) -> AgentReply:
         """Deliver it and pass it on, or decline."""
         if task.agent == "closed-branch":
             return AgentReply(declined="closed on Mondays")

@@ -5,13 +5,16 @@ from __future__ import annotations
 from tests.faults import teams
 from tests.faults.ask_scenarios import ASKS
 from tests.faults.busy_team import busy
+from tests.faults.guarded_team import guarded
 from tests.faults.handoff_scenarios import HANDOFFS
 from tests.faults.scenario import (
     BEGIN_AND_END,
     DATABASES,
     DatabaseName,
     Scenario,
+    called,
     is_unreachable,
+    stored,
 )
 
 __all__ = [
@@ -30,7 +33,9 @@ __all__ = [
 _NO_ROUTER = {"route.": "nobody routes"}
 _NO_CONTROLLER = {
     "ask.": "nobody asks",
+    "plan.": "nobody has a plan",
     "elsewhere.": "no agent is elsewhere",
+    "guardrail.": "nobody has guardrails",
     "handoff.cancel.": "nobody cancels",
     "handoff.compensation.": "nothing is to be undone",
     "handoff.condition.": "no handoff is conditional",
@@ -229,7 +234,29 @@ SCENARIOS: dict[str, Scenario] = {
             "turn.answer.": "a plain transfer is stored with its answer",
         },
     ),
-}
+    "guarded": Scenario(
+        team=guarded,
+        commits=15,
+        visits={
+            **BEGIN_AND_END,
+            **called({
+                "turn.model": 7, "turn.tool": 1, "guardrail.input": 3, "guardrail.output": 2,
+                "guardrail.handoff": 2,
+            }),
+            **stored({
+                "turn.answer": 3, "turn.tools": 2, "handoff.transferring": 3,
+                "handoff.rollback": 1, "guardrail.repair": 1, "guardrail.stop": 1,
+            }),
+            "guardrail.input.after_commit": 2,
+        },
+        unreachable={
+            **{at: why for at, why in _NO_CODE.items() if at != "guardrail."},
+            **{at: why for at, why in _NO_CALLBACK.items() if at != "guardrail."},
+            **_NO_FILTER,
+            **_NO_MEMORY,
+        },
+    ),
+}  # fmt: skip
 
 
 ALL = {**SCENARIOS, **HANDOFFS}

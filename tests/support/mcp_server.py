@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp.types import ToolAnnotations
 
 server = MCPServer("tests", log_level="CRITICAL")
 
@@ -74,6 +75,27 @@ def key(ctx: Context) -> str:
     """The idempotency key of this call."""
     meta = ctx.request_context.meta
     return str(dict(meta or {}).get("ekiden/idempotency_key"))
+
+
+@server.tool(
+    structured_output=False,
+    annotations=ToolAnnotations(read_only_hint=False, destructive_hint=True),
+)
+def erase(name: str) -> str:
+    """Delete something for good."""
+    return f"{name} is gone"
+
+
+@server.tool(structured_output=False, annotations=ToolAnnotations(read_only_hint=True))
+def peek(name: str) -> str:
+    """Look at something."""
+    return f"{name} is there"
+
+
+@server.tool(structured_output=False, annotations=ToolAnnotations(read_only_hint=False))
+def touch(name: str) -> str:
+    """Do something to it, and not say what."""
+    return f"{name} is touched"
 
 
 @server.tool()

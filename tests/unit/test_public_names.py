@@ -21,36 +21,49 @@ HEAVY = (
 )  # fmt: skip
 NAMES = """
     Actor Agent AgentFilesInvalid AgentHookContext AgentHooks AgentMessage AgentReply
-    AgentRunner AgentTask AgentUnavailableError Approval Approver Ask AuditQuery AuditRecord
-    BlockingContext Budget Bus BusError BusSettings Capability CapabilityMatcher CodeContext
-    Collaboration CollaborationError Collaborations Condition ConditionError Confirmation
-    ConfirmationRequest Deadlock DeadlockError Decline Done EkidenError EngineTooOld
-    EscalationStep Evaluation Event EventHub Failed Fit FunctionTool GuardrailError
-    GuardrailFailed HandedOff Handoff HandoffContext HandoffController HandoffError
-    HandoffExecutor HandoffFailure HandoffInputData HandoffNotFound HandoffPage HandoffQuery
-    HandoffRecord HandoffRefused HandoffRequest HandoffResult HandoffTerms HandoffTrigger
-    HubEvent Inbox InboxAnswer InboxAnswerInvalid InboxError InboxForbidden InboxItem
-    InboxItemClosed InboxItemNotFound InboxPage InboxQuery InboxSettings LeaseLost Limits
-    MailboxFull Match MaxTurnsExceeded McpServer McpTools McpUnavailable MemoryStore
-    MessageNotFound Model ModelBehaviorError ModelDelta ModelError ModelRefused ModelRequest
-    ModelResponse ModelSettings ModelTimeout NoRoute OutOfBudget OutOfBudgetError Outcome
-    PostgresStore Price Problem Project ProtocolError QueryFailed QueryTimeout RealtimeAgent
-    RealtimeClosed RealtimeDisconnected RealtimeModel RealtimeModelSettings RealtimeRunConfig
-    RealtimeRunner RealtimeServerError RealtimeSession RealtimeUnavailable
-    RealtimeWebSocketModel Refused Rollback RouteDecision Router RoutingError RoutingSettings
-    RunConfig RunContextWrapper RunHooks RunResult Runner Seat SenderForged Session SessionBusy
-    SessionError SessionExists SessionNotFound Settings SettingsInvalid SettingsNotWritten
-    SqliteStore Store StoreError StoreTooNew StoreUnavailable Subscription Team TeamOnBus
-    ToolContext ToolError ToolGuardrailFunctionOutput ToolInputGuardrail ToolInputGuardrailData
+    AgentResult AgentRunner AgentTask AgentUnavailableError Aggregator Approval Approver Ask
+    AuditQuery AuditRecord BlockingContext Budget Bus BusError BusSettings Capability
+    CapabilityMatcher CodeContext Collaboration CollaborationError Collaborations Condition
+    ConditionError Confirmation ConfirmationRequest CostReport Deadlock DeadlockError Decline
+    Decomposer Done EkidenError EngineTooOld EscalationStep Evaluation Event EventHub Failed
+    Fit FunctionTool GuardrailError GuardrailFailed GuardrailFunctionOutput GuardrailUnusable
+    HandedOff Handoff HandoffContext HandoffController HandoffError HandoffExecutor
+    HandoffFailure HandoffGuardrail HandoffGuardrailResult HandoffGuardrailTripwireTriggered
+    HandoffInputData HandoffNotFound HandoffPage HandoffQuery HandoffRecord HandoffRefused
+    HandoffRequest HandoffResult HandoffTerms HandoffTrigger HubEvent Inbox InboxAnswer
+    InboxAnswerInvalid InboxError InboxForbidden InboxItem InboxItemClosed InboxItemNotFound
+    InboxPage InboxQuery InboxSettings InputGuardrail InputGuardrailResult
+    InputGuardrailTripwireTriggered JoinAggregator LeaseLost Limits MailboxFull Match
+    MaxTurnsExceeded McpServer McpTools McpUnavailable Member Memory MemoryBackend MemoryFailed
+    MemorySettings MemoryStore MessageNotFound MirrorFailed MirrorPolicy MirrorRefused
+    MirrorReport MirrorUnavailable Model ModelAggregator ModelBehaviorError ModelDecomposer
+    ModelDelta ModelError ModelRefused ModelRequest ModelResponse ModelSettings ModelTimeout
+    MultiAgentState NoMemory NoRoute OutOfBudget OutOfBudgetError Outcome OutputGuardrail
+    OutputGuardrailResult OutputGuardrailTripwireTriggered PlanFailed PlanSettings
+    PostgresStore Price Problem Project ProtocolError Pruned QueryFailed QueryTimeout
+    RealtimeAgent RealtimeClosed RealtimeDisconnected RealtimeModel RealtimeModelSettings
+    RealtimeRunConfig RealtimeRunner RealtimeServerError RealtimeSession RealtimeUnavailable
+    RealtimeWebSocketModel Recollection RefusalText Refused RemoteTask Retention Rewind
+    Rollback RouteDecision Router RoutingError RoutingSettings RuleDecomposer RunConfig
+    RunContextWrapper RunHooks RunResult Runner SchemaUnusable SearchEntry SearchHit Seat
+    SenderForged Session SessionBusy SessionError SessionExists SessionHit SessionImportInvalid
+    SessionInfo SessionMirror SessionNotFound SessionState Settings SettingsInvalid
+    SettingsNotWritten SqliteStore StaleState StateRefused Store StoreError StoreTooNew
+    StoreUnavailable Subscription Supervisor TaskDecomposition Team TeamOnBus ToolContext
+    ToolError ToolGuardrailFunctionOutput ToolInputGuardrail ToolInputGuardrailData
     ToolInputGuardrailResult ToolInputGuardrailTripwireTriggered ToolOutputGuardrail
     ToolOutputGuardrailData ToolOutputGuardrailResult ToolOutputGuardrailTripwireTriggered
-    ToolSettings ToolTimeout ToolUnusable Triggers UnknownAgent UnknownSetting UnknownTool Usage
-    UserError Verification Waiting Worker __version__ audit_records builtin_tools
-    compile_condition compose deadlocks delete_session export_audit filter_report find_handoffs
-    fork_session function_tool handoff keep_first_and_last keep_last load_project load_settings
-    load_team missing_capabilities negotiation_tools nest_history open_store parse_mcp_servers
-    person realtime_handoff redact register_tool remove_all_tools shorten_tool_outputs submit
-    summarise summarise_with tool_input_guardrail tool_output_guardrail verify_audit
+    ToolSettings ToolTimeout ToolUnusable Triggers UnknownAgent UnknownSetting UnknownTool
+    Usage UserError Verification VertexMirror Violation Waiting Worker __version__
+    audit_records builtin_tools compile_condition compose cost_report deadlocks delete_session
+    embedder_for export_audit export_session filter_report find_handoffs fork_session
+    function_tool handoff handoff_guardrail import_session input_guardrail keep_first_and_last
+    keep_last load_project load_settings load_team mirror_sessions missing_capabilities
+    negotiation_tools nest_history open_store output_guardrail parse_mcp_servers person
+    plan_state prune_sessions realtime_handoff redact register_backend register_tool
+    remove_all_tools rewind_session schema_guardrail search_sessions shared_state
+    shorten_tool_outputs state_at submit summarise summarise_with tool_input_guardrail
+    tool_output_guardrail update_shared_state update_state validator_guardrail verify_audit
 """.split()
 
 

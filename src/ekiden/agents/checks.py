@@ -56,6 +56,13 @@ def peer_fault(text: str) -> str | None:
     return None
 
 
+def member_fault(text: str) -> str | None:
+    """Of an agent that gets tasks of a supervisor; whether there is one is not known here."""
+    if text.startswith(PERSON):
+        return "tasks go to agents; an agent that asks people can be one of them"
+    return None
+
+
 def role_fault(text: str) -> str | None:
     """Of the role of people who are asked."""
     if text.startswith(PERSON):

@@ -17,7 +17,14 @@ from ekiden.core.handoff_terms import (
     HandoffTrigger,
     HandoffWhen,
 )
-from ekiden.core.profile import Capability, Confirmation, Scope, Triggers
+from ekiden.core.profile import (
+    Capability,
+    Confirmation,
+    MemoryKind,
+    MemoryScope,
+    Scope,
+    Triggers,
+)
 
 Origin: TypeAlias = Literal["ekiden", "claude", "gemini", "agents"]
 """Which tool the file was written for."""
@@ -62,11 +69,29 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardrailDefinition:
-    """`guardrails`."""
+    """`guardrails`; functions are named as ``module:function``."""
 
     output_schema: Mapping[str, Any] | None = None
-    on_failure: Literal["reject", "repair", "warn"] = "reject"
     custom_validator: str | None = None
+    on_failure: Literal["reject", "repair", "warn"] = "reject"
+    input_validator: str | None = None
+    handoff_validator: str | None = None
+    tool_input_validator: str | None = None
+    tool_output_validator: str | None = None
+    places: Mapping[str, Place] = field(default_factory=dict, compare=False)
+    """Where each value stands in the file, by JSON Pointer: ``/output_schema/type``."""
+
+    @property
+    def functions(self) -> list[str]:
+        """The validators that are named."""
+        named = (
+            self.custom_validator,
+            self.input_validator,
+            self.handoff_validator,
+            self.tool_input_validator,
+            self.tool_output_validator,
+        )
+        return [each for each in named if each is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +99,31 @@ class MemoryDefinition:
     """`memory`."""
 
     enabled: bool = False
-    type: Literal["vector", "key_value"] = "key_value"
+    type: MemoryKind = "key_value"
     backend: str | None = None
+    scope: MemoryScope = "user"
+    top_k: int | None = None
+    """`None`: as the settings say."""
+    threshold: float | None = None
+    """The same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisorDefinition:
+    """`supervisor`: the agent splits what it is given among others."""
+
+    agents: tuple[Peer, ...] | None = None
+    """Who gets tasks; `None`: all agents of the project that are no supervisors."""
+    fallback: Peer | None = None
+    """`None`: the last one."""
+    concurrency: int = 8
+    timeout_s: float = 60.0
+    retries: int = 1
+    backoff_s: float = 0.5
+    max_tasks: int = 20
+    budget: Budget | None = None
+    line: int = 1
+    column: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +161,7 @@ class AgentDefinition:
     """All that stand in the file, also in handoffs that have other faults."""
     guardrails: GuardrailDefinition | None = None
     memory: MemoryDefinition | None = None
+    supervisor: SupervisorDefinition | None = None
     line: int = 1
     """Where in the file the name stands."""
     column: int = 1

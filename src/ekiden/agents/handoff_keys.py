@@ -10,14 +10,12 @@ from ekiden.agents.checks import filter_fault, short_target_fault, target_fault
 from ekiden.agents.definition import HandoffDefinition
 from ekiden.agents.handoff_rules import HANDOFF_RULES, check_handoff
 from ekiden.agents.handoff_trigger import TRIGGER
-from ekiden.agents.kinds import Choice, ConditionText, Flag, FlagOrWord, Number, Text
+from ekiden.agents.kinds import Choice, ConditionText, Flag, FlagOrWord, Text
 from ekiden.agents.objects import Entry, Field, FlagOr, ListOf, Object, Placed
-from ekiden.agents.values import CAPABILITIES, QUESTION, SECONDS
+from ekiden.agents.values import BUDGET, CAPABILITIES, QUESTION, SECONDS
 from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, Budget, HandoffTrigger
 from ekiden.core.profile import Confirmation
 
-_MAX_TOKENS = 1_000_000_000_000
-_MAX_MONEY = 1_000_000_000
 _PERSON = r"^\s*person:"
 _ROLE = r"[^\s!-/:-@\[-`{-~][^\s!-,./:-@\[-^`{-~]{0,99}\s*$"
 _TARGET = {"anyOf": [{"pattern": _PERSON + _ROLE}, {"not": {"pattern": _PERSON}}]}
@@ -37,22 +35,6 @@ _CONFIRM = Object(
         default=Confirmation().timeout_s,
     ),
     wanted="a mapping with prompt_template, timeout",
-)
-
-_BUDGET = Object(
-    Field(
-        name="tokens",
-        kind=Number(low=0, high=_MAX_TOKENS, above_low=True, whole=True),
-        text="Tokens of all model calls.",
-        example=20_000,
-    ),
-    Field(name="seconds", kind=SECONDS, text="Seconds of work; waiting for people is not counted."),
-    Field(
-        name="money",
-        kind=Number(low=0, high=_MAX_MONEY, above_low=True),
-        text="In the currency of the prices that the run is given.",
-    ),
-    wanted="a mapping with tokens, seconds, money",
 )
 
 _HANDOFF = Object(
@@ -134,7 +116,7 @@ _HANDOFF = Object(
         text="Whether the target may use only tools that the source may use, too.",
         default=False,
     ),
-    Field(name="budget", kind=_BUDGET, text="The most that the target may spend."),
+    Field(name="budget", kind=BUDGET, text="The most that the target may spend."),
     Field(
         name="completes",
         kind=Choice(("answer", "result")),

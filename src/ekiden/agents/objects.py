@@ -220,6 +220,20 @@ class FlagOr:
         return {"anyOf": [{"type": "boolean"}, self.inside.schema()]}
 
 
+@dataclass(frozen=True, slots=True)
+class OnePlaced:
+    """One value of a kind; gives it `Placed`."""
+
+    kind: Kind
+
+    def read(self, node: Node, at: str, report: Report) -> Any:
+        value = self.kind.read(node, at, report)
+        return value if value is INVALID else Placed(value, *_place(node))
+
+    def schema(self) -> dict[str, Any]:
+        return self.kind.schema()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
     """A list of names, or the names in a text with commas between; gives `Placed` names."""

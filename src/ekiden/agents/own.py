@@ -14,27 +14,27 @@ from ekiden.agents.definition import (
     MemoryDefinition,
     Peer,
 )
+from ekiden.agents.guardrail_keys import guardrail_definition
 from ekiden.agents.handoff_keys import handoff_definition
 from ekiden.agents.objects import Placed
 from ekiden.agents.patterns import matches_everything
 from ekiden.agents.report import Report, shown
+from ekiden.agents.supervisor_keys import supervisor_definition
 from ekiden.agents.table import AGENT
 from ekiden.agents.written import Place
 from ekiden.core.inbox_item import DEFAULT_ROLE
 from ekiden.core.profile import Capability, Confirmation, Scope, Triggers
 
-_NOT_YET = "is checked but has no effect in this version: do not rely on it"
-
 
 def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> AgentDefinition:
     """The definition; if the report has an error, what of it can be checked all the same."""
     values: dict[str, Any] = AGENT.read(root, "", report)
-    _warn_of_what_is_not_enforced(root, values, report)
     tools = values.get("tools", {})
     confirmation = _confirmation(root, values, tools, report)
     triggers = values.get("triggers", {})
     _warn_of_broad_patterns(root, triggers, report)
     place = _entry(root, "name")[1]
+    supervises = _entry(root, "supervisor")[0]
     checkable = AgentDefinition(
         name=normalize("NFC", values.get("name", "")),
         instructions=body,
@@ -52,6 +52,9 @@ def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> Ag
         can_tell=_peers(values.get("can_tell", ())),
         can_ask_people=_roles(values.get("can_ask_people", ())),
         conditions=tuple(report.conditions),
+        supervisor=supervisor_definition(
+            values.get("supervisor"), line=supervises.line, column=supervises.column
+        ),
         line=place.line,
         column=place.column,
     )
@@ -67,7 +70,7 @@ def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> Ag
         triggers=Triggers(**{**triggers, "keywords": _once(triggers.get("keywords", ()))}),
         available=values.get("available", True),
         max_sessions=values.get("max_sessions"),
-        guardrails=GuardrailDefinition(**values["guardrails"]) if "guardrails" in values else None,
+        guardrails=_guardrails(root, values),
         memory=MemoryDefinition(**values["memory"]) if "memory" in values else None,
     )
 
@@ -146,15 +149,10 @@ def _warn_of_broad_patterns(
             )
 
 
-def _warn_of_what_is_not_enforced(
-    root: nodes.Mapping, values: Mapping[str, Any], report: Report
-) -> None:
-    if values.get("guardrails"):
-        report.warning(
-            _entry(root, "guardrails")[0], "not_enforced_yet", f"`guardrails` {_NOT_YET}"
-        )
-    if values.get("memory", {}).get("enabled"):
-        report.warning(_entry(root, "memory")[0], "not_enforced_yet", f"`memory` {_NOT_YET}")
+def _guardrails(root: nodes.Mapping, values: Mapping[str, Any]) -> GuardrailDefinition | None:
+    if "guardrails" not in values:
+        return None
+    return guardrail_definition(_entry(root, "guardrails")[1], values["guardrails"])
 
 
 def _entry(root: nodes.Mapping, name: str) -> tuple[nodes.Node, nodes.Node]:

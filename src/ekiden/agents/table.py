@@ -8,16 +8,18 @@ from __future__ import annotations
 from ekiden.agents.checks import (
     MAX_NAME,
     RESERVED,
-    function_fault,
     model_fault,
     name_fault,
     peer_fault,
     role_fault,
 )
+from ekiden.agents.guardrail_keys import GUARDRAILS
 from ekiden.agents.handoff_keys import HANDOFFS
-from ekiden.agents.kinds import AnyMapping, Choice, Flag, Number, Text
+from ekiden.agents.kinds import Choice, Flag, Number, Text
+from ekiden.agents.memory_keys import MEMORY
 from ekiden.agents.objects import Entry, Field, FlagOrNames, ListOf, Names, NamesOr, Object
 from ekiden.agents.patterns import pattern_fault
+from ekiden.agents.supervisor_keys import SUPERVISOR
 from ekiden.agents.values import QUESTION, SECONDS
 from ekiden.core.profile import Confirmation
 
@@ -136,39 +138,6 @@ _CAPABILITY = Object(
         example=["python"],
     ),
     wanted="a mapping with name, description, proficiency, tags",
-)
-
-_GUARDRAILS = Object(
-    Field(
-        name="output_schema",
-        kind=AnyMapping("a JSON Schema as a mapping, such as {type: object}"),
-        text="A JSON Schema that every answer must fit.",
-    ),
-    Field(
-        name="on_failure",
-        kind=Choice(("reject", "repair", "warn")),
-        text="What happens to an answer that does not pass.",
-        default="reject",
-    ),
-    Field(
-        name="custom_validator",
-        kind=Text(check=function_fault, code="bad_function"),
-        text="A function that checks answers, as module:function.",
-        example="checks:polite",
-    ),
-    wanted="a mapping with output_schema, on_failure, custom_validator",
-)
-
-_MEMORY = Object(
-    Field(name="enabled", kind=Flag(), text="Whether the agent remembers.", default=False),
-    Field(
-        name="type",
-        kind=Choice(("vector", "key_value")),
-        text="What kind of memory.",
-        default="key_value",
-    ),
-    Field(name="backend", kind=Text(), text="Where it is kept."),
-    wanted="a mapping with enabled, type, backend",
 )
 
 AGENT = Object(
@@ -291,7 +260,18 @@ AGENT = Object(
         "setting inbox.role.",
         example=["support"],
     ),
-    Field(name="guardrails", kind=_GUARDRAILS, text="Checks of what the agent answers."),
-    Field(name="memory", kind=_MEMORY, text="What the agent remembers across sessions."),
+    Field(
+        name="guardrails",
+        kind=GUARDRAILS,
+        text="Checks of what the agent is given, answers, and passes on.",
+    ),
+    Field(name="memory", kind=MEMORY, text="What the agent remembers across sessions."),
+    Field(
+        name="supervisor",
+        kind=SUPERVISOR,
+        text="The agent splits what it is given into tasks for others, and makes one answer of "
+        "their results: true, or a mapping that says more.",
+        example={"agents": ["weather", "travel"]},
+    ),
     wanted="keys and values, such as name: debugger",
 )

@@ -10,6 +10,7 @@ from ekiden.agents.definition import AgentDefinition, HandoffDefinition, Peer, P
 from ekiden.agents.handoff_rules import BEST
 from ekiden.agents.printable import printable
 from ekiden.agents.report import shown
+from ekiden.agents.supervisor_checks import supervisor_problems
 from ekiden.core.handoff import transfer_tool_name
 from ekiden.core.suggest import suggestion
 
@@ -24,7 +25,7 @@ def check_team(
     known: Collection[str] = (),
     partial: Sequence[AgentDefinition] = (),
 ) -> list[Problem]:
-    """Handoffs and questions that lead nowhere, and names that cannot be told apart.
+    """Handoffs, questions and tasks that lead nowhere, and names that cannot be told apart.
 
     `known` are agents that exist without being among the definitions: those written in Python,
     and those whose files have errors of their own. Of the latter `partial` is what could be read:
@@ -50,6 +51,7 @@ def check_team(
                 reached.add(edge.to)
         problems.extend(_of_peers(source, source.can_ask, "ask", by_name, names))
         problems.extend(_of_peers(source, source.can_tell, "tell", by_name, names))
+        problems.extend(supervisor_problems(source, by_name, {*by_name, *known}, names.missing))
     problems.extend(_same_tool_names(definitions, known))
     return problems
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from ekiden.agents.checks import template_fault
 from ekiden.agents.kinds import Number, Text
-from ekiden.agents.objects import ListOf
+from ekiden.agents.objects import Field, ListOf, Object
 
 _YEAR_S = 365 * 24 * 3600
+_MAX_TOKENS = 1_000_000_000_000
+_MAX_MONEY = 1_000_000_000
 
 SECONDS = Number(low=0, high=_YEAR_S, above_low=True)
 
@@ -23,3 +25,20 @@ CAPABILITIES = ListOf(
     wanted="a list of names, such as [refunds, python]",
 )
 """Names of what somebody must be able to do."""
+
+BUDGET = Object(
+    Field(
+        name="tokens",
+        kind=Number(low=0, high=_MAX_TOKENS, above_low=True, whole=True),
+        text="Tokens of all model calls.",
+        example=20_000,
+    ),
+    Field(name="seconds", kind=SECONDS, text="Seconds of work; waiting for people is not counted."),
+    Field(
+        name="money",
+        kind=Number(low=0, high=_MAX_MONEY, above_low=True),
+        text="In the currency of the prices that the run is given.",
+    ),
+    wanted="a mapping with tokens, seconds, money",
+)
+"""What somebody may spend."""

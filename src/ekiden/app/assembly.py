@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from ekiden.agents.definition import AgentDefinition, HandoffDefinition, Peer, Problem
+from ekiden.agents.supervisor_checks import member_names
 from ekiden.agents.team_checks import ROUTER
 from ekiden.agents.written import Place
+from ekiden.app.demo_model import is_demo
 from ekiden.app.edges import Edges
+from ekiden.app.guarding import FileGuardrails, file_guardrails
 from ekiden.app.mcp_names import is_mcp_name
+from ekiden.app.remembering import let_remember
+from ekiden.app.settings.model import MemoryDefaults
 from ekiden.core.agent import Agent
 from ekiden.core.errors import EkidenError
+from ekiden.core.plan import PlanSettings
 from ekiden.core.profile import Confirmation
 from ekiden.core.suggest import suggestion
 from ekiden.core.tool import FunctionTool
@@ -21,6 +28,7 @@ ResolveTool: TypeAlias = Callable[[str], FunctionTool]
 """A tool by the name that a file gives it; `EkidenError` if there is none."""
 
 _NOWHERE: Place = (1, 1)
+_MEMORY = MemoryDefaults()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +41,8 @@ class Assembled:
     """By agent, the tools of MCP servers: they are there once the servers are connected."""
     to_router: Mapping[str, Sequence[HandoffDefinition]] = field(default_factory=dict)
     """By agent, the handoffs to the router: they are made once there is one."""
+    guardrails: Mapping[str, FileGuardrails] = field(default_factory=dict)
+    """By agent, those of its file; tools that it gets later are to be checked, too."""
 
 
 def assemble(
@@ -41,27 +51,46 @@ def assemble(
     resolve: ResolveTool,
     model: str | None,
     partial: Sequence[AgentDefinition] = (),
+    default_agent: str | None = None,
+    root: Path | None = None,
+    inert: bool = False,
+    memory: MemoryDefaults = _MEMORY,
 ) -> Assembled:
     """An agent for every definition; what cannot be found is left out and listed as a problem.
 
     `model` is for those that name none. Of `partial`, the files that have other faults, tools and
-    handoffs are checked only. Everybody who hands to people of a role hands to the same agent.
+    handoffs are checked only. Everybody who hands to people of a role hands to the same agent. A
+    supervisor that names no fallback has `default_agent`, if that is one of those it gives tasks.
+    Validators are imported from the folder `root` first, and with `inert` not at all.
     """
     problems: list[Problem] = []
     agents: dict[str, Agent[Any]] = {}
     mcp_names: dict[str, Sequence[str]] = {}
+    guardrails: dict[str, FileGuardrails] = {}
     for each in definitions:
         agents[each.name] = _agent(each, _tools(each, resolve, problems), model)
+        if each.guardrails is not None:
+            made = file_guardrails(each, root=root, inert=inert, problems=problems)
+            guardrails[each.name] = made
+            _guard(agents[each.name], made)
         if served := [name for name in each.tools if is_mcp_name(name)]:
             mcp_names[each.name] = served
     for each in definitions:
+        let_remember(each, agents[each.name], memory, problems)
         _let_ask(each, agents, problems)
+        _adapt(each, agents[each.name], guardrails.get(each.name))
+    for each in definitions:
+        _let_supervise(each, definitions, agents, default_agent)
     for each in partial:
         _tools(each, resolve, problems)
     edges = Edges(definitions=(*definitions, *partial), agents=agents, problems=problems)
     edges.connect()
     return Assembled(
-        agents=agents, problems=problems, mcp_names=mcp_names, to_router=edges.to_router
+        agents=agents,
+        problems=problems,
+        mcp_names=mcp_names,
+        to_router=edges.to_router,
+        guardrails=guardrails,
     )
 
 
@@ -108,6 +137,40 @@ def _agent(definition: AgentDefinition, tools: list[FunctionTool], model: str | 
     )
 
 
+def _guard(agent: Agent[Any], guardrails: FileGuardrails) -> None:
+    agent.input_guardrails = list(guardrails.inputs)
+    agent.output_guardrails = list(guardrails.outputs)
+    agent.handoff_guardrails = list(guardrails.handoffs)
+    guardrails.guard_tools(agent)
+
+
+def _adapt(
+    definition: AgentDefinition, agent: Agent[Any], guardrails: FileGuardrails | None
+) -> None:
+    """Have tools confirmed and checked that the agent gets because of what it may do."""
+    if not definition.require_confirmation and guardrails is None:
+        return
+
+    def adapted(tool: FunctionTool) -> FunctionTool:
+        tool = confirmed(definition, tool, ())
+        return tool if guardrails is None else guardrails.guarded(tool)
+
+    agent.adapt_tool = adapted
+
+
+def own_tools(definition: AgentDefinition) -> set[str]:
+    """The names of the tools that an agent of the file has without naming them."""
+    names: set[str] = set()
+    if definition.memory is not None and definition.memory.enabled:
+        names |= {"remember", "recall", "forget"}
+    asking = {
+        "ask_agent": definition.can_ask,
+        "tell_agent": definition.can_tell,
+        "ask_person": definition.can_ask_people,
+    }
+    return names | {name for name, whom in asking.items() if whom}
+
+
 def _let_ask(
     definition: AgentDefinition, agents: Mapping[str, Agent[Any]], problems: list[Problem]
 ) -> None:
@@ -132,6 +195,37 @@ def _let_ask(
         place = next(places, _NOWHERE)
         problems.append(_problem(definition, place, "agent.duplicate_tool", message))
         agent.tools.remove(tool)
+
+
+def _let_supervise(
+    definition: AgentDefinition,
+    definitions: Sequence[AgentDefinition],
+    agents: Mapping[str, Agent[Any]],
+    default_agent: str | None,
+) -> None:
+    """Say to whom the agent gives tasks, without those who are not there.
+
+    That there are none, and other faults of them, the checks of the files said. The demo's model
+    cannot plan: a supervisor that would have it has none, and splits requests by rules.
+    """
+    said = definition.supervisor
+    names = [] if said is None else member_names(definition, definitions)
+    if said is None or not names:
+        return
+    wanted = default_agent if said.fallback is None else said.fallback.name
+    agent = agents[definition.name]
+    if is_demo(agent.model):
+        agent.model = None
+    agent.plan = PlanSettings(
+        members=tuple(agents[name] for name in names),
+        fallback=wanted if wanted in names else None,
+        concurrency=said.concurrency,
+        timeout_s=said.timeout_s,
+        retries=said.retries,
+        backoff_s=said.backoff_s,
+        budget=said.budget,
+        max_tasks=said.max_tasks,
+    )
 
 
 def _means(name: str, tool: FunctionTool) -> bool:
@@ -175,6 +269,7 @@ def _tools(
         if (
             name not in definition.tools
             and name not in tools
+            and name not in own_tools(definition)
             and not _may_be(name, definition, tools)
         ):
             message = f"{name!r} is to be confirmed, but is not in tools.allow"

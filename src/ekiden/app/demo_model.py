@@ -53,6 +53,11 @@ _FINDERS: Mapping[str, re.Pattern[str]] = {
 """How the value of a parameter of this name is found in a text."""
 
 
+def is_demo(model: object) -> bool:
+    """Whether an agent's `model` names this one."""
+    return isinstance(model, str) and model.partition(":")[0] == PROVIDER
+
+
 class DemoModel:
     """Answers by rule; the module says how."""
 

@@ -12,6 +12,7 @@ from ekiden.app.assembly import Assembled, assemble
 from ekiden.app.defaults import DEMO_TEAM
 from ekiden.app.demo_model import register_demo
 from ekiden.app.edges import declared_edge
+from ekiden.app.guarding import FileGuardrails
 from ekiden.app.serving import serve
 from ekiden.app.settings import LoadedSettings, Settings, check_default_agent, load_settings
 from ekiden.app.teams import load_team
@@ -54,10 +55,11 @@ class Project:
     problems: Sequence[Problem] = ()
     """Warnings, and with `keep_going` the errors of the files that were left out."""
     notes: list[str] = field(default_factory=list)
-    """What a person should know: what files ask for in vain, a server that cannot be reached."""
+    """What a person should know: a server that cannot be reached."""
     tell: Callable[[str], None] | None = None
     """Called with what a person should know at once: that connecting servers takes its time."""
     _served: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    _guardrails: Mapping[str, FileGuardrails] = field(default_factory=dict)
     _mcp: McpTools | None = None
 
     @property
@@ -76,6 +78,10 @@ class Project:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
+        if any(agent.memory is not None for agent in self.team):
+            from ekiden.memory import close_backends
+
+            await close_backends()
         if self._mcp is not None:
             mcp, self._mcp = self._mcp, None
             await mcp.close()
@@ -85,11 +91,16 @@ class Project:
 
         servers, problems = parse_mcp_servers(self.settings.mcp_servers)
         self.notes.extend(str(problem) for problem in problems)
-        self._mcp = McpTools(servers, root=self.root, ask=self.settings.tools.ask)
+        tools = self.settings.tools
+        self._mcp = McpTools(
+            servers, root=self.root, ask=tools.ask, ask_destructive=tools.ask_destructive
+        )
         users = [(each, self.team[each.name]) for each in self.definitions]
         self.notes.extend(
             await serve(self._mcp, servers, users, names=self._served, tell=self.tell)
         )
+        for name, guardrails in self._guardrails.items():
+            guardrails.guard_tools(self.team[name])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +149,8 @@ def load_project(
 def check_files(root: Path, *, inert: bool = True, home: Path | None = None) -> CheckedFiles:
     """What is wrong with the agent files of the folder `root`, without making a team of them.
 
-    Only without `inert` the functions that they name as tools are imported. Where the settings
-    name a team in code, which may register tools, no tool is looked up. `SettingsInvalid`, and
+    Only without `inert` the functions that they name are imported. Where the settings name a team
+    in code, which may register tools, no tool is looked up. `SettingsInvalid`, and
     `UserError` for good files that make no team.
     """
     settings = load_settings(root, home=home).settings
@@ -211,32 +222,13 @@ def _from_files(
         loaded=loaded,
         definitions=files.definitions,
         problems=problems,
-        notes=_in_vain(root, files.definitions, problems),
         _served=made.mcp_names,
+        _guardrails=made.guardrails,
     )
 
 
 def _errors(problems: Iterable[Problem]) -> list[Problem]:
     return [problem for problem in problems if problem.severity == "error"]
-
-
-def _in_vain(
-    root: Path, definitions: Iterable[AgentDefinition], problems: Iterable[Problem]
-) -> list[str]:
-    """What the files in use ask for and do not get, each once for a file."""
-    used = {each.path for each in definitions}
-    told: dict[tuple[Path, str], Problem] = {}
-    for problem in problems:
-        if problem.code == "agent.not_enforced_yet" and problem.path in used:
-            told.setdefault((problem.path, problem.message), problem)
-    return [
-        f"{_relative(problem.path, root)}:{problem.line}: {problem.message}"
-        for problem in told.values()
-    ]
-
-
-def _relative(path: Path, root: Path) -> Path:
-    return path.relative_to(root) if path.is_relative_to(root) else path
 
 
 def _assemble(
@@ -253,6 +245,10 @@ def _assemble(
         resolve=lambda name: resolve_tool(name, builtins=builtins, root=root, inert=inert),
         model=settings.model,
         partial=partial,
+        default_agent=settings.agents.routing.default_agent,
+        memory=settings.memory,
+        root=root,
+        inert=inert,
     )
 
 

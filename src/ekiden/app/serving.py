@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ekiden.agents.definition import AgentDefinition
-from ekiden.app.assembly import confirmed
+from ekiden.app.assembly import confirmed, own_tools
 from ekiden.app.mcp_names import is_mcp_name
 from ekiden.core.agent import Agent
 from ekiden.core.errors import EkidenError, McpUnavailable, UnknownTool
@@ -81,7 +81,7 @@ async def _give(
     notes: list[str],
 ) -> None:
     """Add the tools that `names` mean to those of the agent, each once."""
-    own = {tool.name for tool in agent.tools}
+    own = {tool.name for tool in agent.tools} | own_tools(definition)
     given: dict[str, FunctionTool] = {}
     whole = True
     for name in names:

@@ -61,7 +61,8 @@ def agent_details(project: Project, agent: Agent[Any]) -> dict[str, Any]:
             for each in agent.capabilities
         ],
         "guardrails": _guardrails(definition),
-        "memory": _memory(definition),
+        "memory": _memory(agent, definition),
+        "supervisor": _supervisor(agent),
         "available": None if callable(agent.available) else agent.available,
         "max_sessions": agent.max_sessions,
         "kind": _kind(agent),
@@ -77,6 +78,7 @@ def _origin(agent: Agent[Any], definition: AgentDefinition | None) -> str:
 
 def _kind(agent: Agent[Any]) -> str:
     kinds = {
+        "supervisor": agent.plan,
         "router": agent.router,
         "person": agent.person,
         "runner": agent.runner,
@@ -170,6 +172,23 @@ def _trigger(trigger: HandoffTrigger | None) -> dict[str, Any] | None:
     }
 
 
+def _supervisor(agent: Agent[Any]) -> dict[str, Any] | None:
+    """Under the names that agent files use."""
+    plan = agent.plan
+    if plan is None:
+        return None
+    return {
+        "agents": [member.name for member in plan.members],
+        "fallback": plan.fallback_name,
+        "concurrency": plan.concurrency,
+        "timeout": plan.timeout_s,
+        "retries": plan.retries,
+        "backoff": plan.backoff_s,
+        "max_tasks": plan.max_tasks,
+        "budget": None if plan.budget is None else asdict(plan.budget),
+    }
+
+
 def _guardrails(definition: AgentDefinition | None) -> dict[str, Any] | None:
     found = None if definition is None else definition.guardrails
     if found is None:
@@ -177,13 +196,25 @@ def _guardrails(definition: AgentDefinition | None) -> dict[str, Any] | None:
     schema = found.output_schema
     return {
         "output_schema": None if schema is None else dict(schema),
-        "on_failure": found.on_failure,
         "custom_validator": found.custom_validator,
+        "on_failure": found.on_failure,
+        "input_validator": found.input_validator,
+        "handoff_validator": found.handoff_validator,
+        "tool_input_validator": found.tool_input_validator,
+        "tool_output_validator": found.tool_output_validator,
     }
 
 
-def _memory(definition: AgentDefinition | None) -> dict[str, Any] | None:
-    found = None if definition is None else definition.memory
+def _memory(agent: Agent[Any], definition: AgentDefinition | None) -> dict[str, Any] | None:
+    said = None if definition is None else definition.memory
+    found = agent.memory or said
     if found is None:
         return None
-    return {"enabled": found.enabled, "type": found.type, "backend": found.backend}
+    return {
+        "enabled": agent.memory is not None,
+        "type": found.type,
+        "backend": found.backend,
+        "scope": found.scope,
+        "top_k": found.top_k,
+        "threshold": found.threshold,
+    }

@@ -6,6 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from ekiden.core.handoff_terms import DEFAULT_TERMS
+from ekiden.core.jsonio import dumps
+
+_SHOWN = 300
+"""Characters of a schema."""
+_CHECKED = (
+    ("answers", "custom_validator"),
+    ("what it is given", "input_validator"),
+    ("handoffs", "handoff_validator"),
+    ("calls of tools", "tool_input_validator"),
+    ("outputs of tools", "tool_output_validator"),
+)
 
 
 def detail_pairs(record: dict[str, Any]) -> list[tuple[str, str]]:
@@ -21,6 +32,7 @@ def detail_pairs(record: dict[str, Any]) -> list[tuple[str, str]]:
         ("takes", _takes(record)),
         ("tools", "\n".join(map(_tool_line, record["tools"]))),
         ("hands to", "\n".join(map(_handoff_line, record["handoffs"]))),
+        ("gives tasks to", _supervises(record["supervisor"])),
         ("asks", ", ".join(record["can_ask"])),
         ("tells", ", ".join(record["can_tell"])),
         ("asks people", ", ".join(record["can_ask_people"])),
@@ -29,6 +41,8 @@ def detail_pairs(record: dict[str, Any]) -> list[tuple[str, str]]:
         ("priority", str(triggers["priority"])),
         ("examples", "\n".join(triggers["examples"])),
         ("can", "\n".join(map(_capability_line, record["capabilities"]))),
+        ("checks", "\n".join(_checks(record["guardrails"]))),
+        ("remembers", _remembers(record["memory"])),
         ("instructions", record["instructions"]),
     ]
     return [(label, text) for label, text in pairs if text]
@@ -40,6 +54,35 @@ def _tool_line(tool: dict[str, Any]) -> str:
     return f"{tool['name']}{asks}: {' '.join(described.split())}"
 
 
+def _checks(guardrails: dict[str, Any] | None) -> Iterator[str]:
+    """What its guardrails look at, and with what."""
+    if guardrails is None:
+        return
+    if guardrails["output_schema"] is not None:
+        schema = dumps(guardrails["output_schema"])
+        yield f"answers: the schema {schema if len(schema) <= _SHOWN else schema[:_SHOWN] + '…'}"
+    for what, key in _CHECKED:
+        if guardrails[key] is not None:
+            yield f"{what}: {guardrails[key]}"
+    yield f"what does not pass: {guardrails['on_failure']}"
+
+
+def _remembers(memory: dict[str, Any] | None) -> str:
+    """What it finds again, and how."""
+    if memory is None or not memory["enabled"]:
+        return ""
+    facts = [
+        f"for each {memory['scope']}" if memory["scope"] == "user" else "for the whole app",
+        "by words" if memory["type"] == "key_value" else "by meaning and words",
+        f"at most {memory['top_k']}",
+    ]
+    if memory["threshold"] is not None:
+        facts.append(f"from {_number(memory['threshold'])} on")
+    if memory["backend"] is not None:
+        facts.append(f"with {memory['backend']}")
+    return ", ".join(facts)
+
+
 def _takes(record: dict[str, Any]) -> str:
     """Whether it takes handoffs, where that is not always so."""
     if record["available"] is False:
@@ -49,6 +92,20 @@ def _takes(record: dict[str, Any]) -> str:
     if record["available"] is None:
         return f"handoffs when it says so{limit and ', and'}{limit}"
     return f"handoffs{limit}" if limit else ""
+
+
+def _supervises(plan: dict[str, Any] | None) -> str:
+    """Whom a supervisor gives tasks to, and how."""
+    if plan is None:
+        return ""
+    facts = [
+        f"at most {plan['concurrency']} at a time",
+        f"{_number(plan['timeout'])} s each",
+        f"{plan['retries']} retries" if plan["retries"] != 1 else "1 retry",
+    ]
+    if plan["budget"]:
+        facts += [f"{_number(most)} {name}" for name, most in plan["budget"].items() if most]
+    return f"{', '.join(plan['agents'])}\nthe rest to {plan['fallback']}\n{', '.join(facts)}"
 
 
 def _handoff_line(handoff: dict[str, Any]) -> str:

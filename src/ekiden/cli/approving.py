@@ -51,7 +51,10 @@ _BY_OPTION: Final = "--allow"
 _YES = frozenset({"y", "yes", "j", "ja", "是", "好", "はい"})
 _NO = frozenset({"", "n", "no", "nein", "否", "不", "いいえ"})
 _ALWAYS = frozenset({"a", "always"})
-_AGAIN = Question(line="please answer y, n or a: ")
+_EDIT = frozenset({"e", "edit"})
+_AGAIN = Question(line="please answer y, n, a or e: ")
+_INSTEAD = Question(line="arguments as JSON, or nothing to go back: ")
+_NO_OBJECT = Question(line="that is no JSON object; please answer y, n, a or e: ")
 _LONGEST_PROMPT = 20_000
 _LONGEST_SCOPE = 200
 
@@ -73,7 +76,7 @@ class TerminalApprover:
         self._turn = asyncio.Lock()
 
     async def approve(self, request: ConfirmationRequest) -> Approval:
-        """The person's answer; what is not clearly a yes is asked again."""
+        """The person's answer, perhaps with other arguments; what is none is asked for again."""
         if self.allows(request.tool):
             return Approval(approved=True, by=_BY_OPTION)
         if self._ask is None:
@@ -98,6 +101,11 @@ class TerminalApprover:
             if line is None or word in _NO:
                 return Approval(approved=False, by=BY, reason="the person said no")
             asked = _AGAIN
+            if word in _EDIT:
+                typed = (await ask(_INSTEAD) or "").strip()
+                if typed and _is_object(typed):
+                    return Approval(approved=True, by=BY, arguments=typed)
+                asked = _NO_OBJECT if typed else _AGAIN
 
 
 class InboxApprover:
@@ -132,8 +140,20 @@ def question(request: ConfirmationRequest) -> Question:
         heading=f"{safe(request.agent)} wants to run {safe(request.tool)}:",
         quoted=quoted,
         rules="always: in this session; no answer in time: no",
-        line=f"[y]es, [n]o, [a]lways ({request.timeout_s:g} s): ",
+        line=f"[y]es, [n]o, [a]lways, [e]dit ({request.timeout_s:g} s): ",
     )
+
+
+def _is_object(text: str) -> bool:
+    """Whether somebody typed arguments; what fits the tool, the tool checks."""
+    from ekiden.core.inbox_errors import InboxAnswerInvalid
+    from ekiden.inbox.answers import json_object
+
+    try:
+        json_object(text)
+    except InboxAnswerInvalid:
+        return False
+    return True
 
 
 def marked(text: str) -> str:

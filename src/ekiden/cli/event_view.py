@@ -97,7 +97,16 @@ def _said(event: Event, details: Mapping[str, Any]) -> str:
         return "; ".join(lines)
     names = ("tool", "outcome", "subject", "published", "change", "status")
     about = next((str(details[name]) for name in names if details.get(name)), "")
-    return _joined(_way(details), about, event.error or "")
+    return _joined(_way(details), about or _changed(details.get("state")), event.error or "")
+
+
+def _changed(told: object) -> str:
+    """Which variables were changed, by name."""
+    if not isinstance(told, Mapping):
+        return ""
+    names = [*told.get("set", ()), *told.get("deleted", ())]
+    names += [f"{scope}:{name}" for scope in ("user", "app") for name in told.get(scope, ())]
+    return f"changes {', '.join(names)}" if names else ""
 
 
 def _inbox(details: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxItemNotFound
+from ekiden.core.memory_errors import BackendUnavailable, MemoryFailed, MemoryNotFound
 
 if TYPE_CHECKING:
     from ekiden.core.handoff_record import RefusalCode
@@ -43,7 +44,10 @@ class Exit(IntEnum):
     USAGE = 2, "the command line, the input or the team is wrong"
     OUT_OF_BUDGET = 3, "the run reached a limit; its work is kept and it can be resumed"
     WAITING = 4, "the session waits for somebody"
-    NOT_FOUND = 5, "there is no such session, handoff or inbox item, or the team has no such agent"
+    NOT_FOUND = (
+        5,
+        "there is no such session, handoff, inbox item or memory, or the team has no such agent",
+    )
     BUSY = 6, "another process has the session"
     STORE = 7, "the store cannot be reached, is too new, or fails"
     TAMPERED = 8, "what is stored is not what was written: the audit is broken"
@@ -61,6 +65,9 @@ _BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (
     (HandoffNotFound, Exit.NOT_FOUND),
     (InboxItemNotFound, Exit.NOT_FOUND),
     (InboxAnswerInvalid, Exit.USAGE),
+    (MemoryNotFound, Exit.NOT_FOUND),
+    (BackendUnavailable, Exit.FAILED),
+    (MemoryFailed, Exit.USAGE),
     (SessionBusy, Exit.BUSY),
     (LeaseLost, Exit.BUSY),
     (StoreError, Exit.STORE),

@@ -22,8 +22,10 @@ _COMMANDS = {
     "chat": "Talk with a team.",
     "run": "Say something to a team.",
     "route": "Show which agent would get a request, and why; nothing is run.",
+    "plan": "Show how a request would be split among agents; nothing is run.",
     "chain": "Show who handed a session to whom, and why.",
     "watch": "Show events as they happen.",
+    "cost": "Show what model calls used and cost.",
     "doctor": "Check this installation and the store.",
     "bench": "Measure Ekiden against plain asyncio.",
 }
@@ -56,8 +58,41 @@ _GROUPS = {
             "list": "List the sessions, newest first.",
             "show": "Show a session's conversation.",
             "resume": "Go on with a session that was interrupted.",
+            "search": "Find sessions by titles and by what was said.",
+            "fork": "Begin a new session from an earlier point of another.",
+            "rewind": "Take a session back to an earlier event.",
             "export": "Write a session with all its events as JSON.",
+            "import": "Store a session that was exported.",
+            "prune": "Remove old sessions.",
             "delete": "Remove a session.",
+        },
+    ),
+    "memory": (
+        "Look after what agents remember.",
+        {
+            "list": "List what is remembered, by key.",
+            "show": "Show one memory.",
+            "search": "Find memories, the best first.",
+            "store": "Remember something.",
+            "forget": "Forget one memory.",
+            "export": "Write all memories as JSON lines.",
+            "clear": "Forget everything.",
+            "sync": "Tell back ends what waits to be sent to them.",
+        },
+    ),
+    "mirror": (
+        "Send what is said in sessions to their mirror.",
+        {
+            "run": "Send it, as it is said; what cannot be sent waits.",
+            "status": "Show how far the mirror is.",
+        },
+    ),
+    "state": (
+        "Look into the state of sessions, users and apps, and change it.",
+        {
+            "show": "Show how a session stands or stood, or a user's or an app's variables.",
+            "set": "Set variables.",
+            "delete": "Delete variables.",
         },
     ),
     "handoff": (

@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
 from ekiden.cli.errors import Interrupted
@@ -15,6 +15,7 @@ from ekiden.cli.exits import exit_for_outcome
 from ekiden.cli.output import complain, emit, note, safe, say
 from ekiden.cli.questions_view import question_record, tell_questions
 from ekiden.cli.routing_view import is_news, route_line
+from ekiden.cli.task_view import task_line
 from ekiden.cli.transcript import transcript
 from ekiden.core.errors import OutOfBudgetError
 from ekiden.core.events import Event
@@ -27,9 +28,9 @@ from ekiden.runtime import RunConfig, RunResult, RunResultStreaming
 from ekiden.storage.base import Store
 
 if TYPE_CHECKING:
+    from ekiden.app.settings import Settings
     from ekiden.cli.approving import ApproveWhere
     from ekiden.core.inbox_item import InboxItem
-    from ekiden.inbox.settings import InboxSettings
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,7 +62,9 @@ class Onlooker:
         try:
             async for shown in run.events():
                 self.begun = self.seen = True
-                if self.stream:
+                if isinstance(shown, Event) and shown.session_id != run.session_id:
+                    self._show_beside(shown)
+                elif self.stream:
                     self._show(shown)
                 elif not self.as_json and isinstance(shown, Event):
                     _show_route(shown)
@@ -84,6 +87,14 @@ class Onlooker:
         else:
             self._show_event(shown)
 
+    def _show_beside(self, event: Event) -> None:
+        """What happens in a session that answers this one."""
+        if self.stream and self.as_json:
+            emit(_stream_record(event))
+        elif self.stream and event.type in ("handoff", "tool_call"):
+            for line in transcript([event]):
+                note(f"  {event.agent} · {line.who}: {line.what}")
+
     def _show_event(self, event: Event) -> None:
         if self._streamed:
             say()
@@ -93,6 +104,8 @@ class Onlooker:
         if event.type in ("handoff", "tool_call"):
             for line in transcript([event]):
                 note(f"{line.who}: {line.what}")
+        elif event.type == "task" and (told := task_line(event)) is not None:
+            note(told)
 
     def report(self, result: RunResult, questions: Sequence[InboxItem] = ()) -> None:
         """Tell how a run ended; `questions` are those that it waits for."""
@@ -184,14 +197,15 @@ def run_config(
     no_wait: bool,
     model: str | None = None,
     approver: Approver | None = None,
-    inbox: InboxSettings,
+    settings: Settings,
 ) -> RunConfig:
     """The options and settings as the runtime takes them."""
-    config = RunConfig(
+    from ekiden.app.running import config_of
+
+    config = replace(
+        config_of(settings),
         model=model,
         approver=approver,
-        operator=inbox.role,
-        escalation=inbox.escalation,
         on_busy="refuse" if no_wait else "wait",
     )
     return config.with_turns(max_turns)

@@ -56,6 +56,14 @@ KeepGoingOption: TypeAlias = Annotated[
         help="Leave out agent files that have errors, instead of stopping.",
     ),
 ]
+UserOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(
+        name="--user",
+        help="For whom: a new session is this user's, and so is what its agents remember; else "
+        "the setting `user`.",
+    ),
+]
 MoreWords: TypeAlias = Annotated[str, Parameter(show=False)]
 """Further words where one text belongs: taken in order to explain what is wrong."""
 JsonOption: TypeAlias = Annotated[

@@ -10,7 +10,7 @@ from ekiden.cli.tables import clock_time
 from ekiden.core.events import Event
 from ekiden.core.items import Item, is_message, refusal_of, text_of
 from ekiden.core.jsonio import dumps, loads
-from ekiden.sessions import is_transfer, said
+from ekiden.sessions import is_rewind, is_transfer, said, standing
 
 if TYPE_CHECKING:
     from ekiden.storage.base import SessionRow
@@ -28,21 +28,30 @@ class Line(NamedTuple):
 
 def transcript(events: Sequence[Event]) -> list[Line]:
     """The conversation as it stands, with calls, handoffs and failures where they happened."""
-    standing = {event.seq for event in said(events)}
+    spoken = {event.seq for event in said(events)}
     transfers = _transfer_calls(events)
     tools = _tool_names(events)
     lines: list[Line] = []
-    for event in events:
-        if event.type == "handoff":
+    for event in standing(events):
+        if is_rewind(event):
+            lines.append(Line("rewind", f"back to after event {(event.details or {})['rewound']}"))
+        elif event.type == "handoff":
             if _is_news(event):
                 lines.append(_handoff(event))
         elif event.type == "route" and is_news(event.details or {}):
             lines.append(Line("route", route_line(event.details or {})))
-        elif event.seq in standing:
+        elif event.type == "guardrail":
+            lines.append(Line("guardrail", event.error or _warning(event)))
+        elif event.seq in spoken:
             lines.extend(_said(event, transfers, tools))
         elif event.type == "agent_error":
             lines.append(Line("!", event.error or "failed"))
     return lines
+
+
+def _warning(event: Event) -> str:
+    details = event.details or {}
+    return f"{details.get('guardrail')} ({details.get('result')})"
 
 
 def _transfer_calls(events: Iterable[Event]) -> set[str]:

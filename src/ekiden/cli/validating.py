@@ -56,8 +56,10 @@ class Validation:
         if warnings:
             summary += f", {_counted(warnings, 'warning')}"
         if self.not_looked_up:
-            tools = _counted(self.not_looked_up, "tool")
-            summary += f"; {tools} not looked up: --imports does that, and runs the project's code"
+            functions = _counted(self.not_looked_up, "function")
+            summary += (
+                f"; {functions} not looked up: --imports does that, and runs the project's code"
+            )
         return "\n".join([*lines, "", summary] if lines else [summary])
 
     def _count(self, severity: str) -> int:
@@ -69,7 +71,7 @@ def validate(paths: Sequence[Path] = (), *, imports: bool = False) -> Validation
 
     A folder stands for the ``.md`` files in it. Files of the project are checked with those they
     hand to; others for themselves. Only with `imports` the functions that the project's files name
-    as tools are looked up. `UsageError` for a path that leads nowhere.
+    are looked up. `UsageError` for a path that leads nowhere.
     """
     from ekiden.app.project import check_files
 
@@ -100,8 +102,13 @@ def _by_file(values: Iterable[tuple[Path, _T]]) -> dict[str, list[_T]]:
 
 
 def _functions(definition: AgentDefinition | None) -> int:
-    """How many tools are functions that would have to be imported."""
-    return 0 if definition is None else sum(map(is_project_function, definition.tools))
+    """How many functions would have to be imported: tools and validators."""
+    if definition is None:
+        return 0
+    named = list(definition.tools)
+    if definition.guardrails is not None:
+        named += definition.guardrails.functions
+    return sum(map(is_project_function, named))
 
 
 def _expanded(paths: Iterable[Path]) -> Iterable[Path]:

@@ -6,18 +6,23 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import iscoroutinefunction
-from typing import Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_record import HandoffRequest
+from ekiden.core.handoff_terms import Budget
 from ekiden.core.hooks import AgentHooks
 from ekiden.core.model import Model, ModelSettings
-from ekiden.core.profile import Capability, Scope, Triggers
+from ekiden.core.profile import Capability, Confirmation, MemorySettings, Scope, Triggers
 from ekiden.core.remote import AgentRunner
 from ekiden.core.roles import Assigner
-from ekiden.core.tool import Enabled, FunctionTool, Tool
+from ekiden.core.tool import Enabled, FunctionTool, Tool, ToolErrorFunction
+
+if TYPE_CHECKING:
+    from ekiden.core.guardrails import HandoffGuardrail, InputGuardrail, OutputGuardrail
+    from ekiden.core.plan import PlanSettings
 
 Instructions: TypeAlias = (
     str | Callable[[RunContextWrapper[Any], Any], str | Awaitable[str | None] | None] | None
@@ -27,6 +32,8 @@ Instructions: TypeAlias = (
 _MAX_NAME = 200
 _KINDS = ("run", "model", "router", "runner", "person")
 """What an agent answers with; at most one of them."""
+_NOT_WITH_PLAN = ("run", "router", "runner", "person")
+_GUARDRAILS = ("input_guardrails", "output_guardrails", "handoff_guardrails")
 _NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Control characters, line breaks and lone surrogates: no store or log takes all of them."""
 
@@ -83,6 +90,21 @@ class Agent(Generic[TContext]):
     """Agents that its model may send messages to, with the tool ``tell_agent``."""
     can_ask_people: Sequence[str] = ()
     """Roles of people that its model may ask, with the tool ``ask_person``."""
+    input_guardrails: list[InputGuardrail[Any]] = field(default_factory=list)
+    """Look at what the agent is given, whenever it gets the conversation."""
+    output_guardrails: list[OutputGuardrail[Any]] = field(default_factory=list)
+    """Look at what the agent answers, before anybody sees it."""
+    handoff_guardrails: list[HandoffGuardrail[Any]] = field(default_factory=list)
+    """Look at what the agent passes on when it hands over."""
+    memory: MemorySettings | None = None
+    """What the agent remembers beyond the session, with the tools ``remember`` and ``recall``."""
+    budget: Budget | None = None
+    """What the agent itself may spend in a run, whoever had it before."""
+    plan: PlanSettings | None = None
+    """The agent is a supervisor: it splits what it is given among others; `Supervisor` sets it."""
+    adapt_tool: Callable[[FunctionTool], FunctionTool] | None = None
+    """What becomes of each tool that the agent has because of its other fields, such as
+    ``ask_agent`` and ``remember``: agent files guard and confirm these with it, too."""
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -99,6 +121,13 @@ class Agent(Generic[TContext]):
             raise UserError(
                 f"agent {self.name!r} has both `{kinds[0]}` and `{kinds[1]}`: give it one of them"
             )
+        if self.plan is not None:
+            kinds = [name for name in _NOT_WITH_PLAN if getattr(self, name) is not None]
+            if kinds:
+                raise UserError(f"agent {self.name!r} has both `plan` and `{kinds[0]}`")
+        for name in _GUARDRAILS:
+            if getattr(self, name):
+                self._check_guardrails(name)
         for name in ("can_ask", "can_tell", "can_ask_people"):
             names = getattr(self, name)
             if isinstance(names, str) or not all(isinstance(each, str) and each for each in names):
@@ -114,6 +143,60 @@ class Agent(Generic[TContext]):
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r}>"
+
+    def _check_guardrails(self, name: str) -> None:
+        from ekiden.core import guardrails
+
+        kind = {
+            "input_guardrails": guardrails.InputGuardrail,
+            "output_guardrails": guardrails.OutputGuardrail,
+            "handoff_guardrails": guardrails.HandoffGuardrail,
+        }[name]
+        for each in getattr(self, name):
+            if not isinstance(each, kind):
+                raise UserError(
+                    f"`{name}` of agent {self.name!r} has {_shown(each)}: give what "
+                    f"@{name.removesuffix('s')} makes"
+                )
+
+    def as_tool(
+        self,
+        tool_name: str | None = None,
+        tool_description: str | None = None,
+        *,
+        custom_output_extractor: Callable[[Any], Any] | None = None,
+        parameters: type[Any] | None = None,
+        is_enabled: Enabled = True,
+        max_turns: int | None = None,
+        budget: Budget | None = None,
+        timeout_s: float = 300.0,
+        confirmation: Confirmation | None = None,
+        failure_error_function: ToolErrorFunction | Literal["default"] | None = "default",
+    ) -> FunctionTool:
+        """This agent as a tool of another one: it is called, answers, and the caller goes on.
+
+        It works in a session of its own, with nothing of the caller's conversation but the
+        ``input`` that the model writes, or what `parameters`, a pydantic model, asks for. What it
+        asks people reaches them, and the answer reaches it, however deep it was called; the caller
+        is parked meanwhile. It spends from what the caller has left, and at most `budget` of it::
+
+            Agent("desk", tools=[translator.as_tool("translate", "Translate a text.")])
+        """
+        from ekiden.core.agent_tool import agent_tool
+
+        return agent_tool(
+            self,
+            tool_name=tool_name,
+            tool_description=tool_description,
+            custom_output_extractor=custom_output_extractor,
+            parameters=parameters,
+            is_enabled=is_enabled,
+            max_turns=max_turns,
+            budget=budget,
+            timeout_s=timeout_s,
+            confirmation=confirmation,
+            failure_error_function=failure_error_function,
+        )
 
     def clone(self, **changes: Any) -> Agent[TContext]:
         """A copy with some fields changed; lists that are not given are shared."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from ekiden.core.errors import UserError
+from ekiden.core.handoff_terms import Budget
 from ekiden.core.inbox_item import InboxAnswer
 from ekiden.core.messages import DEFAULT_TIMEOUT_S, Priority, priority_number
 
@@ -31,6 +32,12 @@ class Ask:
     timeout_s: float = DEFAULT_TIMEOUT_S
     """How long to wait; time in which whoever is asked waits for a person does not count."""
     priority: Priority = "normal"
+    budget: Budget | None = None
+    """What the agent may spend on it, of what the asker has left."""
+    max_turns: int | None = None
+    """How many turns it may take; `None`: as many as the run."""
+    words: str | None = None
+    """What the agent reads, in the place of a text that tells who asks it what."""
 
     def __post_init__(self) -> None:
         check_subject(self.subject)

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from ekiden.core.asking import Ask, AskScope
+    from ekiden.core.handoff_terms import Budget
     from ekiden.core.inbox_item import InboxAnswer
+    from ekiden.core.memory import LongTermMemory
     from ekiden.core.messages import Priority
 
     # The default lets type checkers read `Agent("desk")` as `Agent[Any]`.
@@ -35,6 +37,10 @@ class RunLink(Protocol):
 
     def publish(self, name: str, data: Any) -> None:
         """Say that something happened."""
+        ...
+
+    def long_term_memory(self) -> LongTermMemory:
+        """That of the active agent for the session's user or the app."""
         ...
 
 
@@ -66,11 +72,24 @@ class RunContextWrapper(Generic[TContext]):
         self.variables: MutableMapping[str, Any] = {} if variables is None else variables
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The session's variable `name`."""
+        """The variable `name`, as a copy: what is done to it changes nothing until it is set.
+
+        A prefix says whose it is; see `set`.
+        """
         return self.variables.get(name, default)
 
     def set(self, name: str, value: Any) -> None:
-        """Remember `value`, which must be JSON, under `name` in the session."""
+        """Remember `value`, which must be JSON, under `name`, with the step under way.
+
+        A name without a prefix is the session's. ``run:`` (or ``temp:``) is this run's: gone when
+        the next one begins. ``user:`` is shared by all sessions of the session's user, and
+        ``app:`` by everybody with the same `RunConfig.app`; without such a user or app that is
+        `UserError`, and `get` gives the default. They are read when a run begins or goes on, and
+        of several who write the last one counts::
+
+            ctx.set("order", 42)
+            ctx.set("user:language", "fr")
+        """
         self.variables[name] = value
 
     def delete(self, name: str) -> None:
@@ -105,6 +124,21 @@ class RunContextWrapper(Generic[TContext]):
             raise UserError("publish works in tools, callbacks and code of a run only")
         self.link.publish(name, data)
 
+    @property
+    def memory(self) -> LongTermMemory:
+        """What is remembered beyond the session, of its user or of the app, as the agent's
+        `memory` says; `NoMemory` if it has none::
+
+            await ctx.memory.store("colour", "Her favourite colour is blue.")
+            found = await ctx.memory.retrieve("what colour does she like?")
+
+        It is stored at once, not with the step: code that is run again after a crash stores the
+        same under the same key again.
+        """
+        if self.link is None:
+            raise UserError("memory works in tools, callbacks and code of a run only")
+        return self.link.long_term_memory()
+
     async def ask(
         self,
         agent: str,
@@ -118,9 +152,11 @@ class RunContextWrapper(Generic[TContext]):
 
         The question is stored, the agent gets a session of its own for it, and this session is
         parked until the answer is there; then the code that asks is run again from its beginning
-        and finds the answer here. So whatever it does before must bear repetition. Works in tools
-        and in agents that are code. Raises `QueryTimeout`, `QueryFailed` with the error of whoever
-        was asked, `AgentUnavailableError`, and `DeadlockError` if the agents wait for each other::
+        and finds the answer here. So whatever it does before must bear repetition, and variables
+        that it sets are stored when it comes to its end: whoever is asked does not see them yet,
+        so tell it in the question what it needs. Works in tools and in agents that are code.
+        Raises `QueryTimeout`, `QueryFailed` with the error of whoever was asked,
+        `AgentUnavailableError`, and `DeadlockError` if the agents wait for each other::
 
             customer = await ctx.ask("sales", "customer data", {"customer": 42})
         """
@@ -130,6 +166,35 @@ class RunContextWrapper(Generic[TContext]):
             agent=agent, subject=subject, payload=payload, timeout_s=timeout_s, priority=priority
         )
         [(_, answer)] = await self._scope("ask").ask([question], mode="all")
+        return answer
+
+    async def call_agent(
+        self,
+        agent: str,
+        input: Any,
+        *,
+        timeout_s: float = 300.0,
+        budget: Budget | None = None,
+        max_turns: int | None = None,
+    ) -> Any:
+        """What an agent of the team answers to `input`, which it reads as a message to itself.
+
+        As `ask`, without a word of who asks: how tools that are agents call them.
+        """
+        from ekiden.core.asking import Ask
+        from ekiden.core.jsonio import dumps
+
+        words = input if isinstance(input, str) else dumps(input)
+        question = Ask(
+            agent=agent,
+            subject=(" ".join(words.split())[:80] or "a call"),
+            payload=input,
+            timeout_s=timeout_s,
+            budget=budget,
+            max_turns=max_turns,
+            words=words,
+        )
+        [(_, answer)] = await self._scope("call_agent").ask([question], mode="all")
         return answer
 
     async def ask_all(self, questions: Sequence[Ask]) -> list[Any]:

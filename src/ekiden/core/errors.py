@@ -22,10 +22,7 @@ EkidenError
 ├── ToolError
 │   ├── ToolTimeout
 │   └── McpUnavailable
-├── GuardrailError
-│   ├── GuardrailFailed
-│   ├── ToolInputGuardrailTripwireTriggered
-│   └── ToolOutputGuardrailTripwireTriggered
+├── GuardrailError                (in `guardrail_errors`)
 ├── OutOfBudgetError              (only from `RunResult.raise_for_outcome`)
 │   └── MaxTurnsExceeded
 ├── SessionError
@@ -279,59 +276,6 @@ class McpUnavailable(ToolError):
     def __init__(self, server: str, problem: str) -> None:
         super().__init__(f"the MCP server {server!r} cannot be used: {problem}")
         self.server = server
-
-
-class GuardrailError(EkidenError):
-    """A guardrail ended the run; what was done before is kept."""
-
-    code = "guardrail.error"
-
-
-class GuardrailFailed(GuardrailError):
-    """A guardrail could not decide: it raised, gave nothing usable, or took too long.
-
-    What cannot be checked is not let through; `__cause__` is what went wrong.
-    """
-
-    code = "guardrail.failed"
-
-    def __init__(self, guardrail: str, tool: str, problem: str, *, stage: str) -> None:
-        super().__init__(
-            f"guardrail {guardrail!r} of tool {tool!r} could not decide on the call's {stage}, "
-            f"which is as good as a no: {problem}; correct the guardrail and resume the session"
-        )
-        self.guardrail, self.tool, self.stage = guardrail, tool, stage
-
-
-class ToolInputGuardrailTripwireTriggered(GuardrailError):
-    """A guardrail ended the run because of a tool call, which was not made."""
-
-    code = "guardrail.tool_input"
-
-    def __init__(self, guardrail: Any, output: Any, *, tool: str = "") -> None:
-        name = f" {tool!r}" if tool else ""
-        super().__init__(
-            f"{type(guardrail).__name__} {guardrail.get_name()!r} ended the run before the "
-            f"tool{name} was run; `output.output_info` says what it found: start again with "
-            "another request, or let the guardrail use reject_content to tell the model instead"
-        )
-        self.guardrail, self.output, self.tool = guardrail, output, tool
-
-
-class ToolOutputGuardrailTripwireTriggered(GuardrailError):
-    """A guardrail ended the run because of what a tool gave; the tool has had its effect."""
-
-    code = "guardrail.tool_output"
-
-    def __init__(self, guardrail: Any, output: Any, *, tool: str = "") -> None:
-        name = f" {tool!r}" if tool else ""
-        super().__init__(
-            f"{type(guardrail).__name__} {guardrail.get_name()!r} ended the run because of what "
-            f"the tool{name} gave, which nobody was shown; `output.output_info` says what it "
-            "found: start again with another request, or let the guardrail use reject_content to "
-            "tell the model instead"
-        )
-        self.guardrail, self.output, self.tool = guardrail, output, tool
 
 
 class OutOfBudgetError(EkidenError):

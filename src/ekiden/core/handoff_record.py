@@ -25,6 +25,7 @@ RefusalCode: TypeAlias = Literal[
     "CONDITIONS_NOT_MET",
     "BUDGET_EXCEEDED",
     "NOT_APPROVED",
+    "GUARDRAIL",
     "DECLINED",
     "INVALID_INPUT",
     "SOURCE_FAILED",

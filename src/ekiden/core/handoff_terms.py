@@ -96,7 +96,8 @@ _SHOWN = {owner: name for name, owner in _OWNER.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What the target of a handoff may spend; it can only be less than what the source has left.
+    """What an agent, the target of a handoff, or a task may spend; it can only be less than what
+    whoever passes the work on has left.
 
     For example::
 

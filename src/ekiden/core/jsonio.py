@@ -10,7 +10,13 @@ from typing import Any
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _ASCII = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), allow_nan=False)
 
+_NESTED = (dict, list, tuple)
+
 loads = json.loads
+
+MAX_DEPTH = 200
+"""So many lists and objects may stand one in the other in a value that somebody gives to be stored:
+what goes further cannot be copied everywhere where it would have to be."""
 
 
 def dumps(value: Any) -> str:
@@ -49,3 +55,18 @@ def quick_ascii_encoder() -> Callable[[Any], str]:
     except (TypeError, ValueError):
         return plain.encode
     return lambda value: "".join(kept(value, 0))
+
+
+def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
+    """Whether more than `most` lists and objects stand one in the other; for what is JSON."""
+    level = [value] if isinstance(value, _NESTED) else []
+    for _ in range(most):
+        level = [
+            each
+            for part in level
+            for each in (part.values() if isinstance(part, dict) else part)
+            if isinstance(each, _NESTED)
+        ]
+        if not level:
+            return False
+    return bool(level)

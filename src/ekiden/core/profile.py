@@ -56,3 +56,29 @@ class Confirmation:
     """What the person is asked; ``{tool_name}`` and ``{tool_args}`` are filled in."""
     timeout_s: float = 30.0
     """No answer within this time is a no."""
+
+
+MemoryKind: TypeAlias = Literal["key_value", "vector"]
+"""`key_value`: found by words. `vector`: found by meaning, too."""
+MemoryScope: TypeAlias = Literal["user", "app"]
+"""Whose it is: that of the session's user, or of everybody who uses the app."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySettings:
+    """What an agent remembers beyond the session, and how it is found again.
+
+    For example::
+
+        Agent("concierge", memory=MemorySettings(type="vector", top_k=3))
+    """
+
+    type: MemoryKind = "key_value"
+    scope: MemoryScope = "user"
+    """With `user` a session without a user remembers nothing, and its agent is told so."""
+    backend: str | None = None
+    """`None`: in the store of the session; else the name of another one, such as ``pinecone``."""
+    top_k: int = 5
+    """How many memories `recall` gives at most."""
+    threshold: float | None = None
+    """How near they must be, 0 to 1; `None`: as the kind of memory has it."""

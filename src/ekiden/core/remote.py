@@ -11,7 +11,7 @@ from ekiden.core.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentTask:
+class RemoteTask:
     """What is handed over: read-only and all of it JSON, so that it can be sent away."""
 
     task_id: str
@@ -65,12 +65,12 @@ class AgentRunner(Protocol):
     For example::
 
         class Elsewhere(AgentRunner):
-            async def run_task(self, task: AgentTask) -> AgentReply:
+            async def run_task(self, task: RemoteTask) -> AgentReply:
                 answer = await client.ask(list(task.items), key=task.idempotency_key)
                 return AgentReply(text=answer)
     """
 
-    async def run_task(self, task: AgentTask) -> AgentReply:
+    async def run_task(self, task: RemoteTask) -> AgentReply:
         """Do the task and give its end; nothing is kept of it until this returns.
 
         May be called again with the same `idempotency_key` when the process died before the reply

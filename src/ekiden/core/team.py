@@ -12,7 +12,8 @@ from ekiden.core.handoff import Handoff
 
 
 class Team:
-    """The agents that can be reached from some starting ones through their handoffs.
+    """The agents that can be reached from some starting ones: through their handoffs, as tools, and
+    as those to whom a supervisor gives tasks.
 
     `entry` is who gets a new conversation: the first of `agents` unless named::
 
@@ -46,7 +47,7 @@ class Team:
 
 
 def reachable(agents: Iterable[Agent[Any]]) -> Iterator[Agent[Any]]:
-    """The agents and everyone they may hand to, each once.
+    """The agents and everyone they may hand to, call as a tool or give tasks, each once.
 
     Two of one name, and what is no agent, is `UserError`.
     """
@@ -76,3 +77,6 @@ def reachable(agents: Iterable[Agent[Any]]) -> Iterator[Agent[Any]]:
                 raise UserError(not_an_edge(agent.name, edge))
             elif edge.agent is not None:
                 todo.append(edge.agent)
+        todo.extend(tool.agent for tool in agent.tools if tool.agent is not None)
+        if agent.plan is not None:
+            todo.extend(agent.plan.members)

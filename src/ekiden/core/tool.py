@@ -56,6 +56,8 @@ class FunctionTool:
     """Asked one after the other before every call; all must allow it."""
     tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None = None
     """Asked one after the other before the model sees what the tool gave; all must allow it."""
+    agent: Any = None
+    """The `Agent` that the tool calls, if it is one: it belongs to the team."""
     spec: ToolSpec = field(init=False, repr=False)
     """As the model is shown it; made once."""
 

@@ -10,6 +10,8 @@ from importlib import import_module, metadata
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from ekiden.embeddings.one_thread import one_thread
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -51,7 +53,7 @@ class LocalEmbedder:
         filled = [row for row, text in enumerate(plain) if text]
         for start in range(0, len(filled), _BATCH):
             rows = filled[start : start + _BATCH]
-            with self._lock:
+            with self._lock, one_thread():
                 vectors[rows] = self._loaded().encode([plain[row] for row in rows])
         return vectors
 

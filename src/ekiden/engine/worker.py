@@ -10,7 +10,10 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import LeaseLost, StoreError
+from ekiden.core.retention import Retention
 from ekiden.core.team import Team
+from ekiden.engine.housekeeping import Housekeeping
+from ekiden.engine.posting import Posting
 from ekiden.runtime import Circumstances, RunConfig, advance, taken_up
 from ekiden.runtime.calls import to_the_end
 from ekiden.runtime.leases import owner_name
@@ -46,8 +49,11 @@ class Worker:
         concurrency: int = 16,
         context: Any = None,
         run_config: RunConfig | None = None,
+        retention: Retention | None = None,
     ) -> None:
+        """With `retention` it also lets go of what is old, at most once an hour."""
         self._store = store
+        self._housekeeping = Housekeeping(store, retention or Retention())
         self._team = team if isinstance(team, Team) else Team(team)
         self._agents = [agent.name for agent in self._team]
         self._concurrency = concurrency
@@ -65,12 +71,17 @@ class Worker:
         """Work until `stop`; with `until_idle` also end when no session is ready or under way."""
         await self._store.open()
         await self._see_to_timers()
-        clock = asyncio.create_task(self._keep_time())
+        beside = [
+            asyncio.create_task(self._keep_time()),
+            asyncio.create_task(self._housekeeping.run()),
+            asyncio.create_task(Posting(self._store, self._team, self._config).run()),
+        ]
         try:
             await self._work(until_idle)
         finally:
-            clock.cancel()
-            await asyncio.gather(clock, return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
 
     async def _work(self, until_idle: bool) -> None:
         slots = asyncio.Semaphore(self._concurrency)
@@ -80,6 +91,8 @@ class Worker:
                 await slots.acquire()
                 if self._stopping.is_set():
                     return
+                # One that ends while the next is looked for may have left work behind.
+                was_busy = bool(running)
                 try:
                     claimed = await self._next()
                 except StoreError as exc:
@@ -95,6 +108,8 @@ class Worker:
                     continue
                 slots.release()
                 if until_idle and not running:
+                    if was_busy:
+                        continue
                     return
                 await self._wait(running if until_idle else ())
 

@@ -10,7 +10,7 @@ from ekiden.core.events import Event
 from ekiden.core.items import Item
 from ekiden.core.jsonio import loads
 from ekiden.handoff.records import HandoffRecord
-from ekiden.sessions import is_transfer, visible_items
+from ekiden.sessions import is_transfer, standing, visible_items
 from ekiden.storage.base import Store
 
 _WORDS = ("reason", "summary", "context")
@@ -65,8 +65,8 @@ def _view_before(events: Sequence[Event], transfer: int) -> tuple[str | None, in
     """With which filter's result the view of the source began, and after which event it went on."""
     now: tuple[str | None, int] = (None, 0)
     earlier: dict[str, tuple[str | None, int]] = {}
-    for event in events:
-        if event.type != "handoff" or event.seq >= transfer:
+    for event in standing([event for event in events if event.seq < transfer]):
+        if event.type != "handoff":
             continue
         details = event.details or {}
         if is_transfer(event):

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from ekiden.core.context import ToolContext
-from ekiden.core.errors import GuardrailError
+from ekiden.core.guardrail_errors import GuardrailError
 from ekiden.core.handoff import Handoff
 from ekiden.core.items import function_call, function_output
 from ekiden.core.tool import FunctionTool

@@ -18,6 +18,8 @@ from ekiden.core.items import Item, is_message
 from ekiden.core.jsonio import dumps
 from ekiden.core.roles import Clock
 from ekiden.sessions import Session, conversation
+from ekiden.sessions.scopes import check_name, is_shared_name
+from ekiden.sessions.state import STATE, changes_between
 from ekiden.storage.base import Claim, Commit, SessionPatch, SessionRow, Store
 
 _log = logging.getLogger("ekiden.realtime")
@@ -158,13 +160,15 @@ class SessionRecord:
     ) -> None:
         """The one place where an event is made and stored, linked into the audit's chain."""
         async with self._writing:
+            variables = dict(self.variables)
+            told = changes_between(self._stored_variables, variables)
             event = Event(
                 session_id=self.session_id,
                 seq=self._seq + 1,
                 type=type,
                 at_us=self._clock.now_us(),
                 agent=agent,
-                details=details,
+                details={**(details or {}), STATE: told} if told else details,
                 items=items,
                 error=error,
             )
@@ -173,11 +177,10 @@ class SessionRecord:
             if count:
                 cursor |= {"hd": head, "hn": self._hashes + count}
             cursor = {name: value for name, value in cursor.items() if value is not None}
-            variables = dict(self.variables)
             patch = SessionPatch(
                 agent=owner,
                 cursor=cursor,
-                variables=None if variables == self._stored_variables else variables,
+                variables=variables if told else None,
             )
             await self._store.commit(self._claim, Commit(patch=patch, events=events))
             self._seq += 1
@@ -193,6 +196,12 @@ class Variables(dict[str, Any]):
         super().__init__(values)
 
     def __setitem__(self, name: str, value: Any) -> None:
+        check_name(name)
+        if is_shared_name(name):
+            raise UserError(
+                f"the variable {name!r} cannot be set in a live session: variables of users and "
+                "apps are there for runs of text"
+            )
         try:
             dumps({name: value})
         except (TypeError, ValueError, RecursionError) as exc:

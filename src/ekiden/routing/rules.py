@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 
 from ahocorasick_rs import AhoCorasick
 
+from ekiden.agents.pattern_set import PatternSet, fault_of
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
+from ekiden.core.folding import folded, marked, opening
 from ekiden.routing.decision import Score, StageResult
-from ekiden.routing.folding import folded, marked, opening
-from ekiden.routing.patterns import PatternSet, fault_of
 
 MAX_CHARS = 20_000
 """How much of a text is looked at."""

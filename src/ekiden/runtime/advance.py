@@ -16,14 +16,16 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.core.events import Event
+from ekiden.core.guardrail_errors import GuardrailError
 from ekiden.core.items import Item
 from ekiden.core.model import ModelDelta
 from ekiden.core.outcomes import OutOfBudget
 from ekiden.runtime.finish import fail, finish
 from ekiden.runtime.limits import TimeLimit, has_triggers, over_limit, time_left
 from ekiden.runtime.parked import is_parked
+from ekiden.runtime.purse import Spent
 from ekiden.runtime.rollback import finish_rollback, give_back
-from ekiden.runtime.spending import allowed
+from ekiden.runtime.spending import allowed, own_left
 from ekiden.runtime.state import RunState
 from ekiden.runtime.turn import resume_acting, settle_answer, think
 from ekiden.runtime.withdrawing import WITHDRAWN, is_withdrawn
@@ -41,19 +43,25 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
         yield shown
     if run.was_woken and await is_withdrawn(run):
         await finish(run, WITHDRAWN)
-    while run.outcome is None:
-        if run.live:
-            async with aclosing(_watched(run)) as steps:
-                async for shown in steps:
-                    yield shown
-        else:
-            if run.hold is None:
-                await _step(run)
+    try:
+        while run.outcome is None:
+            if run.live:
+                async with aclosing(_watched(run)) as steps:
+                    async for shown in steps:
+                        yield shown
             else:
-                with run.hold.step(_this_task()):
+                if run.hold is None:
                     await _step(run)
-            for shown in run.take():
-                yield shown
+                else:
+                    with run.hold.step(_this_task()):
+                        await _step(run)
+                for shown in run.take():
+                    yield shown
+    finally:
+        if run.children:
+            await run.stop_children()
+    for shown in run.take():
+        yield shown
     if run.told and run.around.drives:
         from ekiden.runtime.driving import run_told
 
@@ -98,6 +106,10 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
         await _recover(
             run, HandoffRefused("TIMEOUT", f"{target!r} did not take over within its time")
         )
+    elif cause == "agent":
+        over = own_left(run)
+        if over is not None:
+            await _end_over_limit(run, over)
     else:
         seconds = allowed(run, "seconds") or 0
         await _end_over_limit(run, OutOfBudget("seconds", seconds, run.spent_s()))
@@ -116,6 +128,10 @@ async def _settled(run: RunState, step: Coroutine[Any, Any, None]) -> None:
         return
     except (SessionError, StoreUnavailable):
         raise
+    except Spent as spent:
+        run.discard()
+        await _end_over_limit(run, spent.over)
+        return
     except asyncio.CancelledError as exc:
         if _this_task().cancelling():
             raise
@@ -153,7 +169,7 @@ async def _recover(run: RunState, failure: Exception) -> None:
         try:
             if await fire_for_error(run, failure):
                 return
-        except UserError as wrong:
+        except (UserError, GuardrailError) as wrong:
             failure = wrong
     await fail(run, failure)
 
@@ -177,6 +193,8 @@ async def _end_over_limit(run: RunState, over: OutOfBudget) -> None:
 
 def _cause(run: RunState, over: OutOfBudget) -> int | None:
     """The place of the last open handoff whose source had more left; `None` if none had."""
+    if run.agent.budget is not None and getattr(run.agent.budget, over.limit, None) == over.allowed:
+        return len(run.cursor.open) - 1 if run.cursor.open else None
     own: float | None = getattr(run.config.limits, over.limit)
     for place, pending in reversed(list(enumerate(run.cursor.open))):
         had: float | None = pending.saved.get("budget", {}).get(over.limit)
@@ -199,7 +217,8 @@ async def _next_step(run: RunState) -> None:
     if cursor.phase == "answered":
         await settle_answer(run)
         return
-    limit = over_limit(run)
+    # A plan makes its answer of what its tasks spent; each call of its own asks for what is left.
+    limit = None if run.agent.plan is not None and cursor.started else over_limit(run)
     if limit is not None:
         await _end_over_limit(run, limit)
         return
@@ -230,10 +249,18 @@ async def _answers_came(run: RunState) -> bool:
 async def _take_turn(run: RunState) -> None:
     """Let the active agent do its next part, whatever kind of agent it is."""
     agent = run.agent
+    if (run.config.input_guardrails or agent.input_guardrails) and not run.cursor.checks:
+        from ekiden.runtime.input_guardrails import check_first
+
+        await check_first(run)
     if agent.router is not None:
         from ekiden.runtime.assign import assign
 
         await assign(run)
+    elif agent.plan is not None:
+        from ekiden.runtime.supervising import supervise
+
+        await supervise(run)
     elif agent.run is not None:
         from ekiden.runtime.code_agent import run_code
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, assert_never
 
+from ekiden.core.errors import SessionError
 from ekiden.core.faults import fault_point
+from ekiden.core.guardrail_errors import GuardrailError
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.jsonio import dumps
 from ekiden.core.message_answers import answer_json, error_json
 from ekiden.core.messages import MAX_PAYLOAD
 from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
-from ekiden.runtime.cursor import OpenQuestion
+from ekiden.core.usage import Usage
+from ekiden.runtime.cursor import Cursor, OpenQuestion
 from ekiden.runtime.inboxes import read_item
 from ekiden.runtime.memo import load_memo
 from ekiden.runtime.question_sessions import ANSWERS
+from ekiden.runtime.spending import spend_own
 from ekiden.runtime.state import RunState
 from ekiden.runtime.timekeeping import begin_time_anew
 from ekiden.runtime.withdrawing import (
@@ -36,11 +41,12 @@ async def collect_answers(run: RunState) -> bool:
     await run.see_wakes()
     messages = await _messages(run)
     items = await _items(run)
-    found, enough = 0, set[str]()
+    found, enough, waited = 0, set[str](), list(run.cursor.asks)
     for key, question in list(run.cursor.asks.items()):
         if question.kind == "query":
             message = messages.get(question.id)
             if message is None or message.state != "open":
+                await _count_unanswered(run, question, message)
                 _store_answer(run, key, question, message)
                 found += 1
                 if question.group is not None and message is not None:
@@ -60,10 +66,15 @@ async def collect_answers(run: RunState) -> bool:
     if any(item.status != "open" for item in items.values()):
         await begin_time_anew(run)
     _withdraw_rivals(run, enough)
+    settled = run.remembered(waited)
     fault_point("ask.answers.before_commit")
     await run.commit(status="ready", outcome="")
     fault_point("ask.answers.after_commit")
-    await load_memo(run)
+    if run.eager and run.memo:
+        # It keeps its memo itself, which may be large.
+        run.memo = {**run.memo, **settled}
+    else:
+        await load_memo(run)
     return True
 
 
@@ -93,6 +104,7 @@ def _store_answer(
         state = "failed" if answer is None or "error" in answer else "answered"
     if isinstance(answer, dict):
         run.cursor.person_us = max(run.cursor.person_us, answer.pop("person_us", 0))
+        _count_in(run, question, answer.pop("spent", None))
     _settle_step(run, key, question, state, answer)
     details = {"id": question.id, "from": question.who, "state": state}
     error = answer.get("error") if isinstance(answer, dict) else None
@@ -101,6 +113,31 @@ def _store_answer(
     if state in ("answered", "failed"):
         run.beside.settles.append(MessageSettle(key=question.id, state="answered", forget=True))
     _see_to_unfinished(run, question, state, is_deadlock="cycle" in (answer or ()))
+
+
+async def _count_unanswered(
+    run: RunState, question: OpenQuestion, message: StoredMessage | None
+) -> None:
+    """What was used by somebody who did not answer in time is told by its session."""
+    if question.session is None or message is None or message.state != "timed_out":
+        return
+    await run.stop_children(question.session)
+    with suppress(SessionError):
+        cursor = Cursor.from_json((await run.store.get(question.session)).cursor)
+        _count_in(run, question, {"usage": cursor.usage.to_json(), "seconds": cursor.spent_s})
+
+
+def _count_in(run: RunState, question: OpenQuestion, spent: dict[str, Any] | None) -> None:
+    """What whoever answered used is the run's, too; its time as far as nobody else's covers it."""
+    if spent is None or question.session is None:
+        return
+    cursor, used = run.cursor, Usage.from_json(spent["usage"])
+    cursor.usage.add(used)
+    cursor.others = cursor.others or Usage()
+    cursor.others.add(used)
+    if run.agent.budget is not None:
+        spend_own(run, used.tokens, 0.0, used.cost)
+    cursor.spent_s = max(cursor.spent_s, question.at_s + spent["seconds"])
 
 
 def _see_to_unfinished(
@@ -117,13 +154,13 @@ def _see_to_unfinished(
         run.beside.afterwards.append(
             partial(abandon, run.store, question.session, question.id, only_fresh=True)
         )
-    if not run.around.drives:
+    if not run.around.drives and run.agent.plan is None:
         return
     if state == "timed_out":
         run.beside.afterwards.append(
             partial(abandon, run.store, question.session, question.id, only_ready=True)
         )
-    elif is_deadlock:
+    elif is_deadlock and run.around.drives:
         run.told = [*(run.told or ()), question.session]
 
 
@@ -185,12 +222,18 @@ def give_answer(run: RunState, outcome: Outcome) -> None:
         case Failed(code, error):
             if outcome == WITHDRAWN:
                 return
-            answer = error_json(error, code=code)
+            exc = run.exception
+            told = exc.outside if isinstance(exc, GuardrailError) else error
+            answer = error_json(told, code=code)
         case OutOfBudget(limit, allowed, used):
             told = f"the limit of {allowed:g} {limit} was reached ({used:g} used)"
             answer = error_json(told, code="run.out_of_budget")
         case _ as never:
             assert_never(never)
+    answer["spent"] = {
+        "usage": run.cursor.usage.to_json(),
+        "seconds": round(run.spent_s(), 6),
+    }
     if run.cursor.person_us:
         answer["person_us"] = run.cursor.person_us
     run.beside.settles.append(MessageSettle(key=str(message_id), state=state, answer=answer))

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 from inspect import iscoroutine
 from typing import Any
 
-from ekiden.core.errors import ModelBehaviorError, ModelTimeout, UserError
+from ekiden.core.errors import EkidenError, ModelBehaviorError, ModelTimeout, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.items import ItemView
 from ekiden.core.model import Model, ModelRequest, ModelResponse
 from ekiden.runtime.answers import read_answer
-from ekiden.runtime.calls import both
+from ekiden.runtime.calls import both, to_the_end
+from ekiden.runtime.costs import cost_of_answer, counts_money, highest_price
 from ekiden.runtime.model_input import filtered_input
 from ekiden.runtime.offer import refresh_offer
 from ekiden.runtime.output import output_spec
 from ekiden.runtime.prompt import system_prompt
+from ekiden.runtime.purse import let_go, reserve
+from ekiden.runtime.question_sessions import ANSWERS
+from ekiden.runtime.spending import spend_own
 from ekiden.runtime.state import RunState
 
 
@@ -37,12 +42,7 @@ async def ask_model(run: RunState) -> ModelResponse:
             if agent.hooks is None
             else agent.hooks.on_llm_start(context, agent, prompt, shown),
         )
-    fault_point("turn.model.before_call")
-    response = await _answer(run, model, request)
-    fault_point("turn.model.after_call")
-    run.cursor.usage.add(response.usage)
-    if run.config.prices or run.config.limits.money is not None or "money" in run.cursor.budget:
-        run.cursor.usage.cost += _cost(run, response)
+    response = await call_model(run, model, request)
     if hooks is not None or agent.hooks is not None:
         await both(
             None if hooks is None else hooks.on_llm_end(context, agent, response),
@@ -51,20 +51,42 @@ async def ask_model(run: RunState) -> ModelResponse:
     return response
 
 
-def _cost(run: RunState, response: ModelResponse) -> float:
-    """What the answer cost; `UserError` if that is limited and nobody knows the price."""
-    prices = run.config.prices
-    wanted = run.config.model or run.agent.model or os.environ.get("EKIDEN_MODEL")
-    for name in (wanted, response.model, getattr(wanted, "name", None)):
-        if isinstance(name, str) and name in prices:
-            return prices[name].of(response.usage)
-    if run.config.limits.money is None and "money" not in run.cursor.budget:
-        return 0.0
-    shown = wanted if isinstance(wanted, str) else response.model or type(wanted).__name__
-    raise UserError(
-        f"the run has a limit of money, and nobody knows what {shown!r} costs: add it to "
-        "RunConfig.prices"
-    )
+async def _stay(run: RunState) -> None:
+    """There is no room yet in what is shared: the time of whoever waits for this run does not run
+    meanwhile, as when people are waited for."""
+    from ekiden.runtime.timekeeping import begin_time_anew
+    from ekiden.runtime.withdrawing import is_given_up
+
+    if await is_given_up(run):
+        raise EkidenError("whoever asked does not wait for the answer any more")
+    if ANSWERS in run.meta:
+        await begin_time_anew(run)
+        await run.commit()
+
+
+async def call_model(run: RunState, model: Model, request: ModelRequest) -> ModelResponse:
+    """One call, and what it used counted, whatever comes of the answer.
+
+    `Spent` if it would go beyond what is shared with other sessions.
+    """
+    if run.outer_purses or run.cursor.purse is not None:
+        request = await reserve(run, request, highest_price(run), while_waiting=partial(_stay, run))
+    fault_point("turn.model.before_call")
+    try:
+        response = await _answer(run, model, request)
+    except BaseException:
+        if run.held is not None:
+            await to_the_end(let_go(run))
+        raise
+    fault_point("turn.model.after_call")
+    run.cursor.usage.add(response.usage)
+    cost = 0.0
+    if counts_money(run):
+        cost = cost_of_answer(run, response)
+        run.cursor.usage.cost += cost
+    if run.agent.budget is not None:
+        spend_own(run, response.usage.tokens, 0.0, cost)
+    return response
 
 
 def resolve(run: RunState) -> Model:
@@ -123,11 +145,15 @@ async def _answer(run: RunState, model: Model, request: ModelRequest) -> ModelRe
         raise UserError(f"`respond` of {who} must be an async generator: give answers with `yield`")
     response: ModelResponse | None = None
     scope = asyncio.timeout(timeout_s)
+    is_checked = bool(run.agent.output_guardrails or run.config.output_guardrails)
+    run.unshown = []
     try:
         async with scope:
             async for part in stream:
                 if isinstance(part, ModelResponse):
                     response = part
+                elif run.live and is_checked:
+                    run.unshown.append(part)
                 elif run.live:
                     run.show(part)
     except TimeoutError as exc:

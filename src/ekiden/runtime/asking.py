@@ -41,11 +41,13 @@ FOR_EVER_S = 3.2e9
 class Asking:
     """The questions of one piece of code, counted in their order."""
 
-    __slots__ = ("_asked", "_run", "_step", "_told")
+    __slots__ = ("_asked", "_run", "_step", "_task", "_told")
 
-    def __init__(self, run: RunState, step: str) -> None:
+    def __init__(self, run: RunState, step: str, *, task: str | None = None) -> None:
         self._run = run
         self._step = step
+        self._task = task or run.task_id
+        """What those who are asked work on; of two tasks nobody waits for the other."""
         self._asked = 0
         self._told = 0
 
@@ -146,6 +148,15 @@ class Asking:
         for (key, question), node in zip(fresh, nodes, strict=True):
             run.put_question(key, partial(self._post, key, question, node, together, now_us))
 
+    def check(self, question: Ask) -> None:
+        """`UserError` or `BusError` if it cannot be asked."""
+        _check_payload(question)
+        self._check_depth(question.agent)
+
+    def put(self, key: str, question: Ask, *, now_us: int) -> None:
+        """Ask an agent of the team, with the commit that parks the step."""
+        self._post(key, question, wait_node(question.agent, self._task), None, now_us)
+
     def _post(
         self,
         key: str,
@@ -159,7 +170,7 @@ class Asking:
         letter = Letter(message=message, awaits=node, group=group)
         child = None
         if question.agent in run.team:
-            opening = question_session(run, message)
+            opening = question_session(run, message, question)
             run.beside.openings.append(opening)
             child = opening.new.id
         run.beside.messages.append(
@@ -177,7 +188,13 @@ class Asking:
         due_us = now_us + int(question.timeout_s * 1e6)
         run.write(timer_write(Timer(due_us=due_us, kind=QUERY_TIMER, id=message.id)))
         run.cursor.asks[key] = OpenQuestion(
-            "query", message.id, question.agent, child, None if group is None else group[0], due_us
+            "query",
+            message.id,
+            question.agent,
+            child,
+            None if group is None else group[0],
+            due_us,
+            round(run.spent_s(), 6),
         )
         details = {"id": message.id, "to": question.agent, "subject": question.subject}
         if child is not None:
@@ -189,7 +206,7 @@ class Asking:
         run = self._run
         self._check_depth(agent)
         if agent in run.team:
-            return wait_node(agent, run.task_id)
+            return wait_node(agent, self._task)
         from ekiden.bus.presence import Presence, alone
 
         servers = await Presence(run.store, "", 1.0).servers(agent)
@@ -229,7 +246,7 @@ class Asking:
             timeout_seconds=question.timeout_s,
             ttl=ttl_s,
             created_at=run.config.clock.now_us() / 1e6,
-            task=run.task_id,
+            task=self._task,
             depth=int(run.meta.get("ask_depth", 0)) + 1,
         )
 

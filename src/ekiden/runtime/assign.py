@@ -9,11 +9,14 @@ from typing import Any
 from ekiden.core.agent import Agent
 from ekiden.core.errors import NoRoute, UserError
 from ekiden.core.faults import fault_point
-from ekiden.core.items import Item, assistant_message, is_message, text_of
+from ekiden.core.items import Item, assistant_message, text_of
 from ekiden.core.outcomes import Done
 from ekiden.core.roles import RouteCause
 from ekiden.core.team import Team
+from ekiden.runtime.approving import approve
 from ekiden.runtime.circumstances import AUTO, Circumstances
+from ekiden.runtime.corrections import is_request
+from ekiden.runtime.findings import forget_checks, tell_findings
 from ekiden.runtime.state import RunState
 from ekiden.runtime.turn import conclude
 
@@ -78,7 +81,7 @@ async def assign(run: RunState) -> None:
     run.record(
         "route",
         step=run.step_key("r"),
-        details=dict(chosen.details),
+        details=tell_findings(run, dict(chosen.details)),
         duration_us=int((run.config.clock.monotonic() - began) * 1e6),
     )
     cursor.route = None
@@ -90,14 +93,17 @@ async def assign(run: RunState) -> None:
         return
     if chosen.reply is None:
         raise NoRoute(str(chosen.details.get("reason") or "no agent matches"))
-    run.record("message", items=(assistant_message(chosen.reply),), step=run.step_key("m"))
+    told = await approve(run, chosen.reply)
+    run.record(
+        "message", items=(assistant_message(chosen.reply),), step=run.step_key("m"), details=told
+    )
     await conclude(run, [], Done(chosen.reply))
 
 
 def last_request(items: Sequence[Item]) -> str:
     """What the person said last."""
     for item in reversed(items):
-        if is_message(item) and item.get("role") == "user":
+        if is_request(item):
             return text_of(item)
     return ""
 
@@ -105,6 +111,7 @@ def last_request(items: Sequence[Item]) -> str:
 def _move(run: RunState, target: Agent[Any]) -> None:
     run.cursor.chain[-1] = target.name
     run.cursor.started = False
+    forget_checks(run.cursor)
     run.prompt_block = None
     run.know(target)
     run.agent = target

@@ -12,8 +12,10 @@ from ekiden.core.handoff_record import Actor, HandoffContext, HandoffRequest
 from ekiden.core.handoff_terms import HandoffPolicy
 from ekiden.core.items import Item
 from ekiden.handoff.lifecycle import Lifecycle
+from ekiden.runtime.findings import Finding
 from ekiden.runtime.state import RunState
 from ekiden.storage.base import DocumentWrite
+from ekiden.storage.values import copy_json
 
 MODEL = Actor(kind="model")
 
@@ -49,6 +51,8 @@ class Attempt:
     """Where in the source's `handoffs` the trigger stands that fired."""
     capabilities: tuple[str, ...] = ()
     """What the target must be able to do, beyond what the edge requires."""
+    findings: Sequence[Finding] = ()
+    """What guardrails of handoffs found."""
     life: Lifecycle = field(default_factory=Lifecycle)
     id: str = ""
 
@@ -96,14 +100,20 @@ class Attempt:
             details["request"] = self.request
         if self.begins_run:
             details["begins_run"] = True
+        if self.place is not None:
+            details["place"] = self.place
         if self.began_us is not None:
             details["at"] = {"initiated": self.began_us}
         return details
 
     def as_request(
-        self, run: RunState, target: Agent[Any], words: dict[str, Any]
+        self,
+        run: RunState,
+        target: Agent[Any],
+        words: dict[str, Any],
+        view: Sequence[Item] | None = None,
     ) -> HandoffRequest:
-        """As the target's `accepts` is shown it."""
+        """As the target's `accepts` is shown it; `view` is the conversation that guardrails see."""
         cursor = run.cursor
         now_us = run.config.clock.now_us()
         return HandoffRequest(
@@ -116,8 +126,8 @@ class Attempt:
             by=self.by,
             context=HandoffContext(
                 task_id=run.task_id,
-                task_state=dict(run.context.variables),
-                conversation_history=tuple(run.visible),
+                task_state=copy_json(run.variables.own),
+                conversation_history=tuple(run.visible if view is None else view),
                 reason=words.get("reason", ""),
                 context=words.get("context"),
                 summary=words.get("summary", ""),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
+from ekiden.core.events import Event
 from ekiden.core.hooks import RunHooks
 from ekiden.core.team import Team
 from ekiden.runtime.config import RunConfig
@@ -33,6 +34,8 @@ class Circumstances:
     """Whether whoever runs the session also runs those whom it asks; else others do."""
     is_reachable: bool = True
     """Whether others can know of the session, and want something of it while it runs."""
+    show: Callable[[Event], None] | None = None
+    """Shown what happens here: whoever watches the run that asked this one, however deep."""
     to: str | None = None
     """Whom a new message goes to: an agent's name, or `AUTO`; `None`: who has the session."""
     route_options: Mapping[str, Any] | None = None

@@ -19,14 +19,16 @@ from ekiden.core.items import (
     assistant_message,
     function_call,
     function_output,
-    is_message,
     text_of,
 )
 from ekiden.core.jsonio import dumps, loads
 from ekiden.core.outcomes import Done
 from ekiden.core.tool import FunctionTool
+from ekiden.runtime.approving import approve
 from ekiden.runtime.asking import Asking
 from ekiden.runtime.confirmation import ask_first
+from ekiden.runtime.corrections import is_request
+from ekiden.runtime.findings import tell_findings
 from ekiden.runtime.offer import refresh_offer
 from ekiden.runtime.parked import Parked, is_parked
 from ekiden.runtime.state import RunState
@@ -89,7 +91,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
     def text(self) -> str:
         """What the person said last."""
         for item in reversed(self._run.visible):
-            if is_message(item) and item.get("role") == "user":
+            if is_request(item):
                 return text_of(item)
         return ""
 
@@ -249,9 +251,17 @@ async def run_code(run: RunState) -> None:
     duration_us = int((run.config.clock.monotonic() - began) * 1e6)
     if isinstance(result, HandOff):
         call = function_call(f"call_{key.replace('.', '_')}", result.tool_name, result.arguments)
-        run.record("message", items=(call,), step=key, duration_us=duration_us)
+        told = tell_findings(run, None) if run.cursor.found else None
+        run.record("message", items=(call,), step=key, duration_us=duration_us, details=told)
         await conclude(run, [call], None)
         return
     text = result if isinstance(result, str) else output_text(result)
-    run.record("message", items=(assistant_message(text),), step=key, duration_us=duration_us)
+    details = await approve(run, result)
+    run.record(
+        "message",
+        items=(assistant_message(text),),
+        step=key,
+        duration_us=duration_us,
+        details=details,
+    )
     await conclude(run, [], Done(result))

@@ -8,14 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.core.events import Event
+from ekiden.core.events import AUDITED, Event
 from ekiden.core.model import ModelDelta
+from ekiden.core.usage import Usage
 from ekiden.runtime.beside import NOTHING, Beside
 from ekiden.runtime.calls import to_the_end
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.leases import Hold, keeper_of
+from ekiden.runtime.purse import charge, let_go, purses_of
 from ekiden.runtime.recording import Recording
 from ekiden.runtime.snapshot import snapshot_key, snapshot_of
+from ekiden.runtime.spending import spend_own
+from ekiden.runtime.variables import StateChange, VariablesNow
+from ekiden.sessions.state import STATE
 from ekiden.storage.base import (
     Commit,
     SessionPatch,
@@ -24,6 +29,9 @@ from ekiden.storage.base import (
 )
 
 _log = logging.getLogger("ekiden.runtime")
+
+SHARED = "shared"
+"""Where a handoff keeps the steps that tell how variables of the user and the app were."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -34,7 +42,7 @@ class _Batch:
     steps: dict[str, Any]
     agent: str
     cursor: dict[str, Any]
-    variables: dict[str, Any] | None
+    state: StateChange | None
     items_before: int
     beside: Beside
     stored: bool = False
@@ -44,10 +52,10 @@ class Committing(Recording):
     """The part of a run that goes to the store."""
 
     __slots__ = (
+        "_charged",
         "_committing",
         "_stored_agent",
         "_stored_cursor",
-        "_stored_variables",
         "_wakes",
         "_woken",
         "before",
@@ -60,10 +68,10 @@ class Committing(Recording):
     hold: Hold | None
     outbox: list[Event | ModelDelta]
     status: SessionStatus
+    _charged: list[object] | None
     _committing: asyncio.Lock
     _stored_agent: str
     _stored_cursor: Mapping[str, Any]
-    _stored_variables: Mapping[str, Any]
     _wakes: int
     _woken: asyncio.Event | None
 
@@ -71,6 +79,11 @@ class Committing(Recording):
     def was_woken(self) -> bool:
         """Whether somebody ever woke the session."""
         return self._wakes > 0
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is something to be stored."""
+        return bool(self._pending or self._steps)
 
     async def see_wakes(self) -> None:
         """Whoever parks the session from here on has seen what woke it so far."""
@@ -92,6 +105,7 @@ class Committing(Recording):
         """Go back to what is stored; only tokens and time that were spent stay spent."""
         self._new_handoffs.clear()
         self._beside = NOTHING
+        self._charged = None
         self.questions = self.kept = None
         self._seq -= len(self._pending)
         self._pending.clear()
@@ -103,11 +117,7 @@ class Committing(Recording):
             # What was done in the step that failed has to be undone, too.
             each.compensations = registered.get(each.id, each.compensations)
         self.agent = self.find_agent(self._stored_agent)
-        if self._dirty_variables:
-            variables = self.context.variables
-            variables.clear()
-            variables.update(self._stored_variables)
-            self._dirty_variables = False
+        self.variables.discard()
 
     def begin(self) -> None:
         """The run begins with the next commit, if it was not begun yet."""
@@ -116,6 +126,7 @@ class Committing(Recording):
                 self.remember(snapshot_key(self.cursor.run), snapshot_of(self.before))
             self.before = None
             self.cursor.first = self.next_seq
+            self.variables.forget_run()
 
     async def commit(
         self,
@@ -128,9 +139,14 @@ class Committing(Recording):
 
         If that fails, everything is still only recorded.
         """
-        self.cursor.spent_s += self.work.lap()
+        lap_s = self.work.lap()
+        self.cursor.spent_s += lap_s
+        if self.agent.budget is not None:
+            spend_own(self, 0, lap_s, 0.0)
         if release and self.hold is not None:
             keeper_of(self.store).let_go(self.claim)
+        if self.outer_purses or self.cursor.purse is not None:
+            self._charge()
         async with self._committing:
             batch = self._take_batch()
             try:
@@ -141,8 +157,19 @@ class Committing(Recording):
                 raise
         if self._woken is not None:
             self._woken.set()
+        if self.held is not None:
+            await let_go(self)
         for each in batch.beside.afterwards:
             await each()
+
+    def _charge(self) -> None:
+        """Store with the step what it spent of what is shared with other sessions."""
+        usage, others = self.cursor.usage, self.cursor.others or Usage()
+        own = [usage.tokens - others.tokens, round(usage.cost - others.cost, 9)]
+        known = [*own, *purses_of(self)]
+        if known != self._charged:
+            self._charged = known
+            charge(self, own)
 
     async def commit_cursor(self) -> None:
         """Store the open handoffs now, and nothing else of a step that is under way."""
@@ -152,6 +179,7 @@ class Committing(Recording):
             cursor["ho"] = [each.to_json() for each in stored]
             # A commit that failed may have left behind the variables that they go back to.
             needed = {each.variables for each in stored}
+            needed.update(key for each in stored for key in each.saved.get(SHARED, ()))
             steps = {key: value for key, value in self._steps.items() if key in needed}
             await self.store.commit(
                 self.claim, Commit(patch=SessionPatch(cursor=cursor), events=(), steps=steps)
@@ -160,10 +188,34 @@ class Committing(Recording):
                 del self._steps[key]
             self._stored_cursor = cursor
 
-    def keep_variables(self, pending: PendingHandoff, before: Mapping[str, Any]) -> None:
+    async def commit_checks(self) -> None:
+        """Store now how far input guardrails came, and nothing else of a step that is under way.
+
+        Where variables were set meanwhile, all of it waits for the end of the step.
+        """
+        if self.variables.changed:
+            return
+        async with self._committing:
+            cursor = dict(self._stored_cursor)
+            cursor["gc"] = self.cursor.checks
+            cursor["gf"] = self.cursor.found.copy()
+            _, cancelled = await to_the_end(
+                self.store.commit(
+                    self.claim, Commit(patch=SessionPatch(cursor=cursor), events=(), steps={})
+                )
+            )
+            self._stored_cursor = cursor
+            if cancelled is not None:
+                raise cancelled
+
+    def keep_variables(self, pending: PendingHandoff, before: VariablesNow) -> None:
         """If callbacks of a handoff changed variables, they are undone with it."""
-        if self._dirty_variables and self.variables_now() != before:
-            self._store_variables(pending, before)
+        if not self.variables.changed:
+            return
+        if self.variables.own != before.own:
+            self._store_variables(pending, before.own)
+        if self.variables.shared:
+            self._store_shared(pending, self.variables.changed_since(before))
 
     def _where_it_stands(self) -> Cursor:
         """The cursor to be stored: of a run that is not begun, only what was counted for it."""
@@ -179,57 +231,88 @@ class Committing(Recording):
         pending.variables = f"{self.cursor.run}.{number}.variables"
         self._steps[pending.variables] = dict(values)
 
-    def _keep_variables(self) -> None:
+    def _store_shared(self, pending: PendingHandoff, undoing: list[list[Any]]) -> None:
+        if undoing:
+            number = pending.id.rpartition(".")[2]
+            keys = pending.saved.get(SHARED, ())
+            key = f"{self.cursor.run}.{number}.{SHARED}.{len(keys)}"
+            pending.saved = {**pending.saved, SHARED: [*keys, key]}
+            self._steps[key] = undoing
+
+    def _keep_variables(self, change: StateChange) -> None:
         """Before variables change under a handoff that may be undone, store how they were."""
+        undoing = change.undoing(self.variables)
         for pending in self.cursor.open:
-            if pending.variables is None and pending not in self._new_handoffs:
-                self._store_variables(pending, self._stored_variables)
+            if pending in self._new_handoffs:
+                continue
+            if pending.variables is None and change.own is not None:
+                self._store_variables(pending, self.variables.stored)
+            self._store_shared(pending, undoing)
+
+    def _tell_state(self, told: dict[str, Any]) -> None:
+        """Say in an event of the step what becomes of variables; audited ones are signed."""
+        for event in reversed(self._pending):
+            if event.type not in AUDITED:
+                event.details = {**(event.details or {}), STATE: told}
+                return
+        self.record("message", details={STATE: told})
 
     def _take_batch(self) -> _Batch:
+        state = self.variables.take()
         if self.cursor.open:
-            if self._dirty_variables:
-                self._keep_variables()
+            if state is not None:
+                self._keep_variables(state)
             self._new_handoffs.clear()
+        if state is not None:
+            self._tell_state(state.told)
         batch = _Batch(
             events=self._pending,
             steps=self._steps,
             agent=self.agent.name,
             cursor=self._where_it_stands().to_json(),
-            variables=dict(self.context.variables) if self._dirty_variables else None,
+            state=state,
             items_before=self._pending_items,
             beside=self._beside,
         )
         self._beside = NOTHING
         self.kept = None
-        self._pending, self._steps, self._dirty_variables = [], {}, False
+        self._pending, self._steps = [], {}
         self._pending_items = len(self.visible)
         return batch
 
     def _put_back(self, batch: _Batch) -> None:
         self._pending = [*batch.events, *self._pending]
         self._steps = {**batch.steps, **self._steps}
-        self._dirty_variables = self._dirty_variables or batch.variables is not None
+        if batch.state is not None:
+            self.variables.put_back(batch.state)
+            for event in batch.events:
+                if event.details is not None and STATE in event.details:
+                    event.details = {k: v for k, v in event.details.items() if k != STATE} or None
         self._pending_items = batch.items_before
         self._beside = batch.beside.extended(self._beside)
 
     async def _store_batch(
         self, batch: _Batch, status: SessionStatus | None, outcome: str | None, release: bool
     ) -> None:
+        state = batch.state
         patch = SessionPatch(
             agent=None if batch.agent == self._stored_agent else batch.agent,
             status=status,
             outcome=outcome,
             cursor=batch.cursor,
-            variables=batch.variables,
+            variables=None if state is None else state.own,
         )
         beside = batch.beside
+        documents = beside.documents
+        if state is not None and state.shared:
+            documents = [*documents, *self.variables.writes(state, self.session_id)]
         storing = self.store.commit(
             self.claim,
             Commit(
                 patch=patch,
                 events=batch.events,
                 steps=batch.steps,
-                documents=beside.documents,
+                documents=documents,
                 messages=beside.messages,
                 settles=beside.settles,
                 openings=beside.openings,
@@ -248,8 +331,8 @@ class Committing(Recording):
         self.status = status or self.status
         self._stored_agent = batch.agent
         self._stored_cursor = batch.cursor
-        if batch.variables is not None:
-            self._stored_variables = batch.variables
+        if state is not None:
+            self.variables.settle(state)
         self.events.extend(batch.events)
         self.outbox.extend(batch.events)
         self._show_sinks(batch.events)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from ekiden.core.clock import SYSTEM_CLOCK
 from ekiden.core.context import TContext
@@ -15,6 +15,10 @@ from ekiden.core.items import Item
 from ekiden.core.model import Model, ModelSettings
 from ekiden.core.roles import Approver, Clock, EventSink
 from ekiden.core.usage import Usage
+
+if TYPE_CHECKING:
+    from ekiden.core.guardrails import HandoffGuardrail, InputGuardrail, OutputGuardrail
+    from ekiden.embeddings.base import Embedder
 
 
 @dataclass(slots=True)
@@ -119,6 +123,18 @@ class RunConfig:
     deadlock_victim: Literal["longest", "youngest", "lowest_priority"] = "longest"
     """Whose wait is given up when agents wait for each other in a circle: that of the one who has
     waited longest or shortest, or the least important."""
+    app: str | None = None
+    """What the app is called: whose `app:` state and memory runs share. `None`: there is no `app:`
+    state, and memories are those of the app ``ekiden``, as they are for the command."""
+    embedder: Embedder | Callable[[], Embedder] | None = None
+    """What memories of the type `vector` are found by, or a function that gives it when it is
+    needed; `None`: the embedding that runs in this process, of the extra ``local``."""
+    input_guardrails: Sequence[InputGuardrail[Any]] = ()
+    """Of every agent of the run, before its own."""
+    output_guardrails: Sequence[OutputGuardrail[Any]] = ()
+    """The same for what they answer."""
+    handoff_guardrails: Sequence[HandoffGuardrail[Any]] = ()
+    """The same for what they pass on."""
     handoff_input_filter: HandoffInputFilter | None = None
     """For handoffs that have no filter of their own."""
     call_model_input_filter: CallModelInputFilter | None = None
@@ -156,6 +172,23 @@ class RunConfig:
         for name in ("busy_timeout_s", "model_retries", "compensation_backoff_s"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"RunConfig.{name} must not be below 0: {getattr(self, name)!r}")
+        if self.input_guardrails or self.output_guardrails or self.handoff_guardrails:
+            self._check_guardrails()
+
+    def _check_guardrails(self) -> None:
+        from ekiden.core.guardrails import HandoffGuardrail, InputGuardrail, OutputGuardrail
+
+        for name, kind in (
+            ("input_guardrail", InputGuardrail),
+            ("output_guardrail", OutputGuardrail),
+            ("handoff_guardrail", HandoffGuardrail),
+        ):
+            for each in getattr(self, f"{name}s"):
+                if not isinstance(each, kind):
+                    raise UserError(
+                        f"RunConfig.{name}s has {each!r:.80} of type {type(each).__name__}: give "
+                        f"what @{name} makes"
+                    )
 
     def with_turns(self, turns: int | None) -> RunConfig:
         """The same with another limit of turns; `None` changes nothing."""

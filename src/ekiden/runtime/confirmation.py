@@ -37,6 +37,7 @@ _MAX_TEMPLATE = 2_000
 _MAX_REASON = 2_000
 _MAX_NAME = 200
 _MAX_SCOPE = 200
+_ONCE = "always, with changed arguments: taken as a yes to this one call"
 _PLACES = re.compile(r"\{tool_(?:name|args)\}")
 
 
@@ -81,7 +82,8 @@ async def ask_first(run: RunState, tool: FunctionTool, call: Item, key: str) -> 
     Whatever is not clearly a yes within the tool's time-out is a no. The decision is stored when
     this returns; that of an earlier "always" is, at the latest, with the result of the call. An
     "always" counts for the same agent and tool, and for the same scope of a tool that has scopes;
-    where that cannot be told, it is a yes to this one call.
+    where that cannot be told, or arguments were changed for a tool without scopes, it is a yes to
+    this one call.
     """
     step = _step(run, key)
     stored = run.memo.get(step)
@@ -157,9 +159,16 @@ def _is_decided(run: RunState, asked: str) -> bool:
 
 
 def _kept(run: RunState, decision: Decision, tool: FunctionTool, call: Item) -> Decision:
-    """Keep an "always" for the call that was allowed, which may have other arguments."""
+    """Keep an "always" for the call that was allowed, which may have other arguments.
+
+    Whoever changes the arguments does not want the model's: for a tool without scopes, which would
+    be allowed any arguments, that is a yes to this one call.
+    """
     if not decision.always:
         return decision
+    if decision.arguments is not None and tool.confirmation_scope is None:
+        noted = f"{decision.reason} ({_ONCE})" if decision.reason else _ONCE
+        return replace(decision, always=False, reason=noted)
     grant = _grant(run, tool, decision.call(call))
     if grant is None:
         return replace(decision, always=False)
@@ -282,6 +291,7 @@ def _note(
         "reason": decision.reason,
         "always": decision.always,
         "edited": decision.arguments is not None,
+        "arguments_hash": _digest(decision.call(call)),
     }
     if decision.arguments is not None:
         details["arguments"] = decision.arguments

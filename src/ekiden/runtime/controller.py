@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import HandoffRefused, ModelBehaviorError, UserError
 from ekiden.core.faults import fault_point
+from ekiden.core.guardrail_errors import GuardrailError
 from ekiden.core.handoff_record import RefusalCode
 from ekiden.core.handoff_terms import HandoffTerms
 from ekiden.core.items import Item, function_output
@@ -19,7 +21,9 @@ from ekiden.runtime.attempt import Attempt
 from ekiden.runtime.calls import both, settled
 from ekiden.runtime.closing import broken_off, close_calls, with_outputs
 from ekiden.runtime.compensation import undo_staged
-from ekiden.runtime.cursor import USER, PendingHandoff
+from ekiden.runtime.corrections import has_withheld, view_for_others
+from ekiden.runtime.cursor import USER, Cursor, PendingHandoff
+from ekiden.runtime.findings import forget_checks, record_failures, tell_findings
 from ekiden.runtime.finish import describe
 from ekiden.runtime.handed import filtered, filtered_words, received
 from ekiden.runtime.occupancy import check_available
@@ -28,6 +32,7 @@ from ekiden.runtime.scrutiny import needs_scrutiny, scrutinise
 from ekiden.runtime.spending import narrowed
 from ekiden.runtime.state import RunState
 from ekiden.runtime.targets import find_target, invoke_edge
+from ekiden.runtime.variables import VariablesNow
 from ekiden.runtime.withdrawing import withdraw_questions
 
 
@@ -35,10 +40,11 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
     """Make the transfer one transaction and return True; or record why not, and False.
 
     Refused, nothing is touched: the source keeps the conversation, and a model that asked for the
-    handoff is told the reason. `UserError` if the handoff is set up wrongly.
+    handoff is told the reason. `UserError` if the handoff is set up wrongly, `GuardrailError` if a
+    guardrail ends the run because of what an agent passes on: the refusal is stored then.
     """
     attempt.begin(run)
-    before = run.variables_now(), run.cursor.published
+    before = run.variables.now(), run.cursor.published
     run.staged = []
     try:
         terms = await _agreed(run, attempt)
@@ -48,6 +54,9 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
     except Exception as exc:
         await _take_back(run, attempt, before, exc)
         refuse(run, attempt, exc)
+        if isinstance(exc, GuardrailError) and attempt.by.kind in ("model", "trigger"):
+            await run.commit()
+            raise
         return False
     finally:
         staged, run.staged = run.staged, None
@@ -80,6 +89,7 @@ class _Agreed:
     view: list[Item] | None
     tools: list[str] | None
     open_calls: list[tuple[Item, Item]]
+    budget: dict[str, float] = field(default_factory=dict)
 
 
 async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
@@ -104,6 +114,10 @@ async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
     if edge.input_filter is not None or run.config.handoff_input_filter or not edge.include_context:
         view = await filtered(run, edge, attempt.call, output, target)
         words = filtered_words(run, edge, words)
+    if source.handoff_guardrails or run.config.handoff_guardrails:
+        from ekiden.runtime.handoff_guardrails import examine_handoff
+
+        await examine_handoff(run, attempt, target, words, view)
     if run.hooks is not None or source.hooks is not None:
         await _tell_hooks(run, source, target)
     open_calls = [] if attempt.call is not None else await broken_off(run)
@@ -128,12 +142,12 @@ def _words(run: RunState, attempt: Attempt) -> dict[str, Any]:
 
 
 async def _take_back(
-    run: RunState, attempt: Attempt, before: tuple[dict[str, Any], list[str]], exc: Exception
+    run: RunState, attempt: Attempt, before: tuple[VariablesNow, Sequence[str]], exc: Exception
 ) -> None:
     """Refused means untouched: undo what callbacks did to the session before somebody said no."""
     variables, published = before
-    if run.variables_now() != variables:
-        run.restore_variables(variables)
+    if run.variables.now() != variables:
+        run.variables.go_back(variables)
     run.cursor.published = published
     if run.staged:
         await undo_staged(run, attempt.id, run.staged, describe(exc))
@@ -142,6 +156,7 @@ async def _take_back(
 def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
     """Record that the handoff was not made; the caller commits it."""
     problem = describe(exc)
+    record_failures(run, attempt.findings)
     attempt.life.move("failed")
     details = attempt.details(run.agent.name, attempt.target_name)
     details["code"] = _refusal(exc)
@@ -156,7 +171,7 @@ def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
         answer = (function_output(attempt.call["call_id"], told),)
     run.record("handoff", items=answer, details=details, error=problem)
     if attempt.place is not None:
-        run.cursor.fired.append(attempt.place)
+        run.cursor.fired = [*run.cursor.fired, attempt.place]
     for each in attempt.writes:
         run.write(each)
 
@@ -181,6 +196,8 @@ def _refusal(exc: Exception) -> RefusalCode:
     if isinstance(exc, HandoffRefused):
         code: RefusalCode = exc.refusal
         return code
+    if isinstance(exc, GuardrailError):
+        return "GUARDRAIL"
     return "INVALID_INPUT" if isinstance(exc, ModelBehaviorError) else "SOURCE_FAILED"
 
 
@@ -223,11 +240,11 @@ def _is_changed(run: RunState, target: str, words: dict[str, Any]) -> bool:
     cursor = run.cursor
     if cursor.work > cursor.left.get(target, 0):
         return True
-    passed = _passed(run.agent.name, target, words)
+    passed = passed_digest(run.agent.name, target, words)
     return passed is not None and passed not in cursor.passed
 
 
-def _passed(source: str, target: str, words: dict[str, Any]) -> str | None:
+def passed_digest(source: str, target: str, words: dict[str, Any]) -> str | None:
     """A digest of what is passed along; `None` if that is nothing."""
     passed = {name: words[name] for name in ("summary", "context") if name in words}
     if not passed:
@@ -257,6 +274,10 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
     key = f"{cursor.run}.{cursor.turn + 1}.filter"
     if view is not None:
         details["filter"] = key
+    details.update(_for_going_back(run, attempt, agreed))
+    if attempt.findings or cursor.found:
+        record_failures(run, attempt.findings)
+        details = tell_findings(run, details, attempt.findings)
     seq = run.record(
         "handoff",
         items=() if agreed.output is None else (agreed.output,),
@@ -264,10 +285,12 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
         details=details,
     )
     if attempt.place is not None:
-        cursor.fired.append(attempt.place)
+        cursor.fired = [*cursor.fired, attempt.place]
     now_s = run.spent_s()
     pending = _pending(run, attempt, target, seq, now_s)
     run.open_handoff(pending)
+    if view is None and has_withheld(run):
+        run.replace_view(view_for_others(run))
     _hand_on(run, terms, agreed)
     cursor.since_s = round(now_s, 3)
     if view is not None:
@@ -278,22 +301,40 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
     return pending
 
 
+def _for_going_back(run: RunState, attempt: Attempt, agreed: _Agreed) -> dict[str, Any]:
+    """What only the session's row would tell of the transfer, should somebody go back to here."""
+    told: dict[str, Any] = {}
+    if agreed.tools is not None:
+        told["tools"] = agreed.tools
+    if attempt.edge.terms.budget is not None:
+        agreed.budget = narrowed(run, attempt.edge.terms.budget)
+        told["budget"] = dict(agreed.budget)
+    call = attempt.call
+    is_plain = call is None or (agreed.view is None and attempt.arguments == call["arguments"])
+    if call is not None and not is_plain:
+        said = received(run.agent.name, call["arguments"])
+        if agreed.words != said:
+            told["received"] = agreed.words
+    return told
+
+
 def _hand_on(run: RunState, terms: HandoffTerms, agreed: _Agreed) -> None:
     """From here on the target has the run, with what it may do and spend."""
     cursor, source, target = run.cursor, run.agent, agreed.target
     if cursor.work:
-        cursor.left[source.name] = cursor.work
+        cursor.left = {**cursor.left, source.name: cursor.work}
     if target.name in cursor.chain:
-        passed = _passed(source.name, target.name, agreed.words)
+        passed = passed_digest(source.name, target.name, agreed.words)
         if passed is not None:
-            cursor.passed.append(passed)
+            cursor.passed = [*cursor.passed, passed]
     cursor.chain.append(target.name)
     cursor.received = agreed.words
     if agreed.tools is not None:
         cursor.tools = agreed.tools
     if terms.budget is not None:
-        cursor.budget = narrowed(run, terms.budget)
+        cursor.budget = agreed.budget
     run.forget_signs()
+    forget_checks(cursor)
     cursor.turn += 1
     cursor.phase = "think"
     cursor.started = False
@@ -306,10 +347,8 @@ def _hand_on(run: RunState, terms: HandoffTerms, agreed: _Agreed) -> None:
 _SIGNS = ("fired", "published", "slips")
 
 
-def _pending(
-    run: RunState, attempt: Attempt, target: Agent[Any], seq: int, now_s: float
-) -> PendingHandoff:
-    cursor, terms = run.cursor, attempt.edge.terms
+def saved_of(cursor: Cursor) -> dict[str, Any]:
+    """What a rollback gives back beside the view, as far as it is not at its default."""
     saved: dict[str, Any] = {}
     if cursor.tools is not None:
         saved["tools"] = cursor.tools
@@ -317,13 +356,25 @@ def _pending(
         saved["budget"] = cursor.budget
     for name in _SIGNS:
         if signs := getattr(cursor, name):
-            saved[name] = signs
+            saved[name] = list(signs)
     if cursor.work:
         saved["work"] = cursor.work
         if cursor.left:
             saved["left"] = dict(cursor.left)
     if cursor.passed:
         saved["passed"] = list(cursor.passed)
+    if cursor.checks:
+        saved["checks"] = cursor.checks
+    if cursor.repairs:
+        saved["repairs"] = cursor.repairs
+    return saved
+
+
+def _pending(
+    run: RunState, attempt: Attempt, target: Agent[Any], seq: int, now_s: float
+) -> PendingHandoff:
+    cursor, terms = run.cursor, attempt.edge.terms
+    saved = saved_of(cursor)
     if attempt.begins_run:
         saved["begins_run"] = True
     return PendingHandoff(

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.usage import Usage
 from ekiden.storage.base import OwnJson
+
+_STAYS_SPENT = frozenset({"usage", "others", "by_agent", "spent_s"})
+
+_NOBODY: Mapping[str, Any] = MappingProxyType({})
+"""What most cursors have nothing in is shared, and replaced when there is something."""
 
 USER = "user"
 """Who every chain begins with."""
@@ -110,10 +116,12 @@ class OpenQuestion:
     """Of which one answer is enough."""
     due_us: int = 0
     """When the time of a query is over."""
+    at_s: float = 0.0
+    """When it was asked, in seconds worked on the run."""
 
     def to_json(self) -> list[Any]:
         """As a list, short."""
-        return [self.kind, self.id, self.who, self.session, self.group, self.due_us]
+        return [self.kind, self.id, self.who, self.session, self.group, self.due_us, self.at_s]
 
 
 @dataclass(slots=True)
@@ -154,21 +162,21 @@ class Cursor:
     """The only tools that the active agent may use; `None`: all that it has."""
     budget: dict[str, float] = field(default_factory=dict)
     """What handoffs left of tokens, seconds and money, counted from the run's beginning."""
-    fired: list[int] = field(default_factory=list)
+    fired: Sequence[int] = ()
     """Places in the active agent's `handoffs` whose triggers fired since it has the run."""
     since_s: float = 0.0
     """Since when the active agent has the run, in seconds worked on it."""
-    published: list[str] = field(default_factory=list)
+    published: Sequence[str] = ()
     """Names of events that were published and that no trigger looked at yet."""
-    slips: list[str] = field(default_factory=list)
+    slips: Sequence[str] = ()
     """Errors of tools that no trigger looked at yet."""
     errors: int = 0
     """Errors of the run."""
     work: int = 0
     """How often something came about in this run that the next agent could make use of."""
-    left: dict[str, int] = field(default_factory=dict)
+    left: Mapping[str, int] = field(default_factory=lambda: _NOBODY)
     """By agent, what `work` was when it handed the task on, if it was not 0."""
-    passed: list[str] = field(default_factory=list)
+    passed: Sequence[str] = ()
     """Digests of what was passed along with returns."""
     head: str = ""
     """The hash of the session's last audited event."""
@@ -181,9 +189,25 @@ class Cursor:
     time. Time-outs of who waits for the run are counted from then."""
     always: dict[Grant, str] = field(default_factory=dict)
     """What need not be asked about in this session, and who said so."""
+    checks: int = 0
+    """How far the input guardrails of the active agent came since it has the run: 1, those before
+    its model passed; 2, all did."""
+    found: list[dict[str, Any]] = field(default_factory=list)
+    """What they found and no event tells yet."""
+    repairs: dict[str, int] = field(default_factory=dict)
+    """By output guardrail: how often the active agent's model was asked again because of it."""
     spent_s: float = 0.0
     """Seconds worked on the run by earlier claims."""
     usage: Usage = field(default_factory=Usage)
+    """Of the run, and of those that answered its questions."""
+    others: Usage | None = None
+    """What of it was used by those that answered."""
+    purse: str | None = None
+    """What it shares with those that it asks, once it does; see `purse`."""
+    levels: Sequence[str] = ()
+    """The limits of which there is a purse."""
+    by_agent: Mapping[str, list[float]] = field(default_factory=lambda: _NOBODY)
+    """Tokens, seconds and money of agents that have a budget of their own."""
 
     def to_json(self) -> dict[str, Any]:
         """What differs from the defaults, under short names."""
@@ -213,21 +237,21 @@ class Cursor:
         if self.budget:
             data["bu"] = self.budget.copy()
         if self.fired:
-            data["fi"] = self.fired.copy()
+            data["fi"] = list(self.fired)
         if self.since_s:
             data["si"] = self.since_s
         if self.published:
-            data["pu"] = self.published.copy()
+            data["pu"] = list(self.published)
         if self.slips:
-            data["sl"] = self.slips.copy()
+            data["sl"] = list(self.slips)
         if self.errors:
             data["e"] = self.errors
         if self.work:
             data["w"] = self.work
         if self.left:
-            data["lf"] = self.left.copy()
+            data["lf"] = dict(self.left)
         if self.passed:
-            data["pa"] = self.passed.copy()
+            data["pa"] = list(self.passed)
         if self.head:
             data["hd"] = self.head
             data["hn"] = self.audited
@@ -237,10 +261,22 @@ class Cursor:
             data["py"] = self.person_us
         if self.always:
             data["al"] = [[*grant, by] for grant, by in self.always.items()]
+        if self.checks:
+            data["gc"] = self.checks
+            if self.found:
+                data["gf"] = self.found.copy()
+        if self.repairs:
+            data["gr"] = self.repairs.copy()
         if self.spent_s:
             data["sp"] = round(self.spent_s, 3)
         if counts := self.usage.to_json():
             data["u"] = counts
+        if self.others is not None:
+            data["ou"] = self.others.to_json()
+        if self.purse is not None:
+            data["pz"] = [self.purse, *self.levels]
+        if self.by_agent:
+            data["ba"] = {name: spent.copy() for name, spent in self.by_agent.items()}
         return data
 
     @classmethod
@@ -262,14 +298,14 @@ class Cursor:
             open=[PendingHandoff.from_json(each) for each in data.get("ho", [old] if old else [])],
             tools=data.get("to"),
             budget=dict(data.get("bu", {})),
-            fired=list(data.get("fi", ())),
+            fired=tuple(data.get("fi", ())),
             since_s=data.get("si", 0.0),
-            published=list(data.get("pu", ())),
-            slips=list(data.get("sl", ())),
+            published=tuple(data.get("pu", ())),
+            slips=tuple(data.get("sl", ())),
             errors=data.get("e", 0),
             work=data.get("w", 0),
-            left=dict(data.get("lf", {})),
-            passed=list(data.get("pa", ())),
+            left=data.get("lf", _NOBODY),
+            passed=tuple(data.get("pa", ())),
             head=data.get("hd", ""),
             audited=data.get("hn", 0),
             received=data.get("rc"),
@@ -280,15 +316,24 @@ class Cursor:
             asks={key: OpenQuestion(*each) for key, each in data.get("as", {}).items()},
             person_us=data.get("py", 0),
             always={(agent, tool, scope): by for agent, tool, scope, by in data.get("al", ())},
+            checks=data.get("gc", 0),
+            found=list(data.get("gf", ())),
+            repairs=dict(data.get("gr", {})),
             spent_s=data.get("sp", 0.0),
             usage=Usage.from_json(data.get("u", {})),
+            others=Usage.from_json(data["ou"]) if "ou" in data else None,
+            purse=data["pz"][0] if "pz" in data else None,
+            levels=tuple(data.get("pz", ())[1:]),
+            by_agent={name: list(spent) for name, spent in data["ba"].items()}
+            if "ba" in data
+            else _NOBODY,
         )
 
     def go_back_to(self, stored: Mapping[str, Any]) -> None:
         """Take the values of a stored cursor again, but for what was used up since."""
         earlier = Cursor.from_json(stored)
         for each in fields(self):
-            if each.name not in ("usage", "spent_s"):
+            if each.name not in _STAYS_SPENT:
                 setattr(self, each.name, getattr(earlier, each.name))
 
     def next_run(self, *, agent: str, first: int) -> Cursor:

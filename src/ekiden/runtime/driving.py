@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from ekiden.core.errors import SessionBusy, SessionError, StoreError, UserError
+from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.messages import wait_node
 from ekiden.core.outcomes import Waiting
@@ -21,6 +22,7 @@ from ekiden.runtime.cursor import Cursor, OpenQuestion
 from ekiden.runtime.finish import finish
 from ekiden.runtime.inboxes import read_item
 from ekiden.runtime.opening import claimed, taken_up
+from ekiden.runtime.purse import keep_limit
 from ekiden.runtime.state import RunState
 from ekiden.runtime.timekeeping import run_timers, seconds_to_timer
 from ekiden.runtime.withdrawing import is_left
@@ -29,6 +31,8 @@ from ekiden.storage.base import MessageFilter, SessionRow, Store
 _log = logging.getLogger("ekiden.runtime")
 
 _LONGEST_WAIT_S = 1.0
+_A_LOOK_S = 0.02
+"""So long changes by others are gathered before they are looked at."""
 
 
 Advance: TypeAlias = Callable[[RunState], AsyncGenerator[Any, None]]
@@ -48,6 +52,7 @@ async def wait_for_answers(run: RunState, advance: Advance) -> None:
         else:
             await run.commit(status="ready", outcome="")
         fault_point("ask.question.after_commit")
+    await keep_limit(run)
     # Also if nothing is new: of several one may have failed, so that the others are those who wait
     # for us, or somebody died before looking.
     await break_deadlocks(run)
@@ -99,21 +104,84 @@ async def waiting_reason(store: Store, cursor: Cursor) -> str:
 
 
 async def _drive(run: RunState, advance: Advance) -> bool:
-    """Run those who are to answer until one has; `False` if only people can go on."""
-    store = run.store
-    while True:
-        if await _is_answered(run):
-            return True
-        rows = [await _row(store, each.session) for each in _queries(run)]
-        ready = [row for row in rows if row is not None and await _can_go_on(store, row)]
-        if ready:
-            await _advance_all(run, ready, advance)
+    """Run those who are to answer until there is something to collect; `False` if only people can
+    go on.
+
+    A run that looks at every answer as it comes leaves the others running beside it. Any other
+    collects when all have answered, one answer is enough, or somebody has no more time.
+    """
+    if await _is_answered(run):
+        return True
+    try:
+        while True:
+            await _start_children(run, advance)
+            if not run.children:
+                if await _is_answered(run):
+                    return True
+                if not await _others_at_work(run):
+                    return False
+            await _news(run)
+            if await _is_worth_a_look(run):
+                return True
+    finally:
+        if not run.eager:
+            await run.stop_children()
+
+
+async def _start_children(run: RunState, advance: Advance) -> None:
+    """Run the sessions that are to answer and that nobody runs, side by side."""
+    for question in _queries(run):
+        if question.session is None or question.session in run.children:
             continue
-        under_way = [row for row in rows if row is not None and await _is_under_way(store, row)]
-        if not under_way and not _on_bus(_queries(run)):
-            return False
-        if not await run_timers(store):
-            await store.wait_for_change(await seconds_to_timer(store, _LONGEST_WAIT_S))
+        row = await _row(run.store, question.session)
+        if row is not None and await _can_go_on(run.store, row):
+            run.children[row.id] = asyncio.create_task(_run_session(run, row.id, advance))
+
+
+async def _others_at_work(run: RunState) -> bool:
+    """Whether somebody else is to answer, or runs a session that is."""
+    queries = _queries(run)
+    if _on_bus(queries):
+        return True
+    rows = [await _row(run.store, each.session) for each in queries]
+    for row in rows:
+        if row is not None and await _is_under_way(run.store, row):
+            return True
+    return False
+
+
+async def _news(run: RunState) -> None:
+    """Return when a session that is run here ends, when anybody changed anything, or when a timer
+    may be due; of many changes not each is worth a look."""
+    longest_s = await seconds_to_timer(run.store, _LONGEST_WAIT_S)
+    hint = asyncio.create_task(run.store.wait_for_change(longest_s))
+    children = set(run.children.values())
+    try:
+        done, _ = await asyncio.wait(
+            {hint, *children}, timeout=longest_s, return_when=asyncio.FIRST_COMPLETED
+        )
+        if children and not done & children:
+            await asyncio.wait(children, timeout=_A_LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        hint.cancel()
+        await asyncio.gather(hint, return_exceptions=True)
+    for session_id, task in list(run.children.items()):
+        if task.done():
+            del run.children[session_id]
+    await run_timers(run.store)
+
+
+async def _is_worth_a_look(run: RunState) -> bool:
+    if run.eager or not run.children:
+        return await _is_answered(run)
+    return await _is_enough(run) or await _is_cut_off(run)
+
+
+async def _is_cut_off(run: RunState) -> bool:
+    """Whether somebody who still works on an answer has no more time."""
+    keys = [each.id for each in _queries(run) if each.session in run.children]
+    where = MessageFilter(keys=keys, states={"timed_out"})
+    return bool(await run.store.find_messages(where, limit=1))
 
 
 def _queries(run: RunState) -> list[OpenQuestion]:
@@ -195,30 +263,10 @@ async def _row(store: Store, session_id: str | None) -> SessionRow | None:
         return None
 
 
-async def _advance_all(run: RunState, rows: list[SessionRow], advance: Advance) -> None:
-    """Run the sessions side by side until each has an outcome, there is an answer that is enough,
-    or a question's time is over."""
-    tasks = [asyncio.create_task(_run_session(run, row.id, advance)) for row in rows]
-    try:
-        pending = set(tasks)
-        while pending:
-            longest_s = await seconds_to_timer(run.store, _LONGEST_WAIT_S)
-            done, pending = await asyncio.wait(
-                pending, timeout=longest_s, return_when=asyncio.FIRST_COMPLETED
-            )
-            if not pending or (done and await _is_enough(run)):
-                return
-            if await run_timers(run.store) and await _is_answered(run):
-                return
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 async def _run_session(run: RunState, session_id: str, advance: Advance) -> None:
     """Run another session to an outcome; a failure of it is its answer."""
     around, store = run.around, run.store
+    show = around.show or (run.show if run.live else None)
     own = Circumstances(
         root=around.root,
         config=replace(around.config, on_busy="refuse"),
@@ -226,12 +274,14 @@ async def _run_session(run: RunState, session_id: str, advance: Advance) -> None
         hooks=around.hooks,
         is_reachable=around.is_reachable,
         left_as="ready",
+        show=show,
     )
     try:
         claim, row = await claimed(store, session_id, own.config)
         async with taken_up(own, store, claim, row) as child:
-            async for _ in advance(child):
-                pass
+            async for shown in advance(child):
+                if show is not None and isinstance(shown, Event):
+                    show(shown)
     except SessionBusy:
         return
     except (SessionError, StoreError, UserError) as exc:

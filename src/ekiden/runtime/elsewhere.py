@@ -9,12 +9,15 @@ from ekiden.core.faults import fault_point
 from ekiden.core.items import Item, assistant_message, function_call, to_items
 from ekiden.core.jsonio import dumps
 from ekiden.core.outcomes import Done
-from ekiden.core.remote import AgentReply, AgentTask
+from ekiden.core.remote import AgentReply, RemoteTask
 from ekiden.handoff.validation import edge_between
+from ekiden.runtime.approving import approve
+from ekiden.runtime.findings import tell_findings
 from ekiden.runtime.limits import time_left
 from ekiden.runtime.offer import refresh_offer
 from ekiden.runtime.state import RunState
 from ekiden.runtime.turn import conclude, start_agent
+from ekiden.storage.values import copy_json
 
 
 async def run_elsewhere(run: RunState) -> None:
@@ -39,17 +42,22 @@ async def run_elsewhere(run: RunState) -> None:
     if reply.text is not None:
         items.append(assistant_message(reply.text))
     calls: list[Item] = []
-    if reply.hand_to is not None:
+    output: Any = reply.text if reply.output is None else reply.output
+    details: dict[str, Any] | None = dict(reply.details) or None
+    if reply.hand_to is None:
+        details = await approve(run, output, details)
+    else:
         calls = [_transfer_call(run, key, reply)]
+        if run.cursor.found:
+            details = tell_findings(run, details)
     run.record(
         "message",
         items=(*items, *calls),
         step=key,
         duration_us=int((run.config.clock.monotonic() - began) * 1e6),
-        details=dict(reply.details) or None,
+        details=details,
     )
     run.cursor.work += bool(items)
-    output: Any = reply.text if reply.output is None else reply.output
     await conclude(run, calls, None if calls else Done(output))
 
 
@@ -63,7 +71,7 @@ async def _reply(run: RunState, key: str) -> AgentReply:
     runner = run.agent.runner
     assert runner is not None
     left, _ = time_left(run)
-    task = AgentTask(
+    task = RemoteTask(
         task_id=run.task_id,
         session_id=run.session_id,
         agent=run.agent.name,
@@ -71,7 +79,7 @@ async def _reply(run: RunState, key: str) -> AgentReply:
         received={**(run.cursor.received or {}), "chain": list(run.cursor.chain)},
         idempotency_key=f"{run.session_id}:{key}",
         timeout_s=left,
-        variables=dict(run.context.variables),
+        variables=copy_json(run.variables.own),
     )
     fault_point("elsewhere.task.before_call")
     reply = await runner.run_task(task)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ekiden.core.items import is_message, text_of
+from ekiden.core.items import text_of
+from ekiden.runtime.corrections import is_request, view_for_others
 from ekiden.runtime.state import RunState
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ def shown_evaluation(run: RunState, evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _last_text(run: RunState) -> str:
-    for item in reversed(run.visible):
-        if is_message(item) and item.get("role") == "user":
+    for item in reversed(view_for_others(run) if run.cursor.repairs else run.visible):
+        if is_request(item):
             return text_of(item)
     return ""
 

@@ -7,8 +7,11 @@ from typing import Any
 from ekiden.core.errors import EkidenError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
+from ekiden.core.guardrail_errors import GuardrailError
 from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.runtime.calls import both
+from ekiden.runtime.findings import tell_findings
+from ekiden.runtime.purse import empty
 from ekiden.runtime.question_sessions import ANSWERS
 from ekiden.runtime.state import RunState
 from ekiden.storage.base import SessionStatus
@@ -24,11 +27,15 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
             None if agent.hooks is None else agent.hooks.on_end(run.context, agent, outcome.output),
         )
     details, error = _details(outcome)
+    if run.cursor.found:
+        details = tell_findings(run, details)
     run.record("agent_error" if error else "agent_complete", details=details, error=error)
     if isinstance(outcome, (Done, Refused)):
         run.cursor.phase = "end"
     if run.cursor.asks or ANSWERS in run.meta:
         await _answer_and_release(run, outcome)
+    if run.cursor.purse is not None and not isinstance(outcome, Waiting):
+        await empty(run)
     fault_point("run.finish.before_commit")
     await run.commit(
         status="waiting" if isinstance(outcome, Waiting) else "idle",
@@ -55,6 +62,11 @@ async def fail(run: RunState, exc: Exception) -> None:
     run.exception = exc
     code = exc.code if isinstance(exc, EkidenError) else "run.failed"
     await finish(run, Failed(code, describe(exc)))
+
+
+def told_outside(exc: BaseException) -> str:
+    """What other agents are told of the failure: of what guardrails withhold, no values."""
+    return exc.outside if isinstance(exc, GuardrailError) else describe(exc)
 
 
 def describe(exc: BaseException) -> str:

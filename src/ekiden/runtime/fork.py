@@ -1,107 +1,157 @@
-"""Going back: a new session that branches off an earlier point of another."""
+"""Branching off: a new session that goes on from an earlier point of another."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from ekiden.audit.chain import chained
 from ekiden.core.errors import SessionError, StoreError, UserError
 from ekiden.core.events import Event
 from ekiden.runtime.calls import to_the_end
+from ekiden.runtime.cursor import PendingHandoff
+from ekiden.runtime.folding import beginning, runs_begun
 from ekiden.runtime.leases import owner_name
-from ekiden.runtime.snapshot import run_of, snapshot_key
-from ekiden.sessions import Session
+from ekiden.runtime.past import Past, past_of
+from ekiden.runtime.question_sessions import ANSWERS
+from ekiden.sessions import Session, is_rewind, standing
 from ekiden.storage.base import Claim, Commit, NewSession, SessionPatch, SessionRow, Store
 
 _LEASE_S = 30.0
+NOT_OF_A_BRANCH = (ANSWERS, "asked_in", "purses")
+"""In a session's meta: what ties it to whoever waits for its answer."""
 
 
 async def fork_session(
-    store: Store, session_id: str, *, before_seq: int, new_id: str | None = None
+    store: Store,
+    session_id: str,
+    *,
+    before_seq: int | None = None,
+    at_seq: int | None = None,
+    new_id: str | None = None,
 ) -> Session:
-    """A new session that stands where `session_id` stood before the message of event `before_seq`.
+    """A new session that goes on from an earlier point of `session_id`.
+
+    The point is given in one of two ways:
+
+    * `before_seq`: before the message of that event;
+    * `at_seq`: after that event, whatever it is. What was stored together with it belongs to it: a
+      turn with all outputs of its tools, an answer with the end of its run. `meta["forked_at"]`
+      tells the event that it came to be.
 
     The session it branches off stays as it is, and may be running meanwhile. The new one goes on
-    exactly as if what came later had never been said: the same agent has it, with the same view,
-    variables and unfinished run. Its `meta` tells `forked_from` and `forked_at`. Before the first
-    message there is nothing to store: then the session is made by its first run, as every new one.
-    Killed in between, this leaves at most an empty session.
+    as if what came later had never happened: the same agent has it, with the same view, variables
+    and unfinished run, which `Runner.resume` goes on with. Calls of tools that were not answered
+    yet are made anew. Handoffs that were not confirmed count as confirmed. Whom it asked something
+    it asks again; tasks of a plan that have a result are not done again. A branch is the same
+    person's conversation: what they said need not be confirmed again, in a run that was over by
+    then, need not be in the branch either. Values of its user and of its app are not copied.
 
-    Raises `SessionNotFound`; `SessionExists` if `new_id` is taken; `UserError` if `before_seq` is
-    not the number of a message to the session, or the message is from before sessions could be
-    gone back in. For example::
+    Before the first message there is nothing to store: then the session is made by its first run,
+    as every new one. Killed in between, this leaves at most an empty session.
+
+    Raises `SessionNotFound`; `SessionExists` if `new_id` is taken; `UserError` if there is no such
+    event, or nobody knows how the session stood then, because an older Ekiden stored it. For
+    example::
 
         branch = await fork_session(store, "customer-42", before_seq=7)
         await Runner.run(team, "Let me put it differently.", session=branch)
     """
+    if (before_seq is None) == (at_seq is None):
+        raise UserError("say where to branch off: before_seq=, a message, or at_seq=, any event")
     await store.open()
     row = await store.get(session_id)
-    run = await _run_begun_by(store, row, before_seq)
+    if before_seq is not None:
+        at_seq = await _before_message(store, row, before_seq)
     branch = Session(new_id, store=store, user_id=row.user_id)
-    branch.meta = {**row.meta, "forked_from": session_id, "forked_at": before_seq}
-    if before_seq == 1:
+    branch.meta = {
+        **{name: value for name, value in row.meta.items() if name not in NOT_OF_A_BRANCH},
+        "forked_from": session_id,
+        "forked_at": before_seq,
+    }
+    if not at_seq:
+        if before_seq is None:
+            raise UserError(f"session {session_id!r} has no event {at_seq}: events begin with 1")
         return branch
-    steps = await store.steps(session_id)
-    before = steps.get(snapshot_key(run))
-    if before is None:
-        raise UserError(
-            f"session {session_id!r} does not know how it stood before event {before_seq}: "
-            "that message was stored by an older Ekiden; go back to a later one"
-        )
-    events = await store.events(session_id, limit=before_seq - 1)
-    linked, head, count = chained([_moved(event, branch.session_id) for event in events])
-    rechained = {"hd": head, "hn": count} if "hd" in before["cursor"] else {}
-    if not rechained:
-        linked = [_moved(event, branch.session_id) for event in events]
-    await _store(
-        store,
-        branch.draft(before["agent"]),
-        Commit(
-            patch=SessionPatch(
-                agent=before["agent"],
-                status="idle",
-                outcome=before["outcome"],
-                cursor={**before["cursor"], **rechained},
-                variables=before["variables"],
-            ),
-            events=linked,
-            steps={key: value for key, value in steps.items() if 0 < run_of(key) < run},
-            release=True,
-        ),
-    )
+    past = await past_of(store, row, at_seq)
+    if before_seq is None:
+        branch.meta["forked_at"] = past.seq
+    content = await _content(store, past, branch.session_id)
+    await store_anew(store, branch.draft(past.agent), content)
     return branch
 
 
+async def _content(store: Store, past: Past, session_id: str) -> Commit:
+    """What the new session consists of."""
+    events = [moved(event, session_id) for event in past.events]
+    events += confirmations(
+        past.confirmed, session_id, past.seq, agent=past.agent, at_us=await store.now_us()
+    )
+    cursor = past.cursor
+    if cursor.head or any("hash" in (event.details or {}) for event in events):
+        events, cursor.head, cursor.audited = chained(events)
+    return Commit(
+        patch=SessionPatch(
+            agent=past.agent,
+            status="idle",
+            outcome=past.outcome,
+            cursor=cursor.to_json(),
+            variables=past.variables,
+        ),
+        events=events,
+        steps=past.steps,
+        release=True,
+    )
+
+
+def confirmations(
+    pending: Iterable[PendingHandoff], session_id: str, after: int, *, agent: str, at_us: int
+) -> list[Event]:
+    """The events that tell that handoffs count as confirmed, numbered on from `after`."""
+    return [
+        Event(
+            session_id=session_id,
+            seq=seq,
+            type="handoff",
+            at_us=at_us,
+            agent=agent,
+            details={
+                "id": each.id,
+                "from": each.source,
+                "to": each.target,
+                "status": "completed",
+                "moves": ["completed"],
+            },
+        )
+        for seq, each in enumerate(pending, after + 1)
+    ]
+
+
 def messages_to(events: Sequence[Event]) -> list[Event]:
-    """The events that begin a run: the points that a session can be gone back to."""
-    return [event for event in events if _begins_a_run(event)]
+    """The messages that begin a run and stand: the points that a session can be gone back to."""
+    return [
+        event
+        for event in runs_begun(standing(events))
+        if event.type == "message" and not is_rewind(event)
+    ]
 
 
-def _begins_a_run(event: Event) -> bool:
-    """Messages that an agent or a router stored have a step; what people say has none."""
-    return event.type == "message" and event.step is None and bool(event.items)
-
-
-def _opens_a_run(event: Event) -> bool:
-    """Whether a run began with a handoff that somebody asked for, and without a message."""
-    return event.type == "handoff" and bool(event.details and event.details.get("begins_run"))
-
-
-async def _run_begun_by(store: Store, row: SessionRow, seq: int) -> int:
-    """The number of the run that event `seq` began."""
-    if seq >= 1:
-        events = await store.events(row.id, limit=seq)
-        begun = [event for event in events if _begins_a_run(event) or _opens_a_run(event)]
-        if begun and begun[-1].seq == seq and _begins_a_run(begun[-1]):
-            return len(begun)
+async def _before_message(store: Store, row: SessionRow, seq: Any) -> int:
+    """The number of the last event before the run of that message; `UserError` if it is none."""
+    if isinstance(seq, int) and seq >= 1:
+        events = list(await store.events(row.id, limit=seq))
+        begun = runs_begun(events)[-1:]
+        if any(each.seq == seq and each.type == "message" and each.items for each in begun):
+            return beginning(events, begun[0]) - 1
     raise UserError(
         f"event {seq} of session {row.id!r} is not a message to it: go back to one that is, "
         "such as event 1"
     )
 
 
-async def _store(store: Store, draft: NewSession, content: Commit) -> None:
+async def store_anew(store: Store, draft: NewSession, content: Commit) -> None:
+    """Make the session with all that is in it; `SessionExists`. Whatever fails leaves nothing."""
     await store.create(draft)
     claim: Claim | None = None
     try:
@@ -119,7 +169,8 @@ async def _remove(store: Store, session_id: str, claim: Claim | None) -> None:
         await store.delete(session_id)
 
 
-def _moved(event: Event, session_id: str) -> Event:
+def moved(event: Event, session_id: str) -> Event:
+    """The event as one of another session."""
     return Event(
         session_id=session_id,
         seq=event.seq,

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from ekiden.core.errors import (
+from ekiden.core.errors import UserError
+from ekiden.core.events import Event
+from ekiden.core.guardrail_errors import (
     GuardrailError,
     GuardrailFailed,
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
-    UserError,
 )
-from ekiden.core.events import Event
 from ekiden.core.tool import FunctionTool
 from ekiden.core.tool_guardrails import (
     GuardrailDecision,

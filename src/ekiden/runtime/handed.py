@@ -8,10 +8,11 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff, HandoffInputData
-from ekiden.core.items import Item, is_message, to_items
+from ekiden.core.items import Item, to_items
 from ekiden.core.jsonio import dumps, loads
 from ekiden.core.run_items import HandoffOutputItem
 from ekiden.runtime.calls import settled
+from ekiden.runtime.corrections import has_withheld, is_request, view_for_others
 from ekiden.runtime.run_items import run_items
 from ekiden.runtime.state import RunState
 
@@ -52,7 +53,8 @@ async def filtered(
         return None
     if apply is None:
         own = [] if call is None or output is None else [call, output]
-        return [*_last_request(run.visible), *own]
+        seen = view_for_others(run) if has_withheld(run) else run.visible
+        return [*_last_request(seen), *own]
     data = _input_data(run, call, output, target)
     fault_point("handoff.filter.before_call")
     changed = await settled(apply(data))
@@ -105,7 +107,7 @@ def _input_data(
 def _last_request(items: list[Item]) -> list[Item]:
     """What the person said last."""
     for item in reversed(items):
-        if is_message(item) and item.get("role") == "user":
+        if is_request(item):
             return [item]
     return []
 

@@ -42,6 +42,7 @@ from ekiden.runtime.request_checks import (
 )
 from ekiden.runtime.request_documents import Asked, asked_in, session_of
 from ekiden.runtime.results import RunResult
+from ekiden.sessions.scopes import check_name, checked_value, is_shared_name
 from ekiden.storage.base import NewSession, Store
 
 
@@ -317,5 +318,19 @@ class _Task:
                 meta={"task_id": task_id, "correlation_id": correlation or task_id},
             ),
             items=tuple(plain_json("conversation_history", items)),
-            variables=plain_json("task_state", dict(given.task_state)),
+            variables=_own_variables(plain_json("task_state", dict(given.task_state))),
         )
+
+
+def _own_variables(variables: dict[str, Any]) -> dict[str, Any]:
+    """`variables`, or `UserError` if one would not be the task's own: who asks for a handoff has no
+    say over what users and apps keep."""
+    for name, value in variables.items():
+        check_name(name)
+        checked_value(name, value)
+        if is_shared_name(name):
+            raise UserError(
+                f"task_state has {name!r}, which belongs to a user or an app and not to the task: "
+                "leave it out"
+            )
+    return variables

@@ -8,7 +8,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.handoff import Handoff
 from ekiden.core.outcomes import OutOfBudget
 from ekiden.runtime.cursor import PendingHandoff
-from ekiden.runtime.spending import allowed
+from ekiden.runtime.spending import allowed, own_left, own_seconds_left
 from ekiden.runtime.state import RunState
 
 
@@ -17,8 +17,15 @@ def over_limit(run: RunState) -> OutOfBudget | None:
     limits, cursor = run.config.limits, run.cursor
     if limits.turns is not None and cursor.turn >= limits.turns:
         return OutOfBudget("turns", limits.turns, cursor.turn)
+    if run.agent.budget is not None:
+        over = own_left(run)
+        if over is not None:
+            return over
     if not cursor.budget and limits.tokens is limits.money is limits.seconds is None:
         return None
+    turns = cursor.budget.get("turns")
+    if turns is not None and cursor.turn >= turns:
+        return OutOfBudget("turns", turns, cursor.turn)
     tokens = allowed(run, "tokens")
     if tokens is not None and cursor.usage.tokens >= tokens:
         return OutOfBudget("tokens", tokens, cursor.usage.tokens)
@@ -31,8 +38,9 @@ def over_limit(run: RunState) -> OutOfBudget | None:
     return None
 
 
-TimeLimit: TypeAlias = Literal["run", "handoff", "trigger"]
-"""Whose time it is: the run's, that of a handoff to be confirmed, or a trigger's."""
+TimeLimit: TypeAlias = Literal["run", "agent", "handoff", "trigger"]
+"""Whose time it is: the run's, the active agent's own, that of a handoff to be confirmed, or a
+trigger's."""
 
 
 def time_left(run: RunState) -> tuple[float | None, TimeLimit | None]:
@@ -43,6 +51,10 @@ def time_left(run: RunState) -> tuple[float | None, TimeLimit | None]:
         seconds = allowed(run, "seconds")
         if seconds is not None:
             left, cause = seconds - run.spent_s(), "run"
+    if run.agent.budget is not None and run.agent.budget.seconds is not None:
+        own_s = own_seconds_left(run)
+        if left is None or own_s < left:
+            left, cause = own_s, "agent"
     pending = run.cursor.open[-1] if run.cursor.open else None
     if pending is not None and pending.failure is not None:
         return None if left is None else max(left, 0.001), cause
@@ -79,6 +91,7 @@ def _is_bounded_anyway(run: RunState, pending: PendingHandoff, due: float) -> bo
         and run.hooks is None
         and agent.hooks is None
         and agent.run is None
+        and agent.plan is None
         and agent.runner is None
         and agent.router is None
         and not callable(agent.instructions)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
+from types import TracebackType
 from typing import Any
 
 from ekiden.runtime.state import RunState
@@ -15,18 +15,29 @@ _runs: dict[tuple[int, int, str], RunState] = {}
 """By event loop, store and session; a run is in here while it is worked on."""
 
 
-@contextmanager
-def on_display(run: RunState) -> Iterator[None]:
+class on_display:
     """The run can be found during the body."""
-    key = _key(run.store, run.session_id)
-    _runs[key] = run
-    if run.hold is not None:
-        run.hold.may_interrupt = partial(_may_interrupt, run)
-    try:
-        yield
-    finally:
-        if _runs.get(key) is run:
-            del _runs[key]
+
+    __slots__ = ("_key", "_run")
+
+    def __init__(self, run: RunState) -> None:
+        self._run = run
+        self._key = _key(run.store, run.session_id)
+
+    def __enter__(self) -> None:
+        run = self._run
+        _runs[self._key] = run
+        if run.hold is not None:
+            run.hold.may_interrupt = partial(_may_interrupt, run)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if _runs.get(self._key) is self._run:
+            del _runs[self._key]
 
 
 def live_run(store: Store, session_id: str) -> RunState | None:

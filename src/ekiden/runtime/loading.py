@@ -12,16 +12,19 @@ from ekiden.core.faults import fault_point
 from ekiden.core.items import Item, function_output
 from ekiden.runtime.assign import addressee
 from ekiden.runtime.circumstances import Circumstances
+from ekiden.runtime.committing import SHARED
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.finish import outcome_told
 from ekiden.runtime.leases import Hold
 from ekiden.runtime.memo import load_memo
 from ekiden.runtime.output import final_outcome
+from ekiden.runtime.purse import purse_removals
 from ekiden.runtime.rollback import give_back
 from ekiden.runtime.snapshot import snapshot_key, snapshot_of
 from ekiden.runtime.state import RunState
 from ekiden.runtime.withdrawing import withdraw
-from ekiden.sessions import history_length, open_calls, visible_items
+from ekiden.sessions import history_length, open_calls, standing, visible_items
+from ekiden.sessions.state import told_state
 from ekiden.storage.base import Claim, SessionRow, Store
 
 
@@ -38,14 +41,16 @@ async def first_step(
     """A new run whose message is stored; with `release` it is left to others."""
     visible: list[Item] = []
     closing: tuple[Item, ...] = ()
-    to = await addressee(around, row.agent, items, is_new=not row.seq)
+    holder = row.agent or around.entry.name
+    to = await addressee(around, holder, items, is_new=not row.seq)
     agent = to.agent
     if items and row.cursor.get("ho") and agent.name != row.agent:
         row = await _taken_away(around, store, claim, row, agent.name, hold=hold)
     cursor = Cursor.from_json(row.cursor)
+    events: Sequence[Event] = ()
     if row.seq:
         events = await store.events(row.id, with_items=True)
-        visible, _ = await _view(store, row.id, events, cursor)
+        visible, _ = await _view(store, row.id, events, cursor, anew=True)
         closing = tuple(await _closing_outputs(store, row.id, events, cursor))
     if not closing and not items:
         raise UserError("a run needs a message: the input is empty")
@@ -53,6 +58,10 @@ async def first_step(
         around, store=store, claim=claim, hold=hold, row=row, agent=agent, visible=visible,
         cursor=cursor.next_run(agent=agent.name, first=row.seq + 1),
     )  # fmt: skip
+    if row.variables:
+        _tell_unrecorded(run, row, events)
+        run.variables.forget_run()
+    await run.learn_shared()
     if agent.name != row.agent:
         run.cursor.received = run.cursor.tools = None
     run.cursor.route = to.asked
@@ -62,9 +71,11 @@ async def first_step(
         run.cursor.first, closing = run.next_seq, ()
     message = run.record("message", items=(*closing, *items))
     if agent.name == row.agent:
-        run.cursor.open = _still_open(cursor, message)
+        run.cursor.open = still_open(cursor, message)
     if cursor.asks:
         await withdraw(run, cursor.asks, by=row.agent)
+    for write in await purse_removals(store, cursor.purse, cursor.levels):
+        run.write(write)
     if row.seq:
         run.remember(snapshot_key(run.cursor.run), snapshot_of(row))
     if to.route is not None:
@@ -74,6 +85,15 @@ async def first_step(
     await run.commit(status="ready", outcome="", release=release)
     fault_point("run.begin.after_commit")
     return run
+
+
+def _tell_unrecorded(run: RunState, row: SessionRow, events: Sequence[Event]) -> None:
+    """If no event tells where the session's variables come from, the next that changes them does.
+
+    `events` are those that carry items, as nearly all do that tell of variables.
+    """
+    if row.variables and all(told_state(event) is None for event in events):
+        run.variables.is_unrecorded()
 
 
 async def _taken_away(
@@ -93,6 +113,7 @@ async def _taken_away(
         around, store=store, claim=claim, hold=hold, row=row, visible=visible, cursor=cursor,
         agent=_member(around, row.agent),
     )  # fmt: skip
+    await run.learn_shared()
     for each in cursor.open:
         run.know(_member(around, each.source))
     why = HandoffRefused("CANCELLED", f"the message went to {to!r} instead")
@@ -106,7 +127,7 @@ def _member(around: Circumstances, name: str) -> Agent[Any]:
     return around.find(name) if name in around.team else Agent(name)
 
 
-def _still_open(before: Cursor, message: int) -> list[PendingHandoff]:
+def still_open(before: Cursor, message: int) -> list[PendingHandoff]:
     """Handoffs that the run before did not settle: the way back stays, and so does the message.
 
     What was counted from that run's beginning begins anew.
@@ -116,7 +137,7 @@ def _still_open(before: Cursor, message: int) -> list[PendingHandoff]:
         pending.depth = 1
         pending.due_s = None
         pending.since_s = 0.0
-        pending.saved = {name: pending.saved[name] for name in pending.saved if name == "tools"}
+        pending.saved = {name: pending.saved[name] for name in pending.saved if name in _LASTING}
     return before.open
 
 
@@ -136,8 +157,9 @@ async def left_step(
         around, store=store, claim=claim, hold=hold, row=row, visible=visible, cursor=cursor,
         agent=around.find(row.agent),
     )  # fmt: skip
-    run.events = list(await store.events(row.id, after=cursor.first - 1))
+    run.events = standing(await store.events(row.id, after=cursor.first - 1))
     run.history_length = history_length(events, base=base, after=cursor.after, first=cursor.first)
+    _tell_unrecorded(run, row, events)
     await load_memo(run)
     return run
 
@@ -155,7 +177,7 @@ async def ended_run(around: Circumstances, store: Store, row: SessionRow) -> Run
         around, store=store, claim=nobodys, hold=None, row=row, visible=visible, cursor=cursor,
         agent=_member(around, row.agent),
     )  # fmt: skip
-    run.events = list(await store.events(row.id, after=cursor.first - 1))
+    run.events = standing(await store.events(row.id, after=cursor.first - 1))
     run.history_length = history_length(events, base=base, after=cursor.after, first=cursor.first)
     run.outcome = outcome_told(run.events[-1]) if run.events else None
     if run.outcome is None:
@@ -178,13 +200,15 @@ async def opened_for_handoff(
     if cursor.phase != "end":
         return await left_step(around, store, claim, row, hold=hold)
     events = await store.events(row.id, with_items=True)
-    visible, _ = await _view(store, row.id, events, cursor)
+    visible, _ = await _view(store, row.id, events, cursor, anew=True)
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, visible=visible,
         agent=around.find(row.agent),
         cursor=cursor.next_run(agent=row.agent, first=row.seq + 1),
     )  # fmt: skip
     run.before = row
+    _tell_unrecorded(run, row, events)
+    await run.learn_shared()
     run.memo = await store.steps(row.id, prefix=run.step_key(""))
     return run
 
@@ -204,6 +228,7 @@ async def seed(
         around, store=store, claim=claim, hold=hold, row=row, visible=[],
         agent=around.find(row.agent), cursor=Cursor.from_json(row.cursor),
     )  # fmt: skip
+    await run.learn_shared()
     if items:
         run.record("message", items=items, step="0.0.seed")
     for name, value in variables.items():
@@ -212,13 +237,13 @@ async def seed(
 
 
 async def _view(
-    store: Store, session_id: str, events: Sequence[Event], cursor: Cursor
+    store: Store, session_id: str, events: Sequence[Event], cursor: Cursor, *, anew: bool = False
 ) -> tuple[list[Item], list[Item]]:
-    """What the active agent sees, and the part of it that a filter made."""
+    """What the active agent sees, and the part of it that a filter made; see `visible_items`."""
     base: list[Item] = []
     if cursor.base is not None:
         base = (await store.steps(session_id, prefix=cursor.base))[cursor.base]
-    return visible_items(events, base=base, after=cursor.after), base
+    return visible_items(events, base=base, after=cursor.after, anew=anew), base
 
 
 async def _closing_outputs(
@@ -242,6 +267,9 @@ async def _closing_outputs(
         outputs.append(function_output(call["call_id"], known[0] if known else _INTERRUPTED))
     return outputs
 
+
+_LASTING = frozenset({"tools", SHARED})
+"""What a handoff keeps of the cursor beyond the run that it was made in."""
 
 _INTERRUPTED = (
     "Error: this call was interrupted and its result is not known; it may or may not have had an "

@@ -9,7 +9,9 @@ from ekiden.runtime.state import RunState
 
 
 async def load_memo(run: RunState) -> None:
-    """Read what is stored of the turn under way into `run.memo`."""
+    """Read what is stored of the turn under way into `run.memo`, and what others may have changed
+    while it waited."""
+    await run.learn_shared()
     prefix = run.step_key("")
     run.memo = {
         **await run.store.steps(run.session_id, prefix=prefix),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from ekiden.core.agent import Agent
 from ekiden.core.handoff import Handoff
 from ekiden.core.tool import FunctionTool
 from ekiden.handoff import get_handoffs, resolve_tool_name_collisions
 from ekiden.runtime.bus_tools import bus_tools
 from ekiden.runtime.calls import settled
 from ekiden.runtime.facts import facts_of
+from ekiden.runtime.memory_tools import memory_tools
 from ekiden.runtime.state import RunState
 
 
@@ -21,7 +24,9 @@ async def refresh_offer(run: RunState) -> None:
     agent = run.agent
     tools = [tool for tool in agent.tools if tool.is_enabled is True or await is_enabled(tool, run)]
     if agent.can_ask or agent.can_tell or agent.can_ask_people:
-        tools.extend(bus_tools(agent))
+        tools.extend(_adapted(agent, bus_tools(agent)))
+    if agent.memory is not None:
+        tools.extend(_adapted(agent, memory_tools(agent)))
     if run.cursor.tools is not None:
         tools = [tool for tool in tools if tool.name in run.cursor.tools]
     handoffs = await get_handoffs(agent, run.context) if agent.handoffs else []
@@ -38,10 +43,15 @@ async def refresh_offer(run: RunState) -> None:
     run.specs = tuple([offer.spec for offer in offered.values()])
 
 
+def _adapted(agent: Agent[Any], tools: Sequence[FunctionTool]) -> Sequence[FunctionTool]:
+    """As the agent wants tools that it did not list itself."""
+    return tools if agent.adapt_tool is None else [agent.adapt_tool(tool) for tool in tools]
+
+
 async def enabled_tools(run: RunState) -> list[str]:
     """The tools that the active agent may use now, by name, and no handoffs."""
     names = [tool.name for tool in run.agent.tools if await is_enabled(tool, run)]
-    names.extend(tool.name for tool in bus_tools(run.agent))
+    names.extend(tool.name for tool in (*bus_tools(run.agent), *memory_tools(run.agent)))
     allowed = run.cursor.tools
     return names if allowed is None else [name for name in names if name in allowed]
 

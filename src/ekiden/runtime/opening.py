@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from types import TracebackType
 from typing import Any
 
 from ekiden.core.errors import EkidenError, SessionBusy, SessionError, StoreError, StoreUnavailable
@@ -34,29 +35,6 @@ from ekiden.storage.base import (
     Store,
 )
 from ekiden.storage.memory import MemoryStore
-
-
-@asynccontextmanager
-async def begun(
-    around: Circumstances, input: str | Iterable[Any], session: Session | None
-) -> AsyncIterator[RunState]:
-    """A run for a new message, its message stored; the session is free again afterwards."""
-    items = read_input(input)
-    around.check_addressee()
-    entry = around.entry
-    if session is None:
-        store: Store = MemoryStore(around.config.clock)
-        around.is_reachable = False
-        draft = NewSession(id=new_id("ses"), agent=entry.name)
-    else:
-        store, draft = session.store, session.draft(entry.name)
-        await store.open()
-    claim, row = await claimed(store, draft.id, around.config, create=draft)
-    async with owned(store, claim) as hold:
-        run = await first_step(around, store, claim, row, items, hold=hold)
-        with on_display(run):
-            async with parked_if_left(run, around.left_as):
-                yield run
 
 
 async def submit(around: Circumstances, input: str | Iterable[Any], session: Session) -> None:
@@ -158,33 +136,123 @@ async def _take(
     return taken
 
 
-@asynccontextmanager
-async def owned(store: Store, claim: Claim) -> AsyncIterator[Hold | None]:
-    """Keep the lease during the body; give it up if the body did not get as far as doing so."""
-    try:
-        if store.shared:
-            with keeper_of(store).hold(claim) as hold:
-                yield hold
-        else:
-            yield None
-    except BaseException:
-        with suppress(StoreError):
-            await to_the_end(store.release(claim))
-        raise
+class owned:
+    """Keep the lease during the body; give it up if the body did not get as far as doing so.
+
+    A class, as `parked_if_left` is: many runs are under way at the same time, and each has one.
+    """
+
+    __slots__ = ("_claim", "_keeping", "_store")
+
+    def __init__(self, store: Store, claim: Claim) -> None:
+        self._store = store
+        self._claim = claim
+        self._keeping: AbstractContextManager[Hold] | None = None
+
+    async def __aenter__(self) -> Hold | None:
+        if not self._store.shared:
+            return None
+        self._keeping = keeper_of(self._store).hold(self._claim)
+        return self._keeping.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._keeping is not None:
+            self._keeping.__exit__(None, None, None)
+        if exc is not None:
+            with suppress(StoreError):
+                await to_the_end(self._store.release(self._claim))
 
 
-@asynccontextmanager
-async def parked_if_left(run: RunState, status: SessionStatus) -> AsyncIterator[None]:
+class parked_if_left:
     """Park the run if the body is cancelled, or stops before the run is over.
 
     Where that cannot be stored, the session is free when its lease has run out.
     """
-    try:
-        yield
-    except (asyncio.CancelledError, GeneratorExit):
-        await _park(run, status)
-        raise
-    await _park(run, status)
+
+    __slots__ = ("_run", "_status")
+
+    def __init__(self, run: RunState, status: SessionStatus) -> None:
+        self._run = run
+        self._status = status
+
+    async def __aenter__(self) -> None:
+        """Nothing is to be done yet."""
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if exc is None or isinstance(exc, (asyncio.CancelledError, GeneratorExit)):
+            await _park(self._run, self._status)
+
+
+class begun:
+    """A run for a new message, its message stored; the session is free again afterwards.
+
+    A class, as `owned` and `parked_if_left` are: many runs are under way at the same time, and each
+    has one.
+    """
+
+    __slots__ = ("_around", "_display", "_input", "_owned", "_parked", "_session")
+
+    _display: on_display
+    _owned: owned
+    _parked: parked_if_left
+
+    def __init__(
+        self, around: Circumstances, input: str | Iterable[Any], session: Session | None
+    ) -> None:
+        self._around = around
+        self._input = input
+        self._session = session
+
+    async def __aenter__(self) -> RunState:
+        around, session = self._around, self._session
+        items = read_input(self._input)
+        around.check_addressee()
+        entry = around.entry
+        if session is None:
+            store: Store = MemoryStore(around.config.clock)
+            around.is_reachable = False
+            draft = NewSession(id=new_id("ses"), agent=entry.name)
+        else:
+            store, draft = session.store, session.draft(entry.name)
+            await store.open()
+        claim, row = await claimed(store, draft.id, around.config, create=draft)
+        self._owned = owned(store, claim)
+        hold = await self._owned.__aenter__()
+        try:
+            run = await first_step(around, store, claim, row, items, hold=hold)
+        except BaseException as exc:
+            await self._owned.__aexit__(type(exc), exc, exc.__traceback__)
+            raise
+        self._display = on_display(run)
+        self._display.__enter__()
+        self._parked = parked_if_left(run, around.left_as)
+        return run
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        failure = exc
+        try:
+            await self._parked.__aexit__(kind, exc, traceback)
+        except BaseException as another:
+            failure = another
+            raise
+        finally:
+            self._display.__exit__(None, None, None)
+            await self._owned.__aexit__(None, failure, None)
 
 
 async def _park(run: RunState, status: SessionStatus) -> None:

@@ -40,6 +40,20 @@ def final_outcome(output: list[Item], output_type: Any) -> Done | Refused:
     return Done(value)
 
 
+def checked_text(output: list[Item]) -> str:
+    """All that the messages of a model's turn say: what guardrails of texts are to see."""
+    said: list[str] = []
+    for item in output:
+        if is_message(item):
+            said += [text for text in (text_of(item), refusal_of(item)) if text]
+    return "\n".join(said)
+
+
+def is_structured(output_type: Any) -> bool:
+    """Whether the answer is to be something else than text."""
+    return output_type is not None and output_type is not str
+
+
 @lru_cache(maxsize=512)
 def _structured(output_type: Any) -> tuple[OutputSpec, Any]:
     from pydantic import PydanticUserError, TypeAdapter

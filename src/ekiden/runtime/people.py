@@ -9,6 +9,7 @@ from ekiden.core.items import assistant_message
 from ekiden.core.jsonio import dumps
 from ekiden.core.outcomes import Done, Waiting
 from ekiden.handoff.tool import handoff
+from ekiden.runtime.approving import approve
 from ekiden.runtime.asking import decided
 from ekiden.runtime.assign import last_request
 from ekiden.runtime.attempt import Attempt
@@ -37,6 +38,9 @@ async def wait_for_person(run: RunState) -> None:
             await run.commit()
         answer = decided(run, key)
         back = answer.choice == GIVE_BACK
+        if run.config.output_guardrails or run.agent.output_guardrails:
+            # If one does not let the words through, who resumes the run asks anew.
+            run.remember(f"{key}{_TOLD}", True)
         await answer_as_person(run, answer.text, by=answer.by, give_back=back)
         return
     if not cursor.started or (run.is_reachable and key not in cursor.asks):
@@ -101,11 +105,9 @@ async def answer_as_person(run: RunState, text: str, *, by: str, give_back: bool
         )
     actor = Actor(kind="person", name=by)
     if not give_back:
+        details = await approve(run, text, {"by": actor.to_json()})
         run.record(
-            "message",
-            items=(assistant_message(text),),
-            step=run.step_key("m"),
-            details={"by": actor.to_json()},
+            "message", items=(assistant_message(text),), step=run.step_key("m"), details=details
         )
         await conclude(run, [], Done(text))
         return

@@ -5,12 +5,15 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Any
 
+from ekiden.core.asking import Ask
 from ekiden.core.events import Event
 from ekiden.core.ids import new_id
 from ekiden.core.items import user_message
 from ekiden.core.jsonio import dumps
 from ekiden.core.messages import AgentMessage
 from ekiden.runtime.cursor import USER, Cursor
+from ekiden.runtime.purse import PURSES, shared_purses
+from ekiden.runtime.spending import budget_of
 from ekiden.runtime.state import RunState
 from ekiden.storage.base import NewSession, SessionOpening
 
@@ -19,10 +22,24 @@ ANSWERS = "answers"
 _MAX_TITLE = 120
 
 
-def question_session(run: RunState, message: AgentMessage) -> SessionOpening:
-    """A session of the agent that is asked, which answers with its outcome."""
+def question_session(run: RunState, message: AgentMessage, question: Ask) -> SessionOpening:
+    """A session of the agent that is asked, which answers with its outcome.
+
+    It spends what the run has left, together with others that the run asks, and at most the
+    question's own budget.
+    """
     meta = {**_meta(run, message), ANSWERS: message.id}
-    return session_for(message, session_id=new_id("ask"), meta=meta, user_id=run.user_id)
+    purses = shared_purses(run)
+    if purses:
+        meta[PURSES] = purses
+    return session_for(
+        message,
+        session_id=new_id("ask"),
+        meta=meta,
+        user_id=run.user_id,
+        words=question.words,
+        budget=budget_of(run, question.budget, question.max_turns),
+    )
 
 
 def notice_session(run: RunState, message: AgentMessage) -> SessionOpening:
@@ -33,7 +50,13 @@ def notice_session(run: RunState, message: AgentMessage) -> SessionOpening:
 
 
 def session_for(
-    message: AgentMessage, *, session_id: str, meta: dict[str, Any], user_id: str | None = None
+    message: AgentMessage,
+    *,
+    session_id: str,
+    meta: dict[str, Any],
+    user_id: str | None = None,
+    words: str | None = None,
+    budget: dict[str, float] | None = None,
 ) -> SessionOpening:
     """A session in which the message's addressee has it before itself, ready to be run."""
     assert message.to_agent is not None
@@ -42,7 +65,12 @@ def session_for(
         payload = message.payload
         received["context"] = payload if isinstance(payload, str) else dumps(payload)
     cursor = Cursor(
-        run=1, phase="think", first=1, chain=[USER, message.to_agent], received=received
+        run=1,
+        phase="think",
+        first=1,
+        chain=[USER, message.to_agent],
+        received=received if words is None else None,
+        budget=budget or {},
     )
     said = Event(
         session_id=session_id,
@@ -50,7 +78,7 @@ def session_for(
         type="message",
         at_us=int(message.created_at * 1e6),
         agent=message.to_agent,
-        items=(user_message(_wording(message)),),
+        items=(user_message(_wording(message) if words is None else words),),
         details={"message": {**message.to_json(), "payload": None}},
     )
     return SessionOpening(
@@ -72,7 +100,7 @@ def bus_session_id(queue: str, message_id: str) -> str:
 def _meta(run: RunState, message: AgentMessage) -> dict[str, Any]:
     return {
         "title": message.subject[:_MAX_TITLE],
-        "task_id": run.task_id,
+        "task_id": message.task or run.task_id,
         "correlation_id": run.correlation_id,
         "asked_by": message.from_agent,
         "asked_in": run.session_id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ekiden.audit.chain import link
@@ -15,9 +15,11 @@ from ekiden.core.team import Team
 from ekiden.runtime.beside import NOTHING, Beside
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.cursor import Cursor, PendingHandoff
-from ekiden.runtime.drafts import check_variable
+from ekiden.runtime.variables import Variables
 from ekiden.runtime.work_clock import WorkClock
 from ekiden.sessions import said
+from ekiden.sessions.scopes import checked_value
+from ekiden.sessions.state import STATE
 from ekiden.storage.base import (
     Claim,
     DocumentWrite,
@@ -36,7 +38,6 @@ class Recording:
 
     __slots__ = (
         "_beside",
-        "_dirty_variables",
         "_known",
         "_labels",
         "_new_handoffs",
@@ -44,19 +45,21 @@ class Recording:
         "_pending_items",
         "_seq",
         "_steps",
-        "_variables",
         "agent",
         "claim",
         "config",
         "context",
         "cursor",
         "events",
+        "held",
         "history_length",
         "kept",
+        "outer_purses",
         "questions",
         "root",
         "store",
         "trigger_notes",
+        "variables",
         "visible",
         "work",
     )
@@ -73,10 +76,12 @@ class Recording:
     history_length: int
     questions: dict[str, Callable[[], None]] | None
     kept: list[Callable[[], None]] | None
+    held: str | None
+    outer_purses: tuple[str, ...]
     trigger_notes: dict[int, str]
+    variables: Variables
     work: WorkClock
     _beside: Beside
-    _dirty_variables: bool
     _known: dict[str, Agent[Any]]
     _labels: dict[str, str]
     _new_handoffs: list[PendingHandoff]
@@ -84,7 +89,6 @@ class Recording:
     _pending_items: int
     _seq: int
     _steps: dict[str, Any]
-    _variables: dict[str, Any]
 
     @property
     def session_id(self) -> str:
@@ -126,7 +130,8 @@ class Recording:
 
         `kinds` are the names that an error of a tool is known by.
         """
-        if not items and not self.config.events and error is None and type != "handoff":
+        is_bare = not items and error is None and type != "handoff"
+        if is_bare and not self.config.events and STATE not in (details or ()):
             return self._seq
         cursor = self.cursor
         if error is not None:
@@ -169,6 +174,10 @@ class Recording:
         """Store `result` under `key` with the next `commit`."""
         self._steps[key] = result
 
+    def remembered(self, keys: Iterable[str]) -> dict[str, Any]:
+        """What the next `commit` stores under these keys."""
+        return {key: self._steps[key] for key in keys if key in self._steps}
+
     @property
     def next_handoff_id(self) -> str:
         """The id of the handoff that is about to be made: its number is counted already."""
@@ -188,7 +197,7 @@ class Recording:
         """See `RunContextWrapper.publish`."""
         if not isinstance(name, str) or not 0 < len(name) <= _MAX_EVENT_NAME:
             raise UserError(f"an event needs a name of 1 to {_MAX_EVENT_NAME} characters")
-        check_variable(f"data of the event {name}", data)
+        data = checked_value(f"data of the event {name}", data)
         details: dict[str, Any] = {"published": name}
         if data is not None:
             details["data"] = data
@@ -232,21 +241,6 @@ class Recording:
     def put_question(self, key: str, put: Callable[[], None]) -> None:
         """Ask with the commit that parks the step: `put` records it then, once for each key."""
         self.questions = {**(self.questions or {}), key: put}
-
-    def restore_variables(self, values: Mapping[str, Any]) -> None:
-        """The session's variables are to be `values` again."""
-        variables = self.context.variables
-        variables.clear()
-        variables.update(values)
-        self._dirty_variables = True
-
-    def variables_now(self) -> dict[str, Any]:
-        """The session's variables, stored or not, as a copy."""
-        return self._variables.copy()
-
-    def mark_variables(self) -> None:
-        """The session's variables changed: store them with the next commit."""
-        self._dirty_variables = True
 
     def replace_view(self, visible: list[Item]) -> None:
         """From now on the active agent sees `visible`."""

@@ -18,12 +18,14 @@ from ekiden.core.items import Item
 from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.core.run_items import RunItem
 from ekiden.core.usage import Usage
+from ekiden.runtime.corrections import has_withheld, view_for_others
 from ekiden.runtime.run_items import run_items
 from ekiden.runtime.state import RunState
 from ekiden.sessions import is_transfer, said
 from ekiden.tools.output import to_jsonable
 
 if TYPE_CHECKING:
+    from ekiden.core.guardrails import InputGuardrailResult, OutputGuardrailResult
     from ekiden.core.tool_guardrails import ToolInputGuardrailResult, ToolOutputGuardrailResult
 
 T = TypeVar("T")
@@ -112,9 +114,30 @@ class RunResult:
 
         return output_results(self._run)
 
+    @property
+    def input_guardrail_results(self) -> list[InputGuardrailResult]:
+        """What guardrails found of what agents of this run were given, one that ended it included.
+
+        Read from the events as `tool_input_guardrail_results` are.
+        """
+        from ekiden.runtime.guardrail_results import input_guardrail_results
+
+        return input_guardrail_results(self._run)
+
+    @property
+    def output_guardrail_results(self) -> list[OutputGuardrailResult]:
+        """The same for answers, those included that a model was made to give again."""
+        from ekiden.runtime.guardrail_results import output_guardrail_results
+
+        return output_guardrail_results(self._run)
+
     def to_input_list(self) -> list[Item]:
-        """The conversation so far as the last agent sees it: input for another run."""
-        return list(self._run.visible)
+        """The conversation so far as the last agent sees it: input for another run.
+
+        What guardrails did not let through is not in it.
+        """
+        run = self._run
+        return view_for_others(run) if has_withheld(run) else list(run.visible)
 
     def final_output_as(self, kind: type[T]) -> T:
         """The answer, if it is of this type; `TypeError` if not."""

@@ -13,10 +13,11 @@ from ekiden.core.outcomes import Failed
 from ekiden.handoff.lifecycle import Lifecycle
 from ekiden.runtime.compensation import compensate
 from ekiden.runtime.cursor import Cursor, PendingHandoff
-from ekiden.runtime.finish import describe, finish
+from ekiden.runtime.finish import finish, told_outside
 from ekiden.runtime.inboxes import tell_people
 from ekiden.runtime.recording import REDACTED
 from ekiden.runtime.registration import forget
+from ekiden.runtime.shared_rollback import restore_shared, touched_shared
 from ekiden.runtime.state import RunState
 from ekiden.runtime.withdrawing import withdraw_questions
 from ekiden.sessions import history_length, visible_items
@@ -63,7 +64,8 @@ async def give_back(
     """Undo the transfer that is not confirmed, because of `exc`: the source goes on.
 
     The source sees its own call answered with the reason, and nothing of the target's; the
-    session's variables are as they were. What the target registered is undone first, each success
+    session's variables are as they were, and those of its user and app unless others changed them
+    since. What the target registered is undone first, each success
     stored, so that whoever goes on after a crash goes on with the next. `writes` are made in the
     transaction that begins it. If the run had begun with the handoff it is over, and the session
     is free unless `release` is False.
@@ -76,8 +78,8 @@ async def give_back(
     for each in writes:
         run.write(each)
     if pending.failure is None:
-        pending.failure = [failure_code(exc), describe(exc)]
-        if pending.compensations:
+        pending.failure = [failure_code(exc), told_outside(exc)]
+        if pending.compensations or touched_shared(pending):
             fault_point("handoff.rollback.before_begin")
             await run.commit()
             fault_point("handoff.rollback.after_begin")
@@ -96,6 +98,7 @@ async def finish_rollback(run: RunState, *, release: bool = True) -> None:
         left_over = await compensate(run, pending, reason)
     if run.cursor.asks:
         await withdraw_questions(run)
+    not_restored = await restore_shared(run, pending) if touched_shared(pending) else []
     await _restore(run, pending)
     life = Lifecycle("transferring")
     life.move("rolled_back")
@@ -112,6 +115,8 @@ async def finish_rollback(run: RunState, *, release: bool = True) -> None:
         details["keeps"] = pending.kept
     if left_over:
         details["not_compensated"] = left_over
+    if not_restored:
+        details["not_restored"] = not_restored
     answer: tuple[Item, ...] = ()
     if pending.call_id is not None:
         told = (
@@ -165,14 +170,15 @@ async def _restore(run: RunState, pending: PendingHandoff) -> None:
     run.agent = run.find_agent(pending.source)
     if pending.variables is not None:
         stored = await run.store.steps(run.session_id, prefix=pending.variables)
-        run.restore_variables(stored[pending.variables])
-    _step_back(run.cursor, pending)
+        run.variables.restore(stored[pending.variables])
+    step_back(run.cursor, pending)
     run.prompt_block = None
     run.memo = {}
     await _restore_view(run, pending)
 
 
-def _step_back(cursor: Cursor, pending: PendingHandoff) -> None:
+def step_back(cursor: Cursor, pending: PendingHandoff) -> None:
+    """The last open handoff is undone: the source has the run again."""
     cursor.base, cursor.after = pending.base, pending.after
     cursor.received = pending.received
     saved = pending.saved
@@ -182,6 +188,8 @@ def _step_back(cursor: Cursor, pending: PendingHandoff) -> None:
         setattr(cursor, name, list(saved.get(name, ())))
     cursor.work = saved.get("work", 0)
     cursor.left = dict(saved.get("left", {}))
+    cursor.checks, cursor.found = saved.get("checks", 0), []
+    cursor.repairs = dict(saved.get("repairs", {}))
     cursor.since_s = pending.since_s
     cursor.open.pop()
     del cursor.chain[pending.depth or len(cursor.chain) - 1 :]

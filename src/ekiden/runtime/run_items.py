@@ -30,13 +30,14 @@ def run_items(
     """What was said, item by item, with the agent that said it.
 
     `transfers` names further call ids that are handoffs, with source and target, beside those that
-    the events tell of.
+    the events tell of. What guardrails had a model say again counts as never said.
     """
     events = list(events)
     moves = {**transfers_in(events), **(transfers or {})}
     return [
         _run_item(item, find_agent(event.agent or ""), moves, find_agent)
         for event in events
+        if event.type != "guardrail"
         for item in event.items
     ]
 

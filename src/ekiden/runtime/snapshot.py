@@ -25,6 +25,12 @@ def snapshot_of(row: SessionRow) -> dict[str, Any]:
     }
 
 
+def turn_of(step_key: str) -> int:
+    """The number of the turn that a step belongs to; 0 for one of the run as a whole."""
+    number = step_key.split(".")[1] if "." in step_key else ""
+    return int(number) if number.isdecimal() and number.isascii() else 0
+
+
 def run_of(step_key: str) -> int:
     """The number of the run that a step belongs to; 0 for a key that is not the runtime's."""
     number = step_key.partition(".")[0]

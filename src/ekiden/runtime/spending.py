@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ekiden.core.handoff_terms import Budget
-from ekiden.core.outcomes import LimitName
-from ekiden.runtime.state import RunState
+from ekiden.core.outcomes import LimitName, OutOfBudget
+from ekiden.runtime.recording import Recording
 
 
-def narrowed(run: RunState, budget: Budget) -> dict[str, float]:
+def narrowed(run: Recording, budget: Budget) -> dict[str, float]:
     """The budget that is left when `budget` begins now: never more than there was."""
     usage = run.cursor.usage
     spent = {"tokens": usage.tokens, "seconds": run.spent_s(), "money": usage.cost}
@@ -19,10 +19,88 @@ def narrowed(run: RunState, budget: Budget) -> dict[str, float]:
     return left
 
 
-def allowed(run: RunState, limit: LimitName) -> float | None:
+def allowed(run: Recording, limit: LimitName) -> float | None:
     """What the run may use of something, counted from its beginning; `None` is no limit."""
     own: float | None = getattr(run.config.limits, limit)
     narrower = run.cursor.budget.get(limit)
+    if run.agent.budget is not None:
+        found = (own, narrower, _own_allowed(run, limit))
+        return min((each for each in found if each is not None), default=None)
     if narrower is None:
         return own
     return narrower if own is None else min(own, narrower)
+
+
+def _own_allowed(run: Recording, limit: LimitName) -> float | None:
+    """The active agent's own budget, counted from the run's beginning."""
+    budget: float | None = getattr(run.agent.budget, limit, None)
+    if budget is None:
+        return None
+    tokens, seconds, money = run.cursor.by_agent.get(run.agent.name, (0, 0.0, 0.0))
+    usage = run.cursor.usage
+    before = {
+        "tokens": usage.tokens - tokens,
+        "seconds": run.cursor.spent_s - seconds,
+        "money": usage.cost - money,
+    }
+    return round(before[limit] + budget, 6)
+
+
+def left_of(run: Recording) -> dict[str, float]:
+    """What the run may still use, where that is limited."""
+    usage = run.cursor.usage
+    spent = {"tokens": usage.tokens, "seconds": run.spent_s(), "money": usage.cost}
+    found = {}
+    for name, used in spent.items():
+        limit = allowed(run, name)  # type: ignore[arg-type]
+        if limit is not None:
+            found[name] = max(round(limit - used, 6), 0.0)
+    return found
+
+
+def budget_of(run: Recording, own: Budget | None, max_turns: int | None) -> dict[str, float]:
+    """What a session may use that the run opens: its own budget, within what the run has left."""
+    budget = left_of(run)
+    for name in ("tokens", "seconds", "money"):
+        wanted: float | None = None if own is None else getattr(own, name)
+        if wanted is not None:
+            budget[name] = min(wanted, budget.get(name, wanted))
+    if max_turns is not None:
+        budget["turns"] = max_turns
+    return budget
+
+
+def spend_own(run: Recording, tokens: int, seconds: float, money: float) -> None:
+    """Count what an agent spends that has a budget of its own."""
+    cursor, name = run.cursor, run.agent.name
+    spent = cursor.by_agent.get(name, (0, 0.0, 0.0))
+    more = (tokens, seconds, money)
+    now = [round(before + added, 9) for before, added in zip(spent, more, strict=True)]
+    cursor.by_agent = {**cursor.by_agent, name: now}
+
+
+def own_left(run: Recording) -> OutOfBudget | None:
+    """The limit of the active agent's own budget that is reached, if one is."""
+    budget = run.agent.budget
+    if budget is None:
+        return None
+    tokens, seconds, money = run.cursor.by_agent.get(run.agent.name, (0, 0.0, 0.0))
+    used: tuple[tuple[LimitName, float], ...] = (
+        ("tokens", tokens),
+        ("seconds", seconds + run.work.elapsed()),
+        ("money", money),
+    )
+    for name, spent in used:
+        limit: float | None = getattr(budget, name)
+        if limit is not None and spent >= limit:
+            return OutOfBudget(name, limit, spent)
+    return None
+
+
+def own_seconds_left(run: Recording) -> float:
+    """Seconds that the active agent, whose own time is limited, has left."""
+    budget = run.agent.budget
+    assert budget is not None
+    assert budget.seconds is not None
+    _, seconds, _ = run.cursor.by_agent.get(run.agent.name, (0, 0.0, 0.0))
+    return budget.seconds - seconds - run.work.elapsed()

@@ -11,6 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.events import Event
 from ekiden.core.items import Item
+from ekiden.core.memory import LongTermMemory
 from ekiden.core.model import ModelDelta, ToolSpec
 from ekiden.core.outcomes import Outcome
 from ekiden.runtime.answers import call_ids
@@ -19,8 +20,11 @@ from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.committing import Committing
 from ekiden.runtime.cursor import Compensation, Cursor, PendingHandoff
 from ekiden.runtime.leases import Hold
+from ekiden.runtime.memories import memory_for
 from ekiden.runtime.registration import register
+from ekiden.runtime.shared import load_shared
 from ekiden.runtime.tracked import Tracked
+from ekiden.runtime.variables import Variables
 from ekiden.runtime.work_clock import WorkClock
 from ekiden.storage.base import (
     Claim,
@@ -53,6 +57,8 @@ class RunState(Committing):
         "_scope",
         "around",
         "call_ids",
+        "children",
+        "eager",
         "exception",
         "hooks",
         "is_reachable",
@@ -65,6 +71,7 @@ class RunState(Committing):
         "specs",
         "staged",
         "told",
+        "unshown",
         "user_id",
         "wanted",
     )
@@ -96,6 +103,14 @@ class RunState(Committing):
         """How to record again what was told others and is not stored."""
         self.questions: dict[str, Callable[[], None]] | None = None
         """How to record what the code of the step under way asked others, by the step's key."""
+        self.outer_purses = tuple(row.meta.get("purses", ()))
+        """Purses of those who asked; see `purse`."""
+        self.held: str | None = None
+        """The model call that holds something of them."""
+        self.children: dict[str, asyncio.Task[None]] = {}
+        """Sessions that answer this one's questions and are run beside it."""
+        self.eager = False
+        """Whether every answer is looked at as it comes, while others are awaited."""
         self.told: list[str] | None = None
         """Sessions of agents that this run told something, to be run by somebody."""
         self._labels = {
@@ -123,14 +138,16 @@ class RunState(Committing):
         self.specs: tuple[ToolSpec, ...] = ()
         self.prompt_block: str | None = None
         self.outbox: list[Event | ModelDelta] = []
+        self.unshown: list[ModelDelta] = []
+        """Pieces of the last answer that nobody is shown before guardrails let it through."""
         self.outcome: Outcome | None = None
         self.exception: BaseException | None = None
-        self._variables = dict(row.variables)
+        self.variables = Variables(row.variables)
         self.context: RunContextWrapper[Any] = RunContextWrapper(
             around.context,
             cursor.usage,
             session_id=claim.session_id,
-            variables=Tracked(self, self._variables),
+            variables=Tracked(self),
             link=self,
         )
         self.is_reachable = around.is_reachable
@@ -147,16 +164,15 @@ class RunState(Committing):
         """How to undo what the callbacks of a handoff did that is about to be made."""
         self._new_handoffs: list[PendingHandoff] = []
         self._known: dict[str, Agent[Any]] = {agent.name: agent}
+        self._charged: list[object] | None = None
         self._committing = asyncio.Lock()
         """Commits of one session go to the store one after the other."""
         self._pending: list[Event] = []
         self._pending_items = len(visible)
         self._steps: dict[str, Any] = {}
         self._seq = row.seq
-        self._dirty_variables = False
         self._stored_agent = row.agent
         self._stored_cursor: Mapping[str, Any] = cursor.to_json()
-        self._stored_variables: Mapping[str, Any] = row.variables
         self.work = WorkClock(self.config.clock)
         self._woken: asyncio.Event | None = None
 
@@ -169,6 +185,14 @@ class RunState(Committing):
     def correlation_id(self) -> str:
         """What the session belongs to: itself, unless whoever made it named something."""
         return str(self.meta.get("correlation_id") or self.claim.session_id)
+
+    async def learn_shared(self) -> None:
+        """Read the variables of the session's user and of the app, if it has these."""
+        app = self.config.app
+        if self.user_id or app:
+            await load_shared(
+                self.store, self.variables.shared, (("user", self.user_id), ("app", app))
+            )
 
     def begin_step(self, scope: asyncio.Timeout) -> None:
         """A step begins that `scope` can end."""
@@ -204,11 +228,31 @@ class RunState(Committing):
         """See `RunContextWrapper.on_rollback`."""
         return register(self, function, key=key, arguments=arguments)
 
-    def show(self, delta: ModelDelta) -> None:
-        """Show a piece of an answer to whoever looks on; it is not stored."""
-        self.outbox.append(delta)
+    def long_term_memory(self) -> LongTermMemory:
+        """See `RunContextWrapper.memory`."""
+        return memory_for(self.agent, store=self.store, user_id=self.user_id, config=self.config)
+
+    def show(self, shown: ModelDelta | Event) -> None:
+        """Show whoever looks on a piece of an answer, which is not stored, or what happened in a
+        session that answers this one."""
+        self.outbox.append(shown)
         if self._woken is not None:
             self._woken.set()
+
+    def show_answer(self) -> None:
+        """The answer was let through: show whoever looks on the pieces that were held back."""
+        for each in self.unshown:
+            self.show(each)
+        self.unshown = []
+
+    async def stop_children(self, *session_ids: str) -> None:
+        """Stop running these sessions beside this one, or all; whoever wants their answer goes on
+        with them."""
+        chosen = session_ids or tuple(self.children)
+        tasks = [self.children.pop(each) for each in chosen if each in self.children]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def take(self) -> list[Event | ModelDelta]:
         """What is new for an onlooker."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
@@ -16,6 +16,9 @@ from ekiden.runtime.advance import advance
 from ekiden.runtime.results import RunResult, raise_failure
 from ekiden.runtime.run_items import run_items
 from ekiden.runtime.state import RunState
+
+if TYPE_CHECKING:
+    from ekiden.core.guardrails import InputGuardrailResult, OutputGuardrailResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,12 @@ class RunResultStreaming:
         self._cancelled = True
 
     @property
+    def session_id(self) -> str | None:
+        """Whose run it is, once it has begun; `events` shows those of sessions that answer it,
+        too."""
+        return None if self._run is None else self._run.session_id
+
+    @property
     def result(self) -> RunResult:
         """The result; `UserError` before the stream was read to its end."""
         if self._run is None:
@@ -110,6 +119,16 @@ class RunResultStreaming:
     def final_output(self) -> Any:
         """The answer, or `None` while there is none."""
         return self.result.final_output if self.is_complete else None
+
+    @property
+    def input_guardrail_results(self) -> list[InputGuardrailResult]:
+        """As of the `result`."""
+        return self.result.input_guardrail_results
+
+    @property
+    def output_guardrail_results(self) -> list[OutputGuardrailResult]:
+        """As of the `result`."""
+        return self.result.output_guardrail_results
 
     async def _events(self) -> AsyncGenerator[Event | ModelDelta, None]:
         async with self._open_run() as run:
@@ -129,6 +148,8 @@ class RunResultStreaming:
         run = self._run
         assert run is not None
         shown: list[StreamEvent] = []
+        if event.session_id != run.session_id:
+            return shown  # `events` shows what happens in sessions that answer this one.
         if event.type == "agent_start":
             shown.append(AgentUpdatedStreamEvent(run.find_agent(event.agent or "")))
         elif event.seq > run.cursor.first:

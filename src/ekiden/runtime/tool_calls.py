@@ -10,8 +10,8 @@ from typing import Any
 
 from ekiden.core.acting import acting_as
 from ekiden.core.context import ToolContext
-from ekiden.core.errors import GuardrailError
 from ekiden.core.faults import fault_point
+from ekiden.core.guardrail_errors import GuardrailError
 from ekiden.core.items import Item, function_output
 from ekiden.core.tool import FunctionTool
 from ekiden.runtime.asking import Asking
@@ -20,6 +20,7 @@ from ekiden.runtime.confirmation import Decision, ask_first, is_granted_meanwhil
 from ekiden.runtime.drafts import Draft
 from ekiden.runtime.parked import Parked, is_parked
 from ekiden.runtime.state import RunState
+from ekiden.runtime.tracked import Tracked
 from ekiden.tools import ToolResult, invoke
 
 
@@ -91,7 +92,7 @@ async def _side_by_side(
 
     async def one(each: PlannedCall) -> tuple[ToolResult, int] | None:
         nonlocal left
-        draft = Draft(run.context.variables)
+        draft = Draft(Tracked(run))
         try:
             decision = None if each.tool.confirmation is None else await _asked(run, each)
             async with slots:

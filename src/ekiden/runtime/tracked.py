@@ -1,39 +1,96 @@
-"""The session's variables, watched."""
+"""The variables that agents' code sees, watched."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
-from ekiden.runtime.drafts import check_variable
 from ekiden.runtime.recording import Recording
+from ekiden.runtime.shared import GONE, no_owner
+from ekiden.sessions.scopes import (
+    check_name,
+    check_room,
+    checked_value,
+    is_shared_name,
+    split_name,
+    stored_name,
+)
+from ekiden.storage.values import copy_json
 
 
 class Tracked(MutableMapping[str, Any]):
-    """The session's variables; tells the run when they change."""
+    """All variables of a run by name, those of its user and its app with their prefix.
 
-    __slots__ = ("_run", "_values")
+    What goes in and out is a copy: nothing changes but by being set. The run learns of changes.
+    """
 
-    def __init__(self, run: Recording, values: dict[str, Any]) -> None:
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Recording) -> None:
         self._run = run
-        self._values = values
 
     def __getitem__(self, name: str) -> Any:
-        return self._values[name]
+        values, bare = self._place(name)
+        return copy_json(values[bare])
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        values, bare = self._place(name)
+        return bare in values
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
+        variables = self._run.variables
+        names = [name for name in variables.own if not is_shared_name(name)]
+        for scope, shared in variables.shared.items():
+            names += [f"{scope}:{name}" for name in shared.values]
+        return iter(names)
 
     def __len__(self) -> int:
-        return len(self._values)
+        return sum(1 for _ in self)
 
     def __setitem__(self, name: str, value: Any) -> None:
-        check_variable(name, value)
-        if name not in self._values or self._values[name] != value:
+        self.check(name)
+        value = checked_value(name, value)
+        values, bare = self._place(name)
+        is_new = bare not in values
+        if is_new:
+            check_room(name, len(values))
+        if is_new or values[bare] != value:
             self._run.cursor.work += 1
-        self._values[name] = value
-        self._run.mark_variables()
+        self._put(name, value)
 
     def __delitem__(self, name: str) -> None:
-        del self._values[name]
-        self._run.mark_variables()
+        values, bare = self._place(name)
+        if bare not in values:
+            raise KeyError(name)
+        self._put(name, GONE)
+
+    def check(self, name: str) -> None:
+        """`UserError` unless a variable can be called so in this run."""
+        check_name(name)
+        scope, _ = split_name(name)
+        if scope in ("user", "app") and scope not in self._run.variables.shared:
+            raise no_owner(scope, name)
+
+    def _place(self, name: str) -> tuple[Mapping[str, Any], str]:
+        """Where the variable is, and what it is called there."""
+        variables = self._run.variables
+        if type(name) is str and ":" in name:
+            scope, bare = split_name(name)
+            if scope == "user" or scope == "app":
+                shared = variables.shared.get(scope)
+                return ({} if shared is None else shared.values), bare
+            return variables.own, stored_name(name)
+        return variables.own, name
+
+    def _put(self, name: str, value: Any) -> None:
+        variables = self._run.variables
+        variables.changed = True
+        scope, bare = split_name(name)
+        if scope == "user" or scope == "app":
+            variables.shared[scope].put(bare, value)
+        elif value is GONE:
+            del variables.own[stored_name(name)]
+        else:
+            variables.own[stored_name(name)] = value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,7 +102,7 @@ def seconds_to_trigger(run: RunState) -> float | None:
     return min(due) - (run.spent_s() - run.cursor.since_s) if due else None
 
 
-def _matches(trigger: HandoffTrigger, names: list[str]) -> bool:
+def _matches(trigger: HandoffTrigger, names: Sequence[str]) -> bool:
     return not trigger.errors or any(name in trigger.errors for name in names)
 
 
@@ -109,8 +110,8 @@ def _reason(
     run: RunState,
     place: int,
     trigger: HandoffTrigger,
-    published: list[str],
-    errors: list[str],
+    published: Sequence[str],
+    errors: Sequence[str],
 ) -> dict[str, Any] | None:
     """Why the trigger fires now; `None` if it does not."""
     match trigger.type:
@@ -130,7 +131,7 @@ def _reason(
             return None
 
 
-def _slip(trigger: HandoffTrigger, slips: list[str]) -> dict[str, Any] | None:
+def _slip(trigger: HandoffTrigger, slips: Sequence[str]) -> dict[str, Any] | None:
     """The first error of a tool that the trigger is about; each begins with all its names."""
     for slip in slips:
         names, _, said = slip.partition(": ")

@@ -14,6 +14,7 @@ from ekiden.runtime.act import act
 from ekiden.runtime.ask import ask_model
 from ekiden.runtime.calls import both
 from ekiden.runtime.closing import answered
+from ekiden.runtime.findings import tell_findings
 from ekiden.runtime.finish import finish
 from ekiden.runtime.limits import has_triggers
 from ekiden.runtime.offer import refresh_offer
@@ -28,11 +29,33 @@ async def think(run: RunState) -> None:
         await start_agent(run)
     began = run.config.clock.monotonic()
     key = run.step_key("m")
-    response = await ask_model(run)
+    if run.cursor.checks == 1:
+        from ekiden.runtime.input_guardrails import ask_beside
+
+        response = await ask_beside(run, ask_model)
+    else:
+        response = await ask_model(run)
     duration_us = int((run.config.clock.monotonic() - began) * 1e6)
     output = tuple(response.output)
     calls = [item for item in output if item.get("type") == "function_call"]
-    outcome = None if calls else final_outcome(response.output, run.agent.output_type)
+    details, outcome = call_details(response), None
+    if calls:
+        if run.cursor.found:
+            details = tell_findings(run, details)
+    elif run.agent.output_guardrails or run.config.output_guardrails:
+        from ekiden.runtime.output_guardrails import judge
+
+        verdict = await judge(run, response, details, duration_us)
+        if verdict.outcome is None:
+            return
+        outcome = verdict.outcome
+        details = tell_findings(run, details, verdict.findings)
+    else:
+        outcome = final_outcome(response.output, run.agent.output_type)
+        if run.cursor.found:
+            details = tell_findings(run, details)
+    if run.unshown:
+        run.show_answer()
     if len(output) > len(calls) and any(is_message(item) and text_of(item) for item in output):
         run.cursor.work += 1
     run.record(
@@ -40,7 +63,7 @@ async def think(run: RunState) -> None:
         items=output,
         step=key,
         duration_us=duration_us,
-        details=_call_details(response),
+        details=details,
     )
     await conclude(run, calls, outcome)
 
@@ -111,7 +134,8 @@ async def start_agent(run: RunState) -> None:
         await run.commit()
 
 
-def _call_details(response: ModelResponse) -> dict[str, Any] | None:
+def call_details(response: ModelResponse) -> dict[str, Any] | None:
+    """What the event of a model call tells of it."""
     details: dict[str, Any] = {}
     if response.model is not None:
         details["model"] = response.model
@@ -141,4 +165,6 @@ def _is_plain_transfer(run: RunState, calls: list[Item]) -> bool:
         and offer.agent.accepts is None
         and not callable(offer.agent.available)
         and offer.terms.confirm is None
+        and not run.agent.handoff_guardrails
+        and not run.config.handoff_guardrails
     )

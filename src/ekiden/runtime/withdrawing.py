@@ -65,6 +65,7 @@ def withdraw_query(run: RunState, question: OpenQuestion) -> None:
     beside.documents.append(timer_end(question))
     if question.session is not None:
         beside.wakes.append(question.session)
+        beside.afterwards.append(partial(run.stop_children, question.session))
         beside.afterwards.append(partial(abandon, run.store, question.session, question.id))
 
 
@@ -85,6 +86,15 @@ async def is_withdrawn(run: RunState) -> bool:
         return False
     found = await run.store.find_messages(MessageFilter(keys=[message_id]), limit=1)
     return bool(found) and found[0].state == "cancelled"
+
+
+async def is_given_up(run: RunState) -> bool:
+    """Whether whoever asked does not wait for the session's answer any more, or never did."""
+    message_id = run.meta.get(ANSWERS)
+    if message_id is None:
+        return False
+    found = await run.store.find_messages(MessageFilter(keys=[message_id]), limit=1)
+    return not found or found[0].state != "open"
 
 
 def is_left(row: SessionRow) -> bool:

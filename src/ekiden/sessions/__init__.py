@@ -4,20 +4,29 @@ from ekiden.sessions.conversation import (
     chain_of,
     conversation,
     history_length,
+    is_rewind,
     is_transfer,
     open_calls,
     said,
+    standing,
     visible_items,
 )
 from ekiden.sessions.session import Session
+from ekiden.sessions.state import SessionState, state_at, state_of, variables_at
 
 __all__ = [
     "Session",
+    "SessionState",
     "chain_of",
     "conversation",
     "history_length",
+    "is_rewind",
     "is_transfer",
     "open_calls",
     "said",
+    "standing",
+    "state_at",
+    "state_of",
+    "variables_at",
     "visible_items",
 ]

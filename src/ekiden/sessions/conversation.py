@@ -7,19 +7,65 @@ from typing import Any
 
 from ekiden.core.events import Event
 from ekiden.core.items import Item
+from ekiden.sessions.withheld import (
+    is_beginning,
+    refused_calls,
+    rejected_inputs,
+    shown_to_others,
+)
+
+_POPPED = ".popped"
 
 
 def undone(events: Iterable[Event]) -> list[tuple[int, int]]:
-    """The ranges of event numbers that a rollback took out of the conversation."""
-    ranges: list[tuple[int, int]] = []
-    for event in events:
-        if event.type == "handoff" and event.details and "undoes" in event.details:
+    """The ranges of event numbers that rollbacks and rewinds took out of the conversation."""
+    known = [event for event in events if event.details and "undoes" in event.details]
+    ranges = rewound(known)
+    for event in known:
+        is_undoing = event.type == "handoff" or is_popping(event)
+        if is_undoing and event.details and not _is_in(event, ranges):
             first, last = event.details["undoes"]
             for kept in sorted(event.details.get("keeps", ())):
                 ranges.append((first, kept - 1))
                 first = kept + 1
             ranges.append((first, last))
     return ranges
+
+
+def is_rewind(event: Event) -> bool:
+    """Whether the event took the session back to an earlier one, `details["rewound"]`."""
+    return (
+        event.type == "message"
+        and event.step is None
+        and not event.items
+        and event.details is not None
+        and "rewound" in event.details
+    )
+
+
+def is_popping(event: Event) -> bool:
+    """Whether the event took back what was said last, and says again what stays of it."""
+    return event.type == "message" and (event.step or "").endswith(_POPPED)
+
+
+def rewound(events: Iterable[Event]) -> list[tuple[int, int]]:
+    """The ranges of event numbers that rewinds took back; one that was taken back takes nothing."""
+    ranges: list[tuple[int, int]] = []
+    for event in sorted(filter(is_rewind, events), key=lambda each: -each.seq):
+        if event.details and not _is_in(event, ranges):
+            first, last = event.details["undoes"]
+            ranges.append((first, last))
+    return ranges
+
+
+def standing(events: Sequence[Event]) -> list[Event]:
+    """The events that no rewind took back."""
+    ranges = rewound(events)
+    return [event for event in events if not _is_in(event, ranges)] if ranges else list(events)
+
+
+def _is_in(event: Event, ranges: Sequence[tuple[int, int]]) -> bool:
+    return any(first <= event.seq <= last for first, last in ranges)
 
 
 def is_transfer(event: Event) -> bool:
@@ -33,11 +79,44 @@ def is_transfer(event: Event) -> bool:
 
 
 def said(events: Sequence[Event]) -> Iterable[Event]:
-    """The events that carry items and were not undone."""
+    """The events that carry items and were not undone, without what guardrails withheld."""
+    return _shown(_not_undone(events), after=0, stay=None, anew=False)
+
+
+def _not_undone(events: Sequence[Event]) -> Sequence[Event]:
     ranges = undone(events)
+    return [event for event in events if not _is_in(event, ranges)] if ranges else events
+
+
+def _shown(events: Sequence[Event], *, after: int, stay: int | None, anew: bool) -> Iterable[Event]:
+    """Those after number `after`; those after number `stay` with all that the agent may see of its
+    own stay."""
+    rejected, refused = rejected_inputs(events, anew=anew), refused_calls(events)
     for event in events:
-        if event.items and not any(first <= event.seq <= last for first, last in ranges):
+        if event.seq <= after or not event.items:
+            continue
+        items = event.items
+        if stay is None or event.seq <= stay:
+            items = shown_to_others(event, rejected, refused)
+        if items is event.items:
             yield event
+        elif items:
+            yield _with_items(event, items)
+
+
+def _with_items(event: Event, items: tuple[Item, ...]) -> Event:
+    return Event(
+        session_id=event.session_id,
+        seq=event.seq,
+        type=event.type,
+        at_us=event.at_us,
+        agent=event.agent,
+        step=event.step,
+        duration_us=event.duration_us,
+        details=event.details,
+        items=items,
+        error=event.error,
+    )
 
 
 def conversation(events: Sequence[Event]) -> list[Item]:
@@ -46,14 +125,27 @@ def conversation(events: Sequence[Event]) -> list[Item]:
 
 
 def visible_items(
-    events: Sequence[Event], *, base: Sequence[Item] = (), after: int = 0
+    events: Sequence[Event], *, base: Sequence[Item] = (), after: int = 0, anew: bool = False
 ) -> list[Item]:
-    """What the active agent sees: `base`, then what was said after event number `after`."""
+    """What the active agent sees: `base`, then what was said after event number `after`.
+
+    With `anew` that is for a run that is about to begin: nothing of earlier stays is in it that
+    guardrails withheld.
+    """
     items = list(base)
-    for event in said(events):
-        if event.seq > after:
-            items.extend(event.items)
+    events = _not_undone(events)
+    stay = None if anew else _stay(events)
+    for event in _shown(events, after=after, stay=stay, anew=anew):
+        items.extend(event.items)
     return items
+
+
+def _stay(events: Sequence[Event]) -> int:
+    """The number of the event with which the active agent got the conversation."""
+    for event in reversed(events):
+        if is_beginning(event) or is_transfer(event):
+            return event.seq
+    return 0
 
 
 def history_length(events: Sequence[Event], *, base: Sequence[Item], after: int, first: int) -> int:
@@ -78,17 +170,32 @@ def open_calls(events: Sequence[Event]) -> list[Item]:
 
 
 def chain_of(events: Sequence[Event]) -> list[Mapping[str, Any]]:
-    """The handoffs in order, each as it stands now: id, from, to, reason, status, time."""
+    """The handoffs in order, each as it stands now: id, from, to, reason, status, time.
+
+    One that a rewind took back is `rolled_back`, and `rewound`.
+    """
     rows: dict[str, dict[str, Any]] = {}
+    ranges = rewound(events)
     for event in events:
         if event.type != "handoff":
             continue
         details = event.details or {}
+        is_back = _is_in(event, ranges)
+        if is_back and details.get("id") in rows:
+            continue
         row = rows.setdefault(details.get("id", event.event_id), {"timestamp": event.at_us / 1e6})
         row.update({name: value for name, value in details.items() if name not in _INTERNAL})
         if event.error and "compensation" not in details:
             row["error"] = event.error
+        if is_back:
+            row.update(status="rolled_back" if is_transfer(event) else row.get("status"))
+            row["rewound"] = True
     return list(rows.values())
 
 
-_INTERNAL = frozenset({"undoes", "keeps", "hash", "moves", "compensation", "attempt"})
+_INTERNAL = frozenset(
+    {
+        "undoes", "keeps", "hash", "moves", "compensation", "attempt", "place", "tools", "budget",
+        "received", "state",
+    }
+)  # fmt: skip

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from os import PathLike
 from typing import Any
 
-from ekiden.core.errors import UserError
+from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
 from ekiden.core.ids import check_id, new_id
-from ekiden.core.items import Item
+from ekiden.core.items import Item, to_item, user_message
 from ekiden.sessions.conversation import conversation
+from ekiden.sessions.info import SessionInfo, session_info
+from ekiden.sessions.saying import append_items, take_last_item
+from ekiden.sessions.search import delete_with_texts
+from ekiden.sessions.state import SessionState, state_at, state_of
 from ekiden.storage.base import NewSession, SessionRow, Store
 
 
@@ -72,11 +77,55 @@ class Session:
         items = conversation(await self.store.events(self.session_id, with_items=True))
         return items if limit is None else items[max(len(items) - limit, 0) :]
 
+    async def state(self, at: int | None = None) -> SessionState:
+        """How the session stands, or how it stood after event number `at`; `SessionNotFound`,
+        and `UserError` if it has no such event.
+
+        It is a copy: to change something, `ekiden.runtime.update_state` is there.
+        """
+        row = await self.row()
+        events = await self.store.events(self.session_id, limit=row.seq)
+        if at is not None and (type(at) is not int or not 1 <= at <= row.seq):
+            raise UserError(
+                f"session {self.session_id!r} has no event {at!r}: its last is {row.seq}"
+            )
+        if at is None or at == row.seq:
+            return state_of(row, events)
+        return state_at(events, at, now=row.variables)
+
+    async def info(self) -> SessionInfo:
+        """Who had the session and what it used; `SessionNotFound`."""
+        row = await self.row()
+        return session_info(row, await self.store.events(self.session_id, limit=row.seq))
+
+    async def add_items(self, items: Iterable[Any]) -> None:
+        """Say something in the session without running it: a person's words, or items as models
+        know them.
+
+        A session that does not exist yet is made; it gets its agent with its first run. Raises
+        `SessionBusy` while somebody runs it, and `UserError` while a run is unfinished.
+        """
+        given = (items,) if isinstance(items, str) else items
+        said = [user_message(each) if isinstance(each, str) else to_item(each) for each in given]
+        if said:
+            await append_items(self.store, self.draft(""), tuple(said))
+
+    async def pop_item(self) -> Item | None:
+        """Take back the last item of the conversation, and give it; `None` if there is none.
+
+        Its event stays on record. Raises as `add_items` does.
+        """
+        return await take_last_item(self.store, self.draft(""))
+
+    async def clear_session(self) -> None:
+        """Forget everything, as `delete` does; a session that does not exist is clear."""
+        with suppress(SessionNotFound):
+            await self.delete()
+
     async def delete(self) -> None:
         """Remove what is stored of the session; `SessionNotFound`, `SessionBusy`.
 
         What others have of it stays: questions that it asked, and whoever waits for its answer.
         `ekiden.runtime.deletion.delete_session` ends these, too.
         """
-        await self.store.open()
-        await self.store.delete(self.session_id)
+        await delete_with_texts(self.store, await self.row())

@@ -54,6 +54,7 @@ from ekiden.storage.records import (
     SessionStatus,
     Written,
 )
+from ekiden.storage.search import SearchEntry, SearchHit, SearchStore
 
 __all__ = [
     "Batch",
@@ -75,6 +76,9 @@ __all__ = [
     "QueueMessage",
     "QueuePut",
     "QueueStore",
+    "SearchEntry",
+    "SearchHit",
+    "SearchStore",
     "SessionFilter",
     "SessionOpening",
     "SessionPage",
@@ -272,7 +276,7 @@ class QueueStore(Protocol):
         ...
 
 
-class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Protocol):
+class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, SearchStore, Protocol):
     """All roles over one database, as one object; `async with` opens and closes it.
 
     For example::

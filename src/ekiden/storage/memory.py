@@ -31,6 +31,8 @@ from ekiden.storage.base import (
     PutReceipt,
     QueueMessage,
     QueuePut,
+    SearchEntry,
+    SearchHit,
     Settled,
     StoredMessage,
     Written,
@@ -48,6 +50,7 @@ from ekiden.storage.values import (
 if TYPE_CHECKING:
     from ekiden.storage.memory_documents import MemoryDocuments, StagedDocuments
     from ekiden.storage.memory_messages import MemoryMessages, StagedPuts, StagedSettles
+    from ekiden.storage.memory_search import MemorySearch
 
 
 class MemoryStore(MemorySessions):
@@ -78,6 +81,12 @@ class MemoryStore(MemorySessions):
         from ekiden.storage.memory_messages import MemoryMessages
 
         return MemoryMessages()
+
+    @cached_property
+    def _search(self) -> MemorySearch:
+        from ekiden.storage.memory_search import MemorySearch
+
+        return MemorySearch()
 
     @property
     def shared(self) -> bool:
@@ -328,6 +337,56 @@ class MemoryStore(MemorySessions):
     async def queue_depth(self, queue: str) -> int:
         self._check_open()
         return self._messages.depth(queue)
+
+    # Search
+
+    async def put_entries(self, entries: Sequence[SearchEntry]) -> None:
+        from ekiden.storage.entries import own_entries
+        from ekiden.storage.words import words_of_all
+
+        self._check_open()
+        owned = own_entries(entries)
+        words = await words_of_all([own.text for own in owned])
+        self._search.put(owned, words, now_us=self._clock.now_us())
+        self._changes.notify()
+
+    async def put_vectors(self, entries: Sequence[SearchEntry]) -> Sequence[str]:
+        from ekiden.storage.entries import own_entries
+
+        self._check_open()
+        keys = self._search.put_vectors(own_entries(entries))
+        self._changes.notify()
+        return keys
+
+    async def find_entries(
+        self,
+        space: str,
+        *,
+        keys: Collection[str] | None = None,
+        after: str = "",
+        not_of_model: str | None = None,
+        limit: int = 100,
+    ) -> Sequence[SearchEntry]:
+        self._check_open()
+        return self._search.find(
+            space, keys=keys, after=after, not_of_model=not_of_model, limit=limit
+        )
+
+    async def delete_entries(self, space: str, *, keys: Collection[str] | None = None) -> int:
+        self._check_open()
+        count = self._search.delete(space, keys)
+        self._changes.notify()
+        return count
+
+    async def search_text(self, space: str, query: str, *, limit: int = 10) -> Sequence[SearchHit]:
+        self._check_open()
+        return self._search.by_words(space, query, limit)
+
+    async def search_vectors(
+        self, space: str, vector: Sequence[float], *, model: str, limit: int = 10
+    ) -> Sequence[SearchHit]:
+        self._check_open()
+        return self._search.by_vector(space, vector, model, limit)
 
     # Within
 

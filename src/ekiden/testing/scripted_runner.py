@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Self, TypeAlias
 
 from ekiden.core.errors import UserError
-from ekiden.core.remote import AgentReply, AgentTask
+from ekiden.core.remote import AgentReply, RemoteTask
 from ekiden.testing.scripted import UnusedSteps
 from ekiden.testing.steps import Hang
 
-TaskStep: TypeAlias = AgentReply | str | BaseException | Hang | Callable[[AgentTask], Any]
+TaskStep: TypeAlias = AgentReply | str | BaseException | Hang | Callable[[RemoteTask], Any]
 """What is done with one task: a reply, a text as one, raise, never answer, or ask a function, sync
 or async, which gives any of these."""
 
@@ -36,7 +36,7 @@ class ScriptedRunner:
     """
 
     def __init__(self, steps: Iterable[TaskStep] = ()) -> None:
-        self.tasks: list[AgentTask] = []
+        self.tasks: list[RemoteTask] = []
         """Every task as it was handed over, repeated ones included."""
         self._steps: deque[TaskStep] = deque([steps] if isinstance(steps, str) else steps)
         self._given = len(self._steps)
@@ -44,7 +44,7 @@ class ScriptedRunner:
         self._unexpected: list[str] = []
         self._news = asyncio.Condition()
 
-    async def run_task(self, task: AgentTask) -> AgentReply:
+    async def run_task(self, task: RemoteTask) -> AgentReply:
         """Play the next step; `UnexpectedTask` when there is none."""
         async with self._news:
             self.tasks.append(task)
@@ -77,7 +77,7 @@ class ScriptedRunner:
     def __repr__(self) -> str:
         return f"<ScriptedRunner asked={len(self.tasks)} left={len(self._steps)}>"
 
-    def _next(self, task: AgentTask) -> TaskStep:
+    def _next(self, task: RemoteTask) -> TaskStep:
         if self._steps:
             return self._steps.popleft()
         complaint = (
@@ -88,7 +88,7 @@ class ScriptedRunner:
         raise UnexpectedTask(complaint)
 
 
-async def _played(step: Any, task: AgentTask) -> AgentReply:
+async def _played(step: Any, task: RemoteTask) -> AgentReply:
     while callable(step) and not isinstance(step, AgentReply | BaseException):
         made: Any | Awaitable[Any] = step(task)
         step = await made if inspect.isawaitable(made) else made

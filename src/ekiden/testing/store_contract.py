@@ -34,6 +34,9 @@ from ekiden.testing.contracts.leases import (
 )
 from ekiden.testing.contracts.messages import ExpiryContract, FindMessageContract, KeyContract
 from ekiden.testing.contracts.queues import PutContract, TakeContract
+from ekiden.testing.contracts.search import EntryContract, WordContract
+from ekiden.testing.contracts.search_spaces import SpaceContract
+from ekiden.testing.contracts.search_vectors import VectorContract
 from ekiden.testing.contracts.sessions import (
     DeleteContract,
     LifeContract,
@@ -73,5 +76,9 @@ class StoreContract(
     FreeEventContract,
     FeedContract,
     ClockContract,
+    EntryContract,
+    WordContract,
+    VectorContract,
+    SpaceContract,
 ):
     """Every rule of a `Store`; a back end passes when all of it passes."""

@@ -7,12 +7,12 @@ wrong with it: what could not be checked is not let through.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ekiden.core.context import ToolContext
-from ekiden.core.errors import (
+from ekiden.core.guardrail_errors import (
     GuardrailFailed,
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
@@ -29,6 +29,8 @@ from ekiden.core.tool_guardrails import (
 from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.output import to_jsonable
 from ekiden.tools.result import ToolResult
+
+T = TypeVar("T")
 
 
 async def check_input(
@@ -116,6 +118,20 @@ async def _asked(
     stage: str,
     timeout_s: float | None,
 ) -> ToolGuardrailFunctionOutput:
+    return await decided(
+        asking, timeout_s, lambda problem: GuardrailFailed(guardrail, tool, problem, stage=stage)
+    )
+
+
+async def decided(
+    asking: Coroutine[Any, Any, T],
+    timeout_s: float | None,
+    failed: Callable[[str], GuardrailFailed],
+) -> T:
+    """What a guardrail decides within its time; whatever else comes of it is what `failed` makes.
+
+    Cancellation passes through, if it comes from outside.
+    """
     deadline = asyncio.timeout(timeout_s)
     try:
         async with deadline:
@@ -134,4 +150,4 @@ async def _asked(
         cause, problem = exc, f"{type(exc).__name__}: {to_jsonable(exc)}"
         if deadline.expired():
             problem = f"it did not finish within {timeout_s:g} s"
-    raise GuardrailFailed(guardrail, tool, problem, stage=stage) from cause
+    raise failed(problem) from cause

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, overload
 
+from ekiden.core.by_name import NotImportable, import_by_name
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ToolUnusable, UnknownTool, UserError
 from ekiden.core.tool import FunctionTool
@@ -127,9 +126,13 @@ def _made(given: FunctionTool | Callable[..., Any], name: str | None) -> Functio
 
 
 def _of_module(name: str, root: Path | None) -> FunctionTool:
-    parts = _target(name)
-    module = _module(name, parts["module"], root)
-    found: Any = _attribute(name, module, parts["function"])
+    _target(name)
+    try:
+        found: Any = import_by_name(name, root=root)
+    except NotImportable as exc:
+        if exc.module is None:
+            raise ToolUnusable(name, exc.problem) from exc
+        raise UnknownTool(name, known=_offered(exc.module), problem=exc.problem) from exc
     if isinstance(found, FunctionTool):
         return found
     try:
@@ -148,63 +151,11 @@ def _target(name: str) -> re.Match[str]:
     return parts
 
 
-def _module(tool: str, name: str, root: Path | None) -> ModuleType:
-    if root is not None:
-        _put_first(root)
-        _refuse_other_module(tool, name.partition(".")[0], root)
-    importlib.invalidate_caches()
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as exc:
-        if exc.name is not None and (name == exc.name or name.startswith(exc.name + ".")):
-            where = "the project's folder" if root is not None else "the path"
-            raise ToolUnusable(
-                tool, f"there is no module {exc.name!r} in {where}, and none is installed"
-            ) from exc
-        raise ToolUnusable(
-            tool, f"module {name!r} needs {exc.name!r}, which is not installed"
-        ) from exc
-    except (Exception, SystemExit) as exc:
-        raise ToolUnusable(tool, f"module {name!r} fails: {type(exc).__name__}: {exc}") from exc
-
-
-def _put_first(root: Path) -> None:
-    """It stays there: functions import what they need when they are called."""
-    folder = str(root.resolve())
-    if not sys.path or sys.path[0] != folder:
-        if folder in sys.path:
-            sys.path.remove(folder)
-        sys.path.insert(0, folder)
-
-
-def _refuse_other_module(tool: str, top: str, root: Path) -> None:
-    """`ToolUnusable` if another module of this name is loaded: the project's would not be."""
-    loaded = sys.modules.get(top)
-    if loaded is None:
-        return
-    there = PathFinder.find_spec(top, [str(root.resolve())])
-    if there is None or there.origin is None:
-        return
-    origin = getattr(loaded, "__file__", None)
-    if origin is None or Path(origin).resolve() != Path(there.origin).resolve():
-        raise ToolUnusable(
-            tool,
-            f"another module called {top!r} is loaded already (from {origin or 'Python itself'}): "
-            "rename the project's",
-        )
-
-
-def _attribute(tool: str, module: ModuleType, name: str) -> Any:
-    try:
-        return getattr(module, name)
-    except AttributeError as exc:
-        known = [
-            f"{module.__name__}:{each}"
-            for each, value in vars(module).items()
-            if not each.startswith("_")
-            and (isinstance(value, FunctionTool) or inspect.isfunction(value))
-        ]
-        problem = f"module {module.__name__!r} has no {name!r}"
-        raise UnknownTool(tool, known=known, problem=problem) from exc
-    except (Exception, SystemExit) as exc:
-        raise ToolUnusable(tool, f"it fails: {type(exc).__name__}: {exc}") from exc
+def _offered(module: ModuleType) -> list[str]:
+    """What of a module can be a tool."""
+    return [
+        f"{module.__name__}:{each}"
+        for each, value in vars(module).items()
+        if not each.startswith("_")
+        and (isinstance(value, FunctionTool) or inspect.isfunction(value))
+    ]

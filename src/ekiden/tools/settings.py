@@ -44,7 +44,10 @@ class ToolSettings:
     """Everything that can be set about built-in tools."""
 
     ask: bool = True
-    """Whether a person is asked before a built-in tool runs."""
+    """Whether a person is asked before a built-in tool, or one of an MCP server, runs."""
+    ask_destructive: bool = True
+    """Whether a person is asked, without `ask` too, before a tool runs that its MCP server says is
+    destructive."""
     files: FileToolSettings = field(default_factory=FileToolSettings)
     http_get: HttpToolSettings = field(default_factory=HttpToolSettings)
     shell: ShellToolSettings = field(default_factory=ShellToolSettings)

@@ -12,8 +12,8 @@ import pytest
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import McpUnavailable, UnknownTool
 from ekiden.tools import invoke
-from ekiden.tools.mcp import McpTools
-from tests.integration.mcp.conftest import TINY, Call, mcp_tools, started
+from ekiden.tools.mcp import McpTools, parse_mcp_servers
+from tests.integration.mcp.conftest import SERVER, TINY, Call, mcp_tools, started
 
 
 async def failure_of(mcp: McpTools, server: str) -> str:
@@ -195,6 +195,19 @@ class TestNaming:
     async def test_nobody_is_asked_if_that_is_switched_off(self, tmp_path: Path) -> None:
         async with mcp_tools(tmp_path, ask=False, tiny=started()) as mcp:
             assert all(tool.confirmation is None for tool in await mcp.tools_for(["mcp:tiny"]))
+
+    @pytest.mark.parametrize("ask_destructive", [True, False])
+    async def test_what_a_server_calls_destructive_asks_all_the_same(
+        self, tmp_path: Path, ask_destructive: bool
+    ) -> None:
+        servers, _ = parse_mcp_servers({"t": started("stdio", script=SERVER)})
+        async with McpTools(
+            servers, root=tmp_path, ask=False, ask_destructive=ask_destructive
+        ) as mcp:
+            tools = await mcp.tools_for(["mcp:t"])
+        asking = {tool.name for tool in tools if tool.confirmation is not None}
+        assert asking == ({"t__erase"} if ask_destructive else set())
+        assert {"t__erase", "t__peek", "t__touch", "t__add"} <= {tool.name for tool in tools}
 
     async def test_a_server_is_not_started_before_it_is_needed(self, tmp_path: Path) -> None:
         (tmp_path / "s.py").write_text("open('started', 'w')")

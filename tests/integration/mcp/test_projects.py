@@ -12,7 +12,7 @@ import pytest
 from ekiden.app import serving
 from ekiden.app.project import Project, load_project
 from ekiden.core.profile import Confirmation
-from tests.integration.mcp.conftest import started
+from tests.integration.mcp.conftest import SERVER, started
 
 
 class Folder:
@@ -134,3 +134,21 @@ async def test_whoever_waits_long_is_told_what_for(
         async with project:
             assert told == words
         told.clear()
+
+
+async def test_a_destructive_tool_asks_and_is_checked_as_the_project_says(folder: Folder) -> None:
+    (folder.root / "zz_mcp_checks.py").write_text(
+        "def named(tool, arguments): return arguments.get('name') != 'all', 'not all of it'\n"
+    )
+    folder.project(["mcp:x/erase", "mcp:x/touch"], x=started("stdio", script=SERVER))
+    path = folder.root / ".ekiden" / "agents" / "asker.md"
+    guardrails = "guardrails: {tool_input_validator: 'zz_mcp_checks:named', on_failure: repair}"
+    path.write_text(path.read_text().replace("name: asker\n", f"name: asker\n{guardrails}\n"))
+    async with load_project(folder.root, home=folder.root / "home") as project:
+        assert asking(project) == {"x__erase": True, "x__touch": False}
+        for tool in project.agents["asker"].tools:
+            (guardrail,) = tool.tool_input_guardrails or []
+            assert guardrail.get_name() == "zz_mcp_checks:named"
+    off = {"tools.ask_destructive": False}
+    async with load_project(folder.root, home=folder.root / "home", overrides=off) as project:
+        assert asking(project) == {"x__erase": False, "x__touch": False}

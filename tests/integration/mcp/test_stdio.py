@@ -47,7 +47,17 @@ async def test_a_tool_is_described_as_the_server_describes_it(
 
 
 async def test_every_tool_asks_first(tools: dict[str, FunctionTool]) -> None:
-    assert all(tool.confirmation == Confirmation() for tool in tools.values())
+    assert all(tool.confirmation is not None for tool in tools.values())
+    assert tools["t__peek"].confirmation == tools["t__add"].confirmation == Confirmation()
+
+
+async def test_a_person_is_told_that_a_tool_is_destructive(
+    tools: dict[str, FunctionTool],
+) -> None:
+    asking = tools["t__erase"].confirmation
+    assert asking is not None
+    assert "may destroy or overwrite things" in asking.prompt_template
+    assert "{tool_args}" in asking.prompt_template
 
 
 async def test_text_and_structured_results_are_said_once(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden import ToolContext, function_tool
-from ekiden.core.errors import GuardrailError
+from ekiden.core.guardrail_errors import GuardrailError
 from ekiden.core.tool_guardrails import ToolGuardrailFunctionOutput, tool_input_guardrail
 from ekiden.realtime import (
     RealtimeAgent,

@@ -8,6 +8,7 @@ import pytest
 
 from ekiden import Agent, Runner, Session, SqliteStore, function_tool
 from ekiden.audit import verify_audit
+from ekiden.storage.base import SearchEntry
 from ekiden.storage.sqlite.migrate import SHIPPED, load_migrations
 from ekiden.testing import ScriptedModel, say
 
@@ -140,3 +141,25 @@ async def test_the_audit_of_a_sample_is_unbroken(copy: Path) -> None:
     assert after.ok
     assert before.sessions == 2
     assert (before.chained > 0) != (before.not_chained > 0)
+
+
+async def test_a_sample_of_format_4_finds_its_texts(tmp_path: Path) -> None:
+    path = tmp_path / "ekiden.db"
+    shutil.copyfile(SAMPLES[3], path)
+    async with SqliteStore(path) as store:
+        (hit,) = await store.search_text("u1", "绿茶")
+        assert (hit.entry.key, hit.entry.body, hit.score) == ("drink", {"n": 1}, 1.0)
+        assert [each.entry.key for each in await store.search_text("u1", "서울")] == ["city"]
+        (near,) = await store.search_vectors("u1", [1.0, 0.0], model="m")
+        assert (near.entry.key, round(near.score, 4)) == ("city", 0.6)
+        assert list(await store.search_text("u1", "coffee")) == []
+        await store.put_entries([SearchEntry(space="u1", key="drink", text="coffee")])
+        assert [each.entry.space for each in await store.search_text("u2", "coffee")] == ["u2"]
+        assert list(await store.search_text("u1", "green tea")) == []
+
+
+async def test_texts_are_found_in_a_store_of_any_format(copy: Path) -> None:
+    async with SqliteStore(copy) as store:
+        await store.put_entries([SearchEntry(space="new", key="k", text="red 茶")])
+        assert [each.entry.key for each in await store.search_text("new", "茶")] == ["k"]
+        assert (await store.find_entries("new"))[0].text == "red 茶"

@@ -80,7 +80,10 @@ EVERYTHING = dedent(
     memory:
       enabled: true
       type: vector
-      backend: sqlite"""
+      backend: sqlite
+      scope: app
+      top_k: 3
+      threshold: 0.4"""
 )
 
 
@@ -180,20 +183,12 @@ def test_every_key_finds_its_place(front: str, shift: int, read: Callable[..., A
             on_failure="repair",
             custom_validator="checks.answers:polite",
         ),
-        memory=MemoryDefinition(enabled=True, type="vector", backend="sqlite"),
+        memory=MemoryDefinition(
+            enabled=True, type="vector", backend="sqlite", scope="app", top_k=3, threshold=0.4
+        ),
         line=2,
         column=7,
     )
-
-
-def test_what_has_no_effect_yet_is_warned_about(read: Callable[..., AgentFile]) -> None:
-    assert [
-        (problem.code, problem.severity, problem.line, problem.message.split(" ", 1)[0])
-        for problem in read(EVERYTHING).problems
-    ] == [
-        ("agent.not_enforced_yet", "warning", 48, "`guardrails`"),
-        ("agent.not_enforced_yet", "warning", 54, "`memory`"),
-    ]
 
 
 def test_what_says_only_what_holds_anyway_is_not_warned_about(good: Good) -> None:

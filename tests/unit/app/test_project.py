@@ -277,14 +277,6 @@ def test_a_file_with_a_fault_is_checked_to_its_end(folder: Path) -> None:
     ]
 
 
-def test_what_has_no_effect_is_noted_once_for_a_file(folder: Path) -> None:
-    front = "name: strict\nmemory: {enabled: true}\nguardrails: {on_failure: warn}"
-    write(folder, "strict", f"---\n{front}\n---\nx")
-    memory, guardrails = load_project(folder).notes
-    assert memory.startswith(".ekiden/agents/strict.md:3: `memory` is checked but has no effect")
-    assert guardrails.startswith(".ekiden/agents/strict.md:4: `guardrails`")
-
-
 def test_files_that_are_no_agents_leave_the_demo_team(tmp_path: Path) -> None:
     (tmp_path / ".claude" / "agents").mkdir(parents=True)
     (tmp_path / ".claude" / "agents" / "README.md").write_text("These are agents.")

@@ -193,6 +193,7 @@ def test_a_policy_that_is_none_is_refused() -> None:
 LONG = 100_000
 
 
+@pytest.mark.slow
 def test_a_chain_of_a_hundred_thousand_is_no_trouble() -> None:
     graph = WaitGraph(
         Wait(id=str(number), waiter=str(number), awaits=str(number + 1)) for number in range(LONG)

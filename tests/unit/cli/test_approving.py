@@ -76,6 +76,28 @@ async def test_what_is_neither_yes_nor_no_is_asked_again() -> None:
     assert len(person.asked) == 3
 
 
+async def test_the_person_may_type_other_arguments() -> None:
+    person = Person("e\n", ' {"command": "ls"} \n')
+    answer = await TerminalApprover(ask=person).approve(request())
+    assert answer == Approval(approved=True, by="terminal", arguments='{"command": "ls"}')
+
+
+@pytest.mark.parametrize("typed", ["ls", "[1]", '{"a": 1, "a": 2}', '{"a": NaN}', "[" * 100_000])
+async def test_what_is_no_json_object_is_no_edit(typed: str) -> None:
+    person = Person("edit\n", typed, "n\n")
+    answer = await TerminalApprover(ask=person).approve(request())
+    assert (answer.approved, answer.arguments) == (False, None)
+    assert person.asked[-1].line.startswith("that is no JSON object")
+
+
+@pytest.mark.parametrize("nothing", ["\n", None])
+async def test_an_edit_that_is_not_made_is_no_answer(nothing: str | None) -> None:
+    person = Person("e\n", nothing, "maybe\n", "y\n")
+    answer = await TerminalApprover(ask=person).approve(request())
+    assert (answer.approved, answer.arguments) == (True, None)
+    assert len(person.asked) == 4
+
+
 @pytest.mark.parametrize("allowed", ["shell", "*", "sh*"])
 async def test_an_allowed_tool_runs_without_asking(allowed: str) -> None:
     person = Person()
@@ -135,7 +157,7 @@ def test_text_of_the_model_cannot_pass_for_the_question() -> None:
     assert asked.startswith("coder wants to run shell:\n")
     assert asked.splitlines()[-2:] == [
         "always: in this session; no answer in time: no",
-        "[y]es, [n]o, [a]lways (30 s): ",
+        "[y]es, [n]o, [a]lways, [e]dit (30 s): ",
     ]
 
 

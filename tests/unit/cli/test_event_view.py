@@ -122,3 +122,13 @@ def test_people_are_told_of_outages(capsys: pytest.CaptureFixture[str]) -> None:
         "error[store.unavailable]: away; trying again",
         "the store is back",
     ]
+
+
+def test_changed_variables_are_named_without_their_values() -> None:
+    told = {"set": {"colour": "red"}, "deleted": ["size"], "user": ["language"]}
+    event = Event(session_id="s", seq=1, type="message", at_us=0, details={"state": told})
+    assert event_text(event) == "changes colour, size, user:language"
+    odd = Event(session_id="s", seq=1, type="message", at_us=0, details={"state": {}})
+    assert event_text(odd) == ""
+    odd.details = {"state": 7}
+    assert event_text(odd) == ""

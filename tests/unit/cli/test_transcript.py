@@ -108,3 +108,19 @@ def test_a_long_output_is_shortened_and_says_by_how_much() -> None:
 
 def _refusal(text: str) -> dict[str, str]:
     return {"type": "refusal", "refusal": text}
+
+
+def test_an_answer_that_a_guardrail_did_not_let_through_is_not_shown_as_said() -> None:
+    told = (assistant_message("bad words"), user_message("answer again"))
+    warned = {"guardrail": "style", "result": "warned"}
+    story = (
+        Story()
+        .tell("guardrail", *told, error="guardrail 'words' did not let it through")
+        .tell("guardrail", details=warned)
+        .tell("llm_call", assistant_message("good words"))
+    )
+    assert transcript(story.events) == [
+        Line("guardrail", "guardrail 'words' did not let it through"),
+        Line("guardrail", "style (warned)"),
+        Line("triage", "good words"),
+    ]

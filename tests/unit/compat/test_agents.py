@@ -15,7 +15,7 @@ from ekiden.testing import ScriptedModel, say
 _MODULES = sorted(
     module.name for module in pkgutil.walk_packages(agents.__path__, f"{agents.__name__}.")
 )
-_OWN = {"agents.tracing", "agents._debug", "agents.run"}
+_OWN = {"agents.tracing", "agents._debug", "agents.run", "agents.testing"}
 """Modules of roles and switches that Ekiden itself does not have, or has with other defaults."""
 
 

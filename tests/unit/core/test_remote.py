@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ekiden.core.remote import AgentReply, AgentTask
+from ekiden.core.remote import AgentReply, RemoteTask
 
 
 def test_a_task_needs_to_say_what_it_is_and_nothing_more() -> None:
-    task = AgentTask(task_id="t", session_id="s", agent="far", idempotency_key="s:1.1.m")
+    task = RemoteTask(task_id="t", session_id="s", agent="far", idempotency_key="s:1.1.m")
     assert (task.items, task.received, task.variables, task.timeout_s) == ((), {}, {}, None)
 
 

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from ekiden.core.context import ToolContext
-from ekiden.core.errors import (
-    EkidenError,
+from ekiden.core.errors import EkidenError, UserError
+from ekiden.core.guardrail_errors import (
     GuardrailError,
     GuardrailFailed,
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
-    UserError,
 )
 from ekiden.core.tool import FunctionTool
 from ekiden.core.tool_guardrails import (

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ekiden import Agent, UserError
+from ekiden.agents import pattern_set
+from ekiden.agents.pattern_set import PatternSet
+from ekiden.core.folding import folded
 from ekiden.core.profile import Triggers
-from ekiden.routing import RuleStage, patterns
-from ekiden.routing.folding import folded
-from ekiden.routing.patterns import PatternSet
+from ekiden.routing import RuleStage
 
 LETTERS = "aabbcßİé Яσ_19  \t\n.,-'’+++#订单误のエラー오류ไทย\u0302\u200d①Ａ🔥"
 texts = st.text(st.sampled_from(LETTERS), max_size=14)
@@ -159,7 +160,7 @@ def test_patterns_that_fill_several_filters_are_all_found() -> None:
 
 
 def test_a_filter_that_runs_out_of_memory_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patterns, "_FILTER_BYTES", 10**9)
+    monkeypatch.setattr(pattern_set, "_FILTER_BYTES", 10**9)
     some = [f"{chr(0x4E00 + number)}订单号码错误信息" for number in range(8000)]
     made = PatternSet(some)
     assert len(made._filters) > 1
@@ -169,7 +170,7 @@ def test_a_filter_that_runs_out_of_memory_is_split(monkeypatch: pytest.MonkeyPat
 def test_patterns_that_no_filter_takes_are_tried_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(patterns, "_filter", lambda some: None)
+    monkeypatch.setattr(pattern_set, "_filter", lambda some: None)
     assert PatternSet(["a.c", "订单", "^x"]).matches("XABC 订单") == {0, 1, 2}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any
 
 import pytest
@@ -113,7 +114,9 @@ async def test_a_yes_lets_the_tool_run_and_is_recorded_before_its_result() -> No
     assert kinds.index("tool_confirmation") < kinds.index("tool_call")
     [details] = decisions(events)
     assert details["call_id"] == "call_1_1_m_1"
-    del details["call_id"], details["hash"]
+    of_arguments = blake2b(b'{"cents":7}', digest_size=16).hexdigest()
+    assert details["arguments_hash"] == of_arguments
+    del details["call_id"], details["hash"], details["arguments_hash"]
     assert details == {
         "tool": "pay",
         "approved": True,
@@ -210,6 +213,7 @@ async def test_edited_arguments_are_used_and_the_model_is_told() -> None:
     [details] = decisions(list(await session.events()))
     assert details["edited"] is True
     assert details["arguments"] == '{"cents": 5}'
+    assert details["arguments_hash"] == blake2b(b'{"cents": 5}', digest_size=16).hexdigest()
 
 
 async def test_the_tool_checks_edited_arguments_as_it_checks_the_models() -> None:

@@ -11,7 +11,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.inbox_errors import InboxItemClosed
 from ekiden.core.items import assistant_message
 from ekiden.core.outcomes import Waiting
-from ekiden.core.remote import AgentReply, AgentTask
+from ekiden.core.remote import AgentReply, RemoteTask
 from ekiden.core.team import Team
 from ekiden.core.usage import Usage
 from ekiden.handoff import handoff, person
@@ -92,7 +92,7 @@ async def test_a_runner_may_not_hand_to_whom_it_likes() -> None:
 
 async def test_a_runner_that_gives_something_else_is_a_fault_of_the_team() -> None:
     class Odd:
-        async def run_task(self, task: AgentTask) -> Any:
+        async def run_task(self, task: RemoteTask) -> Any:
             return "a text"
 
     far = Agent("far", runner=Odd())

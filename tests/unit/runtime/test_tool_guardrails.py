@@ -8,17 +8,14 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.errors import (
-    EkidenError,
+from ekiden.core.errors import EkidenError, MaxTurnsExceeded, ToolError, UserError
+from ekiden.core.events import Event
+from ekiden.core.guardrail_errors import (
     GuardrailError,
     GuardrailFailed,
-    MaxTurnsExceeded,
-    ToolError,
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
-    UserError,
 )
-from ekiden.core.events import Event
 from ekiden.core.hooks import RunHooks
 from ekiden.core.profile import Confirmation
 from ekiden.core.roles import Approval

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from ekiden.core.errors import UserError
-from ekiden.core.remote import AgentReply, AgentRunner, AgentTask
+from ekiden.core.remote import AgentReply, AgentRunner, RemoteTask
 from ekiden.testing import ScriptedRunner, UnexpectedTask, UnusedSteps, hang
 
 
-def task(key: str, agent: str = "far") -> AgentTask:
-    return AgentTask(task_id="t", session_id="s", agent=agent, idempotency_key=key)
+def task(key: str, agent: str = "far") -> RemoteTask:
+    return RemoteTask(task_id="t", session_id="s", agent=agent, idempotency_key=key)
 
 
 async def test_it_gives_its_replies_in_order_and_keeps_the_tasks() -> None:
@@ -47,7 +47,7 @@ async def test_a_task_that_failed_plays_the_next_step_when_it_comes_again() -> N
 
 
 async def test_a_function_of_the_task_may_give_the_step_sync_or_async() -> None:
-    async def later(given: AgentTask) -> Any:
+    async def later(given: RemoteTask) -> Any:
         return AgentReply(text=given.idempotency_key)
 
     with ScriptedRunner([lambda given: given.agent, later, lambda _: KeyError("x")]) as runner:

@@ -9,6 +9,7 @@ from typing import get_args
 
 from ekiden.app.settings.kinds import Choice, Flag, Kind, Number, Text, Texts, Whole
 from ekiden.app.settings.model import Settings
+from ekiden.app.settings.prices import Prices
 from ekiden.app.settings.servers import Servers
 from ekiden.app.settings.steps import Steps
 from ekiden.routing.decision import STRATEGIES
@@ -68,6 +69,23 @@ SETTINGS: tuple[Setting, ...] = (
         meaning="a team in Python, instead of the agents' files",
     ),
     Setting(
+        name="app",
+        kind=Text(what="a name"),
+        env="EKIDEN_APP",
+        meaning="what the app is called: memory and state are kept for each app",
+    ),
+    Setting(
+        name="user",
+        kind=Text(what="a user's id", optional=True),
+        env="EKIDEN_USER",
+        meaning="for whom commands work; null is nobody, who has no memory",
+    ),
+    Setting(
+        name="prices",
+        kind=Prices(),
+        meaning="what a million tokens of a model cost; others cost what the price list says",
+    ),
+    Setting(
         name="agents.foreign_user_folders",
         kind=Flag(),
         meaning="whether agents that other tools keep in the home folder count",
@@ -123,7 +141,13 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="tools.ask",
         kind=Flag(),
-        meaning="whether a person is asked before a built-in tool runs",
+        meaning="whether a person is asked before a built-in tool, or one of an MCP server, runs",
+    ),
+    Setting(
+        name="tools.ask_destructive",
+        kind=Flag(),
+        meaning="whether a person is asked, without `tools.ask` too, before a tool runs that its "
+        "MCP server says is destructive",
     ),
     Setting(
         name="tools.files.max_bytes",
@@ -195,6 +219,27 @@ SETTINGS: tuple[Setting, ...] = (
         meaning="who is asked next if nobody answers, each after so many seconds",
     ),
     Setting(
+        name="memory.embedding_model",
+        kind=Text(what="local, hashing, openai:MODEL or gemini:MODEL"),
+        env="EKIDEN_EMBEDDING_MODEL",
+        meaning="what memories of the type `vector` are found by; a change embeds them anew",
+    ),
+    Setting(
+        name="memory.dimension",
+        kind=Whole(low=1, high=4096, optional=True),
+        meaning="numbers in a vector; null takes the model's own length",
+    ),
+    Setting(
+        name="memory.top_k",
+        kind=Whole(low=1, high=100),
+        meaning="how many memories are found at most, where an agent's file does not say",
+    ),
+    Setting(
+        name="memory.similarity_threshold",
+        kind=Number(low=0, high=1, optional=True),
+        meaning="how near they must be; null takes what fits the kind of memory",
+    ),
+    Setting(
         name="chat.history",
         kind=Whole(low=0, high=100_000),
         meaning="lines that `ekiden chat` remembers",
@@ -203,6 +248,42 @@ SETTINGS: tuple[Setting, ...] = (
         name="chat.markdown",
         kind=Flag(),
         meaning="whether answers are drawn as Markdown on a terminal",
+    ),
+    Setting(
+        name="retention.days",
+        kind=Number(low=0.01, high=36500, optional=True),
+        env="EKIDEN_RETENTION_DAYS",
+        meaning="sessions that nothing happened in for so long are removed; null keeps them",
+    ),
+    Setting(
+        name="retention.count",
+        kind=Whole(low=1, high=1_000_000_000, optional=True),
+        env="EKIDEN_RETENTION_COUNT",
+        meaning="so many sessions are kept, the newest; null keeps all",
+    ),
+    Setting(
+        name="mirror.include_sensitive_data",
+        kind=Flag(),
+        meaning="if not, card numbers, telephones, e-mail addresses and keys are covered before "
+        "sessions are mirrored",
+    ),
+    Setting(
+        name="mirror.vertex.project",
+        kind=Text(what="a project in Google Cloud", optional=True),
+        env="EKIDEN_VERTEX_PROJECT",
+        meaning="where sessions are mirrored to by `ekiden mirror run`; null mirrors none",
+    ),
+    Setting(
+        name="mirror.vertex.location",
+        kind=Text(what="a location in Google Cloud"),
+        env="EKIDEN_VERTEX_LOCATION",
+        meaning="where the engine is",
+    ),
+    Setting(
+        name="mirror.vertex.engine",
+        kind=Text(what="an engine's id", optional=True),
+        env="EKIDEN_VERTEX_ENGINE",
+        meaning="the agent engine of Vertex AI whose sessions they become",
     ),
 )
 """Every setting, in the order of the documentation."""

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ekiden.app.defaults import DEFAULT_STORE
+from ekiden.core.retention import Retention
 from ekiden.inbox.settings import InboxSettings
 from ekiden.routing.settings import RoutingSettings
+from ekiden.sessions.mirror_settings import MirrorSettings
 from ekiden.tools.settings import ToolSettings
 
 
@@ -34,6 +36,21 @@ class LocalSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryDefaults:
+    """`memory`: how what agents remember is found, where their files do not say."""
+
+    embedding_model: str = "local"
+    """What memories of the type `vector` are found by: ``local``, ``hashing``, ``openai:MODEL`` or
+    ``gemini:MODEL``."""
+    dimension: int | None = None
+    """How long its vectors are; `None` takes the model's own length."""
+    top_k: int = 5
+    """How many memories are found at most."""
+    similarity_threshold: float | None = None
+    """How near they must be, 0 to 1; `None` takes what fits the kind of memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChatSettings:
     """`chat`: of `ekiden chat`."""
 
@@ -53,10 +70,19 @@ class Settings:
     """Where sessions are kept."""
     team: str | None = None
     """``module:attribute``; `None` takes the agents' files."""
+    app: str = "ekiden"
+    """What the app is called: whose memory and state its users share."""
+    user: str | None = None
+    """For whom commands work; `None` is nobody, who has no memory."""
+    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By model: what a million tokens cost, as `Price` has it."""
     agents: AgentsSettings = field(default_factory=AgentsSettings)
     tools: ToolSettings = field(default_factory=ToolSettings)
     mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """``mcpServers``: name to what the file says, which has a `command` or a `url`."""
     local: LocalSettings = field(default_factory=LocalSettings)
     inbox: InboxSettings = field(default_factory=InboxSettings)
+    memory: MemoryDefaults = field(default_factory=MemoryDefaults)
     chat: ChatSettings = field(default_factory=ChatSettings)
+    retention: Retention = field(default_factory=Retention)
+    mirror: MirrorSettings = field(default_factory=MirrorSettings)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ekiden.cli.chat.lines import duration, event_line, said_by_agent
+from ekiden.cli.chat.lines import event_line, said_by_agent
 from ekiden.cli.chat.screen import Lines, Pairs, Reply, Table
 from ekiden.cli.errors import UsageError
+from ekiden.cli.task_view import duration
 from ekiden.cli.transcript import shorten
 from ekiden.core.items import text_of
 from ekiden.core.jsonio import dumps

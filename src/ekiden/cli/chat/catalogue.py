@@ -72,6 +72,25 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         name="session export", usage="[FILE]", help="Write the session with all its events as JSON."
     ),
+    Command(name="memory", help="List what is remembered beyond this session."),
+    Command(name="memory search", usage="TEXT", help="Find what is remembered, the best first."),
+    Command(name="memory forget", usage="KEY", help="Forget something that is remembered."),
+    Command(
+        name="state",
+        usage="[at N]",
+        help="Show how the session stands, or stood after event N; with its variables.",
+    ),
+    Command(name="cost", help="Show what the session's model calls used and cost."),
+    Command(
+        name="session search",
+        usage="TEXT",
+        help="Find sessions by titles and by what was said in them.",
+    ),
+    Command(
+        name="fork",
+        usage="[SEQ]",
+        help="Go on in a new session, from after event SEQ or from here; this one stays.",
+    ),
     Command(name="resume", help="Go on with the turn that was stopped or failed."),
     Command(
         name="rewind",

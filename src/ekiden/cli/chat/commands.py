@@ -6,7 +6,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ekiden.cli.chat import agent_commands, inbox_commands, rewind, session_commands
+from ekiden.cli.chat import (
+    agent_commands,
+    branching,
+    inbox_commands,
+    memory_commands,
+    rewind,
+    session_commands,
+    state_commands,
+)
 from ekiden.cli.chat.catalogue import COMMANDS, Command, find_command
 from ekiden.cli.chat.screen import Cleared, Lines, Reply, Table, told
 from ekiden.cli.errors import UsageError
@@ -115,6 +123,13 @@ HANDLERS: dict[str, Handler] = {
     "session resume": session_commands.resume,
     "session show": session_commands.show,
     "session export": session_commands.export,
+    "session search": branching.search,
+    "fork": branching.fork,
+    "memory": memory_commands.listed,
+    "memory search": memory_commands.search,
+    "memory forget": memory_commands.forget,
+    "state": state_commands.state,
+    "cost": state_commands.cost,
     "resume": _resume,
     "rewind": rewind.rewind,
     "model": _model,

@@ -58,6 +58,17 @@ class Chat:
         return name if team[name].router is None else AUTO
 
     @property
+    def user(self) -> str | None:
+        """For whom the chat is: only sessions of that user are reached from it; `None`: all are."""
+        return self.roster.project.settings.user
+
+    async def check_owner(self, session_id: str) -> None:
+        """`UsageError` if the session is another user's than the chat's."""
+        from ekiden.cli.users import check_owner
+
+        await check_owner(self.store, session_id, self.user)
+
+    @property
     def is_unfinished(self) -> bool:
         """Whether the last turn can be gone on with."""
         return self.row is not None and self.row.seq > 0 and self.row.outcome in _UNFINISHED

@@ -23,6 +23,11 @@ class JsonScreen:
         elif (record := event_record(shown)) is not None:
             emit(record)
 
+    def beside(self, event: Event) -> None:
+        record = event_record(event)
+        if record is not None:
+            emit({**record, "beside": True})
+
     def end(self, result: RunResult) -> None:
         emit({"type": "result", **result.to_json()})
 

@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ekiden.cli.routing_view import route_line
-from ekiden.cli.transcript import shorten
+from ekiden.cli.task_view import duration, short, task_line
 from ekiden.core.events import Event
 from ekiden.core.items import is_message, text_of
 from ekiden.sessions import is_transfer
 
-_LONGEST_REASON = 300
-
 
 def event_line(event: Event) -> str | None:
-    """The line at a route, a handoff, a tool's call or a person's decision; else `None`.
+    """The line at a route, a handoff, a tool's call, a person's decision or a task; else `None`.
 
     A route that leaves the conversation where it is has no line.
     """
@@ -29,11 +27,24 @@ def event_line(event: Event) -> str | None:
             return _tool(event, details)
         case "tool_confirmation":
             return _confirmation(details)
+        case "task":
+            return task_line(event)
     return None
 
 
+def beside_line(event: Event) -> str | None:
+    """The line for what happens in a session that answers the one that is watched."""
+    line = event_line(event)
+    return None if line is None else f"  {event.agent}  {line}"
+
+
 def said_by_agent(event: Event) -> str:
-    """What an agent says to the person in this event; empty if nothing."""
+    """What an agent says to the person in this event; empty if nothing.
+
+    An answer that a guardrail had the model give again was said to nobody.
+    """
+    if event.type == "guardrail":
+        return ""
     texts = (
         text_of(item)
         for item in event.items
@@ -56,13 +67,15 @@ def event_record(event: Event) -> dict[str, Any] | None:
             record = {"type": "tool", "tool": details.get("tool"), "agent": event.agent}
         case "tool_confirmation":
             record = {"type": "confirmation", **details, "agent": event.agent}
+        case "task":
+            record = {"type": "task", **details}
         case "agent_start":
             record = {"type": "agent", "agent": event.agent}
         case _ if text := said_by_agent(event):
             record = {"type": "message", "agent": event.agent, "text": text}
     if record is None:
         return None
-    if event.duration_us is not None and event.type in ("tool_call", "route"):
+    if event.duration_us is not None and event.type in ("tool_call", "route", "task"):
         record["duration_ms"] = event.duration_us / 1e3
     if event.error is not None:
         record["error"] = event.error
@@ -70,13 +83,6 @@ def event_record(event: Event) -> dict[str, Any] | None:
 
 
 _INTERNAL = ("undoes", "keeps", "hash")
-
-
-def duration(microseconds: int) -> str:
-    """A time that something took, for people."""
-    if microseconds < 1_000_000:
-        return f"{microseconds / 1e3:.0f} ms"
-    return f"{microseconds / 1e6:.1f} s"
 
 
 def _handoff(event: Event, details: Mapping[str, Any]) -> str | None:
@@ -92,26 +98,22 @@ def _handoff(event: Event, details: Mapping[str, Any]) -> str | None:
     elif not is_transfer(event):
         return None
     if event.error:
-        return f"{line}: {_short(event.error)}"
+        return f"{line}: {short(event.error)}"
     reason = details.get("reason")
-    return f'{line}: "{_short(reason)}"' if reason else line
+    return f'{line}: "{short(reason)}"' if reason else line
 
 
 def _tool(event: Event, details: Mapping[str, Any]) -> str:
     line = f"· {details.get('tool')}"
     if event.duration_us is not None:
         line = f"{line}  {duration(event.duration_us)}"
-    return f"{line}  failed: {_short(event.error)}" if event.error else line
+    return f"{line}  failed: {short(event.error)}" if event.error else line
 
 
 def _confirmation(details: Mapping[str, Any]) -> str | None:
     if not details.get("approved"):
         reason = details.get("reason")
-        return f"· {details.get('tool')}  not allowed" + (f": {_short(reason)}" if reason else "")
+        return f"· {details.get('tool')}  not allowed" + (f": {short(reason)}" if reason else "")
     if details.get("edited"):
         return f"· {details.get('tool')}  allowed with other arguments"
     return None
-
-
-def _short(value: object) -> str:
-    return shorten(" ".join(str(value).split()), _LONGEST_REASON)

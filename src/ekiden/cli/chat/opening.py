@@ -50,6 +50,7 @@ class Options:
     session: str | None = None
     resume: bool = False
     newest: bool = False
+    user: str | None = None
     team: str | None = None
     model: str | None = None
     strategy: str | None = None
@@ -206,7 +207,11 @@ def open_roster(options: Options) -> Roster:
     from ekiden.cli.chat.agent_files import AgentFiles
     from ekiden.cli.chat.roster import Roster
 
-    given = {"model": options.model, "agents.routing.strategy": options.strategy}
+    given = {
+        "model": options.model,
+        "agents.routing.strategy": options.strategy,
+        "user": options.user,
+    }
     overrides = {name: value for name, value in given.items() if value is not None}
     root = Path.cwd()
     settings = load_settings(root, overrides=overrides).settings
@@ -235,18 +240,16 @@ def _chat(
     reader: Reader,
     interrupts: Interrupts,
 ) -> Chat:
+    from ekiden.app.running import config_of
     from ekiden.cli.approving import TerminalApprover
     from ekiden.cli.chat.conversation import Chat
     from ekiden.cli.chat.questions import HeldScreen, Questions
-    from ekiden.runtime import RunConfig
     from ekiden.sessions import Session
 
     screen = HeldScreen(_screen(manner, roster.project))
     ask = Questions(screen, reader).ask if manner in ("drawn", "typed") else None
-    inbox = roster.project.settings.inbox
-    config = RunConfig(
-        model=options.model, operator=inbox.role, escalation=inbox.escalation
-    ).with_turns(options.max_turns)
+    settings = roster.project.settings
+    config = replace(config_of(settings), model=options.model).with_turns(options.max_turns)
     return Chat(
         roster=roster,
         store=store,
@@ -254,7 +257,7 @@ def _chat(
         reader=reader,
         interrupts=interrupts,
         config=replace(config, approver=TerminalApprover(allow=options.allow, ask=ask)),
-        session=Session(options.session, store=store),
+        session=Session(options.session, store=store, user_id=settings.user),
         live=manner != "piped",
     )
 
@@ -304,10 +307,11 @@ def _screen(manner: Manner, project: Project) -> Screen:
 async def _enter(chat: Chat, options: Options) -> bool:
     """Go into the session that the options name; `False` if the person picked none."""
     from ekiden.sessions import Session
+    from ekiden.storage.base import SessionFilter
 
     session_id = options.session
     if options.newest:
-        newest = (await chat.store.list(limit=1)).sessions
+        newest = (await chat.store.list(SessionFilter(user_id=chat.user), limit=1)).sessions
         if not newest:
             raise NoSessions
         session_id = newest[0].id
@@ -317,5 +321,11 @@ async def _enter(chat: Chat, options: Options) -> bool:
         session_id = await choose_session(chat)
         if session_id is None:
             return False
-    await chat.enter(chat.session if session_id is None else Session(session_id, store=chat.store))
+    if session_id is not None:
+        await chat.check_owner(session_id)
+    await chat.enter(
+        chat.session
+        if session_id is None
+        else Session(session_id, store=chat.store, user_id=chat.user)
+    )
     return True

@@ -27,10 +27,15 @@ class SessionOption:
     label: str
 
 
-async def session_options(store: Store, *, limit: int) -> list[SessionOption]:
-    """The newest sessions with their age, agent and the first words of the last message."""
+async def session_options(
+    store: Store, *, limit: int, user_id: str | None = None
+) -> list[SessionOption]:
+    """The newest sessions with their age, agent and the first words of the last message; with
+    `user_id` only that user's."""
+    from ekiden.storage.base import SessionFilter
+
     await store.open()
-    page = await store.list(limit=limit)
+    page = await store.list(SessionFilter(user_id=user_id), limit=limit)
     options = []
     for row in page.sessions:
         recent = await store.events(row.id, after=max(row.seq - _LOOK_BACK, 0), with_items=True)

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ekiden.cli.approving import marked
-from ekiden.cli.chat.lines import event_line, said_by_agent
+from ekiden.cli.chat.lines import beside_line, event_line, said_by_agent
 from ekiden.cli.chat.screen import Cleared, Lines, Pairs, Quoted, Reply, Shape, Table
 from ekiden.cli.output import complain, note, safe, say
 from ekiden.cli.tables import plain_pairs, plain_table
@@ -44,6 +44,11 @@ class PlainScreen:
         if text and text != streamed:
             say(text)
         line = event_line(event)
+        if line is not None:
+            note(line)
+
+    def beside(self, event: Event) -> None:
+        line = beside_line(event)
         if line is not None:
             note(line)
 

@@ -39,6 +39,9 @@ class HeldScreen:
     def show(self, shown: Event | ModelDelta) -> None:
         self._do(partial(self._screen.show, shown))
 
+    def beside(self, event: Event) -> None:
+        self._do(lambda: self._screen.beside(event))
+
     def end(self, result: RunResult) -> None:
         self._do(partial(self._screen.end, result))
 

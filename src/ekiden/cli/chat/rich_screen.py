@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.approving import MARK
-from ekiden.cli.chat.lines import event_line, said_by_agent
+from ekiden.cli.chat.lines import beside_line, event_line, said_by_agent
 from ekiden.cli.chat.markdown import clean
 from ekiden.cli.chat.screen import Cleared, Lines, Pairs, Quoted, Reply, Shape, Table
 from ekiden.cli.chat.streaming import Streamed, print_text
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
     from ekiden.runtime import RunResult
 
-_STYLES = {"route": "cyan", "handoff": "magenta", "tool_call": "dim", "tool_confirmation": "dim"}
+_STYLES = {
+    "route": "cyan",
+    "handoff": "magenta",
+    "tool_call": "dim",
+    "tool_confirmation": "dim",
+    "task": "cyan",
+}
 
 
 class RichScreen:
@@ -60,6 +66,11 @@ class RichScreen:
             self._event(shown)
         elif shown.kind == "text" and shown.text:
             self._piece(shown)
+
+    def beside(self, event: Event) -> None:
+        line = beside_line(event)
+        if line is not None:
+            self.note(line)
 
     def end(self, result: RunResult) -> None:
         self._finish()

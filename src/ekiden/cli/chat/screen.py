@@ -71,6 +71,10 @@ class Screen(Protocol):
         """Something happened in the run under way; deltas come before the event they end in."""
         ...
 
+    def beside(self, event: Event) -> None:
+        """Something happened in a session that answers the one that is run."""
+        ...
+
     def end(self, result: RunResult) -> None:
         """The run is over."""
         ...

@@ -48,8 +48,9 @@ async def listed(chat: Chat, argument: str) -> Reply:
     """`/session list`."""
     from ekiden.cli.records import session_record
     from ekiden.cli.tables import clock_time
+    from ekiden.storage.base import SessionFilter
 
-    page = await chat.store.list(limit=_LISTED)
+    page = await chat.store.list(SessionFilter(user_id=chat.user), limit=_LISTED)
     rows = [
         (
             "*" if row.id == chat.session.session_id else "",
@@ -74,7 +75,7 @@ async def new(chat: Chat, argument: str) -> Reply:
     """`/session new`."""
     from ekiden.sessions import Session
 
-    await chat.enter(Session(store=chat.store))
+    await chat.enter(Session(store=chat.store, user_id=chat.user))
     return await entered(chat, f"{chat.session.session_id} is new")
 
 
@@ -89,6 +90,7 @@ async def resume(chat: Chat, argument: str) -> Reply | None:
         session_id = await choose_session(chat)
         if session_id is None:
             return None
+    await chat.check_owner(str(session_id))
     row = await chat.store.get(str(session_id))
     await chat.enter(Session(row.id, store=chat.store))
     return await entered(chat, f"session {row.id}, with {row.agent}")
@@ -96,7 +98,7 @@ async def resume(chat: Chat, argument: str) -> Reply | None:
 
 async def choose_session(chat: Chat) -> str | None:
     """The session that the person picks; `None` for none of them. `UsageError` without any."""
-    options = await session_options(chat.store, limit=_LISTED)
+    options = await session_options(chat.store, limit=_LISTED, user_id=chat.user)
     if not options:
         raise UsageError("there are no sessions yet: write something to begin one")
     place = await chat.reader.choose(
@@ -111,7 +113,9 @@ async def show(chat: Chat, argument: str) -> Reply:
 
     if not argument and chat.row is None:
         return await current(chat, "")
-    row = await chat.store.get(argument or chat.session.session_id)
+    session_id = argument or chat.session.session_id
+    await chat.check_owner(session_id)
+    row = await chat.store.get(session_id)
     events = await chat.store.events(row.id)
     return Reply(
         type="conversation",
@@ -122,11 +126,11 @@ async def show(chat: Chat, argument: str) -> Reply:
 
 async def export(chat: Chat, argument: str) -> Reply:
     """`/session export [FILE]`."""
-    from ekiden.cli.records import export_record
+    from ekiden.runtime.exporting import export_session
 
     if chat.row is None:
         raise UsageError("nothing was said yet: there is nothing to export")
-    record = export_record(await chat.store.get(chat.row.id), await chat.events())
+    record = await export_session(chat.store, chat.row.id)
     path = _written(argument or f"{chat.row.id}.json", dumps(record) + "\n")
     return told(
         "export",

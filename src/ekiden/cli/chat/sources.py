@@ -90,12 +90,15 @@ class ChatSources:
 
     async def sessions(self) -> Sequence[tuple[str, str]]:
         """Read at most every few seconds; what was read last if the store does not answer."""
+        from ekiden.storage.base import SessionFilter
+
         if time.monotonic() - self._read_at < _FRESH_S:
             return self._sessions
         self._read_at = time.monotonic()
+        where = SessionFilter(user_id=self._roster.project.settings.user)
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                page = await self._store.list(limit=_SESSIONS)
+                page = await self._store.list(where, limit=_SESSIONS)
         except (EkidenError, TimeoutError):
             return self._sessions
         self._sessions = [

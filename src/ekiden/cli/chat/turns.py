@@ -14,6 +14,7 @@ from ekiden.cli.chat.screen import Screen
 from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
 from ekiden.cli.onlooker import problem_of
 from ekiden.core.errors import EkidenError, SessionBusy
+from ekiden.core.events import Event
 from ekiden.core.outcomes import Failed, OutOfBudget, Waiting
 from ekiden.runtime import RunConfig, RunResultStreaming
 
@@ -82,7 +83,10 @@ class Turn:
             async with aclosing(run.events()) as stream:
                 async for shown in stream:
                     self._seen = True
-                    self._screen.show(shown)
+                    if isinstance(shown, Event) and shown.session_id != run.session_id:
+                        self._screen.beside(shown)
+                    else:
+                        self._screen.show(shown)
         except Exception:
             # A run that failed has a result; one that could not begin has none.
             if not run.is_complete:

@@ -18,6 +18,7 @@ from ekiden.cli.options import (
     StoreOption,
     StrategyOption,
     TeamOption,
+    UserOption,
 )
 
 
@@ -41,6 +42,7 @@ async def chat(
             help="Go on in the newest session.",
         ),
     ] = False,
+    user: UserOption = None,
     team: TeamOption = TEAM,
     model: ModelOption = None,
     strategy: StrategyOption = None,
@@ -67,6 +69,7 @@ async def chat(
             session=session,
             resume=resume,
             newest=newest,
+            user=user,
             team=team,
             model=model,
             strategy=strategy,

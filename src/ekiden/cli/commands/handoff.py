@@ -159,7 +159,7 @@ async def handoff_start(
         no_wait=True,
         model=model,
         approver=approver(allow),
-        inbox=project.settings.inbox,
+        settings=project.settings,
     )
     address = project.settings.store if store is None else store
     async with open_store(address, create=False) as opened, project:
@@ -270,7 +270,7 @@ async def handoff_cancel(
     plain_text(reason, "--reason")
     who = Actor(kind="person", name=person_name(by))
     project = open_project(team=team, keep_going=keep_going, as_json=as_json)
-    config = run_config(max_turns=None, no_wait=False, inbox=project.settings.inbox)
+    config = run_config(max_turns=None, no_wait=False, settings=project.settings)
     address = project.settings.store if store is None else store
     async with open_store(address, create=False) as opened, project:
         tell_notes(project, as_json=as_json)
@@ -323,7 +323,7 @@ async def handoff_answer(
         no_wait=False,
         model=model,
         approver=approver(allow),
-        inbox=project.settings.inbox,
+        settings=project.settings,
     )
     address = project.settings.store if store is None else store
     async with open_store(address, create=False) as opened, project:

@@ -22,6 +22,7 @@ from ekiden.cli.options import (
     StrategyOption,
     StreamOption,
     TeamOption,
+    UserOption,
     WaitOption,
     WaitTimeoutOption,
 )
@@ -37,6 +38,7 @@ async def run(
     session: Annotated[
         str | None, Parameter(name="--session", help="Go on in this session, or begin it.")
     ] = None,
+    user: UserOption = None,
     strategy: StrategyOption = None,
     model: ModelOption = None,
     allow: AllowOption = (),
@@ -74,6 +76,7 @@ async def run(
     from ekiden.cli.projects import check_addressee, open_project, tell_notes
     from ekiden.cli.requests import read_request
     from ekiden.cli.titles import title_of
+    from ekiden.cli.users import check_owner
     from ekiden.sessions import Session
 
     if session == "":
@@ -88,13 +91,19 @@ async def run(
         no_wait=no_wait,
         model=model,
         approver=approver(allow, where=approve),
-        inbox=project.settings.inbox,
+        settings=project.settings,
     )
     address = project.settings.store if store is None else store
     patience = Patience.of(wait=wait, timeout_s=wait_timeout, store=address)
     async with open_store(address) as opened, project:
         tell_notes(project, as_json=as_json)
-        conversation = Session(session, store=opened, title=title_of(said.text))
+        await check_owner(opened, session, user)
+        conversation = Session(
+            session,
+            store=opened,
+            user_id=project.settings.user if user is None else user,
+            title=title_of(said.text),
+        )
         hint = resume_command(
             conversation.session_id, store=opened, store_option=store, team=team, approve=approve
         )

@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from ekiden.cli.commands.session_care import session_fork as session_fork
+from ekiden.cli.commands.session_care import session_import as session_import
+from ekiden.cli.commands.session_care import session_prune as session_prune
+from ekiden.cli.commands.session_care import session_rewind as session_rewind
+from ekiden.cli.commands.session_care import session_search as session_search
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import (
     STORE,
@@ -126,7 +131,7 @@ async def session_resume(
         no_wait=no_wait,
         model=model,
         approver=approver(allow, where=approve),
-        inbox=project.settings.inbox,
+        settings=project.settings,
     )
     patience = Patience.of(wait=wait, timeout_s=wait_timeout, store=address)
     async with open_store(address, create=False) as opened, project:
@@ -167,10 +172,10 @@ async def session_export(
     """Write a session with all its events as JSON, which it is with or without --json."""
     from ekiden.app import open_store
     from ekiden.cli.projects import store_address
-    from ekiden.cli.records import export_record
+    from ekiden.runtime.exporting import export_session
 
     async with open_store(store_address(store), create=False) as opened:
-        record = export_record(await opened.get(session), await opened.events(session))
+        record = await export_session(opened, session)
     if output is None:
         emit(record)
         return

@@ -1,19 +1,21 @@
 """Errors, under the names that this SDK gives them."""
 
 from ekiden.core.errors import EkidenError as AgentsException
-from ekiden.core.errors import (
-    MaxTurnsExceeded,
-    ModelBehaviorError,
+from ekiden.core.errors import MaxTurnsExceeded, ModelBehaviorError, UserError
+from ekiden.core.errors import ToolTimeout as ToolTimeoutError
+from ekiden.core.guardrail_errors import (
+    InputGuardrailTripwireTriggered,
+    OutputGuardrailTripwireTriggered,
     ToolInputGuardrailTripwireTriggered,
     ToolOutputGuardrailTripwireTriggered,
-    UserError,
 )
-from ekiden.core.errors import ToolTimeout as ToolTimeoutError
 
 __all__ = [
     "AgentsException",
+    "InputGuardrailTripwireTriggered",
     "MaxTurnsExceeded",
     "ModelBehaviorError",
+    "OutputGuardrailTripwireTriggered",
     "ToolInputGuardrailTripwireTriggered",
     "ToolOutputGuardrailTripwireTriggered",
     "ToolTimeoutError",

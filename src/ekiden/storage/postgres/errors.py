@@ -25,6 +25,15 @@ ROLLED_BACK: tuple[type[BaseException], ...] = (
 
 UNIQUE_VIOLATION: type[BaseException] = asyncpg.UniqueViolationError
 
+WITHOUT_EXTENSION: tuple[type[BaseException], ...] = (
+    asyncpg.UndefinedFunctionError,
+    asyncpg.UndefinedObjectError,
+    asyncpg.InvalidSchemaNameError,
+    asyncpg.InsufficientPrivilegeError,
+    asyncpg.UndefinedFileError,
+)
+"""What a statement gets that uses an extension which is gone, or which the role may not use."""
+
 _BROKEN: tuple[type[BaseException], ...] = (
     asyncpg.PostgresConnectionError,
     asyncpg.AdminShutdownError,

@@ -16,7 +16,9 @@ from ekiden.storage.postgres.journal import Journal
 from ekiden.storage.postgres.leases import Leases
 from ekiden.storage.postgres.migrate import migrate
 from ekiden.storage.postgres.queues import Queues
+from ekiden.storage.postgres.search import Search
 from ekiden.storage.postgres.sessions import Sessions
+from ekiden.storage.postgres.vectors import Vectors, find_extension
 
 _INFO = """
 select current_setting('server_version') as version,
@@ -25,10 +27,11 @@ select current_setting('server_version') as version,
     (select count(*) from events) as events,
     (select count(*) from steps) as steps,
     (select count(*) from documents) as documents,
-    (select count(*) from messages) as messages"""
+    (select count(*) from messages) as messages,
+    (select count(*) from search_entries) as search_entries"""
 
 
-class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches):
+class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches, Search, Vectors):
     """A `Store` in one schema of a PostgreSQL database, 14 or newer.
 
     `url` is ``postgresql://user:password@host:port/database``; the schema may be given there too,
@@ -54,6 +57,7 @@ class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches)
         async def prepare(connection: Any) -> None:
             await migrate(connection, address)
             await mend_feed(connection, address.schema)
+            self._extension = await find_extension(connection)
 
         database = Database(address, min_size=min_size, max_size=max_size, prepare=prepare)
         super().__init__(database, Changes(database))
@@ -79,6 +83,7 @@ class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches)
             "engine": "postgresql",
             "url": self.url,
             "schema": self._database.address.schema,
+            "vectors": self._vector_engine(),
             **found[0],
         }
 

@@ -76,7 +76,7 @@ def connect(path: Path, *, busy_s: float, read_only: bool = False) -> apsw.Conne
 
 
 def query(
-    db: apsw.Connection, sql: str, values: Sequence[str | int | float | None] = ()
+    db: apsw.Connection, sql: str, values: Sequence[str | int | float | bytes | None] = ()
 ) -> list[tuple[Any, ...]]:
     """All rows of a statement.
 

@@ -53,7 +53,9 @@ from ekiden.storage.sqlite.clock import LeaseClock, Moment, StoreClock, machine_
 from ekiden.storage.sqlite.connection import check_engine, connect, prepare_file, query, unavailable
 from ekiden.storage.sqlite.migrate import SHIPPED, adopt_boot, load_migrations, migrate
 from ekiden.storage.sqlite.readers import Read, Readers
+from ekiden.storage.sqlite.searching import Searching
 from ekiden.storage.sqlite.threads import in_own_thread
+from ekiden.storage.sqlite.vectors import vector_engine
 from ekiden.storage.sqlite.watch import Watch
 from ekiden.storage.sqlite.writer import Work, Writer
 from ekiden.storage.values import closed_store
@@ -61,7 +63,7 @@ from ekiden.storage.values import closed_store
 T = TypeVar("T")
 
 
-class SqliteStore:
+class SqliteStore(Searching):
     """`Store` in a file that only this user can read; the folder is made if it is missing.
 
     Every acknowledged write was synced to the disk. Leases are on a clock of the machine that
@@ -369,7 +371,7 @@ class SqliteStore:
     def _info(self, db: apsw.Connection) -> Mapping[str, Any]:
         counts = {
             table: query(db, f"SELECT count(*) FROM {table}")[0][0]
-            for table in ("sessions", "events", "steps", "documents", "messages")
+            for table in ("sessions", "events", "steps", "documents", "messages", "search_entries")
         }
         counts["events"] -= len(query(db, "SELECT 1 FROM events WHERE session < 0"))
         ((format_,),) = query(db, "PRAGMA user_version")
@@ -378,6 +380,7 @@ class SqliteStore:
             "version": self._engine_version,
             "format": format_,
             "url": self.url,
+            "vectors": vector_engine(db),
             **counts,
         }
 

@@ -16,10 +16,14 @@ from ekiden.core.profile import Confirmation
 from ekiden.core.tool import FunctionTool
 from ekiden.tools.function import tool_error_in_words
 from ekiden.tools.mcp.connection import Connection
-from ekiden.tools.mcp.content import description_of, schema_of, text_of
+from ekiden.tools.mcp.content import description_of, is_destructive, schema_of, text_of
 from ekiden.tools.mcp.names import read_name, tool_name
 from ekiden.tools.mcp.servers import McpServer
 from ekiden.tools.signature import bad_arguments
+
+_DESTRUCTIVE = (
+    "{tool_name} may destroy or overwrite things, its server says. Run it with {tool_args}?"
+)
 
 
 class McpTools:
@@ -33,7 +37,9 @@ class McpTools:
             await Runner.run(agent, "Which issues are open?")
 
     Use it in one event loop. With `ask` a person is asked before every call, whatever the server
-    says of its tools.
+    says of its tools: it is not trusted to say that they are harmless. With `ask_destructive` one
+    is asked before calls of tools that it says are destructive, also without `ask`. Of a tool that
+    it says nothing of it must be thought that it may be; `ask` is about those.
     """
 
     def __init__(
@@ -42,6 +48,7 @@ class McpTools:
         *,
         root: Path,
         ask: bool = True,
+        ask_destructive: bool = True,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
         self._servers = dict(servers)
@@ -51,6 +58,7 @@ class McpTools:
             if not server.disabled
         }
         self._ask = ask
+        self._ask_destructive = ask_destructive
         self._tools: dict[str, dict[str, FunctionTool]] = {}
         self._failures: dict[str, McpUnavailable] = {}
         self._opening = asyncio.Lock()
@@ -149,8 +157,13 @@ class McpTools:
             strict_json_schema=False,
             timeout_seconds=self._servers[server].timeout,
             failure_error_function=tool_error_in_words,
-            confirmation=Confirmation() if self._ask else None,
+            confirmation=self._confirmation(tool),
         )
+
+    def _confirmation(self, tool: Any) -> Confirmation | None:
+        if is_destructive(tool) and (self._ask or self._ask_destructive):
+            return Confirmation(prompt_template=_DESTRUCTIVE)
+        return Confirmation() if self._ask else None
 
 
 def _invoker(

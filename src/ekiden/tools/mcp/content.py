@@ -28,6 +28,11 @@ def description_of(tool: Any) -> str:
     return shortened(without_hidden(text).strip(), _MAX_DESCRIPTION)
 
 
+def is_destructive(tool: Any) -> bool:
+    """Whether a server says outright that its tool may destroy or overwrite something."""
+    return tool.annotations is not None and tool.annotations.destructive_hint is True
+
+
 def schema_of(tool: Any) -> dict[str, Any]:
     """The schema of a tool's arguments; one that takes anything where the server's is no use."""
     try:

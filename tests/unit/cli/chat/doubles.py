@@ -83,6 +83,9 @@ class KeptScreen:
     def show(self, shown: Event | ModelDelta) -> None:
         self.shown.append(shown)
 
+    def beside(self, event: Event) -> None:
+        self.notes.append(f"{event.agent}: {event.type}")
+
     def end(self, result: RunResult) -> None:
         self.results.append(result)
 

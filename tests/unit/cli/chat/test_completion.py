@@ -69,7 +69,7 @@ async def _offered(before: str) -> list[str]:
         ("//", []),
         ("/he", ["/help"]),
         ("/nonsense", []),
-        ("/session r", ["/session resume", "/session export"]),
+        ("/session r", ["/session resume", "/session export", "/session search"]),
         ("/session resume ", ["/session resume ses_2", "/session resume ses_1"]),
         ("/session resume 1", ["/session resume ses_1"]),
         ("/session resume ses_1 ", []),

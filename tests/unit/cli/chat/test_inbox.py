@@ -53,8 +53,10 @@ class Typing(GivenInputs):
         super().__init__()
         self.lines: asyncio.Queue[str | None] = asyncio.Queue()
         self.asides = 0
+        self.reads = 0
 
     async def read(self) -> str | None:
+        self.reads += 1
         return await self.lines.get()
 
     def aside(self) -> Any:
@@ -176,6 +178,7 @@ async def test_an_answer_from_elsewhere_goes_on_while_the_prompt_is_there() -> N
     chatting = asyncio.create_task(talk(chat))
     typing(chat).lines.put_nowait("go")
     await until(lambda: bool(screen_of(chat).replies), "the chat says that it waits")
+    await until(lambda: typing(chat).reads == 2, "the prompt is there")
     item = await open_item(chat)
     await Inbox(chat.store).answer(item.id, choice="yes", by="美咲", via="http")
     await until(lambda: len(screen_of(chat).results) == 2, "the turn went on")

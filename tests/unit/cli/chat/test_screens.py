@@ -12,10 +12,11 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from ekiden.cli.chat.json_screen import JsonScreen
-from ekiden.cli.chat.lines import duration, event_line, event_record, said_by_agent
+from ekiden.cli.chat.lines import event_line, event_record, said_by_agent
 from ekiden.cli.chat.plain_screen import PlainScreen
 from ekiden.cli.chat.rich_screen import RichScreen
 from ekiden.cli.chat.screen import Cleared, Lines, Pairs, Quoted, Reply, Table
+from ekiden.cli.task_view import duration
 from ekiden.core.agent import Agent
 from ekiden.core.events import Event
 from ekiden.core.items import assistant_message, user_message
@@ -108,6 +109,7 @@ def test_only_what_agents_say_to_people_is_said() -> None:
     assert said_by_agent(_event("message", items=(user_message("hi"),))) == ""
     two = _event("llm_call", items=(assistant_message("a"), assistant_message("b")))
     assert said_by_agent(two) == "a\n\nb"
+    assert said_by_agent(_event("guardrail", items=(assistant_message("bad words"),))) == ""
 
 
 @pytest.mark.parametrize(

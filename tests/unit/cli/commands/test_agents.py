@@ -210,7 +210,7 @@ def test_what_only_files_can_say_is_shown_too(desk: Desk) -> None:
         """---
 name: full
 tools: {allow: ["mcp__search__web", read_file]}
-guardrails: {on_failure: warn, output_schema: {type: object}}
+guardrails: {on_failure: warn, output_schema: {type: object}, input_validator: "checks:polite"}
 memory: {enabled: true, type: key_value}
 handoffs: [{to: orders, when: conditional, trigger: "1 > 0", filters: [keep_last(3)]}]
 ---
@@ -220,14 +220,32 @@ You do everything.
     record = desk("agents", "show", "full", "--json").json
     assert [tool["name"] for tool in record["tools"]] == ["read_file", "mcp__search__web"]
     assert record["tools"][0]["asks_first"] is True
-    assert record["guardrails"]["on_failure"] == "warn"
-    assert record["memory"] == {"enabled": True, "type": "key_value", "backend": None}
+    assert record["guardrails"] == {
+        "output_schema": {"type": "object"},
+        "custom_validator": None,
+        "on_failure": "warn",
+        "input_validator": "checks:polite",
+        "handoff_validator": None,
+        "tool_input_validator": None,
+        "tool_output_validator": None,
+    }
+    assert record["memory"] == {
+        "enabled": True,
+        "type": "key_value",
+        "backend": None,
+        "scope": "user",
+        "top_k": 5,
+        "threshold": None,
+    }
     conditional = next(each for each in record["handoffs"] if each["to"] == "orders")
     assert (conditional["when"], conditional["tool"]) == ("conditional", "transfer_to_orders")
     assert (conditional["condition"], conditional["trigger"]) == ("1 > 0", None)
     assert conditional["filters"] == ["keep_last(3)"]
     shown = desk("agents", "show", "full").out
     assert "mcp__search__web: of an MCP server" in shown
+    assert 'checks: answers: the schema {"type":"object"}' in shown
+    assert "what it is given: checks:polite" in shown
+    assert "what does not pass: warn" in shown
     assert "orders (transfer_to_orders, while 1 > 0)" in shown
 
 
@@ -380,7 +398,7 @@ def test_functions_are_looked_up_on_demand_only(desk: Desk) -> None:
     desk.agent("evil", EVIL)
     validated = desk("agents", "validate")
     assert validated.code == 0
-    assert "5 files, 0 problems; 1 tool not looked up: --imports does that" in validated.out
+    assert "5 files, 0 problems; 1 function not looked up: --imports does that" in validated.out
     assert desk("agents", "validate", "--json").json["not_looked_up"] == 1
     assert desk("agents", "validate", ".ekiden/agents/billing.md").out == "1 file, 0 problems\n"
     looked_up = desk("agents", "validate", "--imports", "--json")

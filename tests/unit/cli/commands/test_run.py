@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.unit.cli.commands.conftest import Desk
@@ -62,19 +60,6 @@ def test_a_server_that_is_not_there_is_told_and_holds_up_nobody(desk: Desk) -> N
     told = desk("run", "@asker hello", "--json")
     assert told.json["outcome"] == "done"
     assert '"note":' in told.err
-
-
-def test_what_has_no_effect_is_told_once_at_the_start(desk: Desk) -> None:
-    front = "name: strict\nguardrails: {on_failure: reject}\nmemory: {enabled: true}"
-    desk.agent("strict", f"---\n{front}\n---\nYou check.\n")
-    ran = desk("run", "@billing hello")
-    assert ran.code == 0
-    assert [line.split(" ")[:2] for line in ran.err.splitlines()[:2]] == [
-        [".ekiden/agents/strict.md:3:", "`guardrails`"],
-        [".ekiden/agents/strict.md:4:", "`memory`"],
-    ]
-    told = desk("run", "@billing hello", "--json")
-    assert "`guardrails`" in json.loads(told.err.splitlines()[0])["note"]
 
 
 def test_agents_that_get_no_requests_are_no_team(bare: Desk) -> None:

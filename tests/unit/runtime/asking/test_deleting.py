@@ -9,8 +9,11 @@ import pytest
 from ekiden.core.errors import SessionBusy, SessionNotFound
 from ekiden.core.message_errors import QueryFailed
 from ekiden.inbox import Inbox
-from ekiden.runtime import CodeContext, Runner
+from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
+from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.deletion import delete_session
+from ekiden.runtime.fork import fork_session
+from ekiden.runtime.rewind import rewind_session
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.timers import TIMERS
@@ -46,8 +49,8 @@ async def test_what_it_asked_is_withdrawn() -> None:
     assert await open_waits(store) == []
     assert (await Inbox(store).get(item.id)).status == "cancelled"
     assert list(await store.list_documents(TIMERS)) == []
-    row = await store.get(asked)
-    assert (row.status, row.outcome) == ("idle", "failed"), "nobody needs its answer"
+    with pytest.raises(SessionNotFound):
+        await store.get(asked)
 
 
 async def test_what_it_asked_people_is_withdrawn_and_who_waits_for_it_is_told() -> None:
@@ -96,3 +99,70 @@ async def test_one_that_cannot_be_freed_is_let_go(monkeypatch: pytest.MonkeyPatc
             await delete_session(store, "s")
     await delete_session(store, "s")
     assert await open_waits(store) == []
+
+
+async def answer(ctx: CodeContext[Any]) -> str:
+    return "done"
+
+
+ANSWERING = team_of(boss=ask_agent, clerk=answer)
+
+
+async def test_sessions_that_answered_it_go_with_it_and_those_of_others_stay() -> None:
+    store = MemoryStore()
+    for each in ("s", "other"):
+        await Runner.run(ANSWERING, "go", session=Session(each, store=store))
+    [asked] = [row.id for row in (await store.list()).sessions if row.meta.get("asked_in") == "s"]
+    branch = await fork_session(store, "s", at_seq=(await store.get("s")).seq)
+    await delete_session(store, branch.session_id)
+    assert (await store.get(asked)).outcome == "done", "a copy of the question asked nobody"
+    await delete_session(store, "s")
+    left = {row.id: row.meta.get("asked_in") for row in (await store.list()).sessions}
+    assert sorted(left.values(), key=str) == [None, "other"]
+
+
+async def test_one_that_was_told_something_goes_when_it_is_over() -> None:
+    async def tell(ctx: CodeContext[Any]) -> str:
+        await ctx.tell("clerk", "by the way")
+        return "done"
+
+    team = team_of(boss=tell, clerk=ask_person)
+    store = MemoryStore()
+    await Runner.run(team, "go", session=Session("s", store=store))
+    [told] = [row for row in (await store.list()).sessions if row.id != "s"]
+    assert told.status != "idle"
+    await delete_session(store, "s")
+    assert (await store.get(told.id)).status == told.status, "it works at something of its own"
+
+
+async def test_it_is_not_deleted_if_it_is_not_as_it_was() -> None:
+    store = MemoryStore()
+    await Runner.run(ANSWERING, "go", session=Session("s", store=store))
+    before = await store.get("s")
+    assert not await delete_session(store, "s", only_if=lambda row: row.seq > before.seq)
+    now = await store.get("s")
+    assert (now.owner, now.updated_at_us) == (None, before.updated_at_us)
+    assert await delete_session(store, "s", only_if=lambda row: row.seq == before.seq)
+
+
+async def purses_of(store: MemoryStore, session_id: str) -> list[str]:
+    cursor = Cursor.from_json((await store.get(session_id)).cursor)
+    assert cursor.levels
+    return [f"purse.{cursor.purse}.{level}" for level in cursor.levels]
+
+
+@pytest.mark.parametrize("end", ["delete", "message", "rewind"])
+async def test_what_it_may_spend_with_others_ends_with_its_run(end: str) -> None:
+    store = MemoryStore()
+    config = RunConfig(limits=Limits(tokens=10_000))
+    session = Session("s", store=store)
+    await Runner.run(TEAM, "go", session=session, run_config=config)
+    [purse] = await purses_of(store, "s")
+    assert await store.list_documents(purse)
+    if end == "delete":
+        await delete_session(store, "s")
+    elif end == "rewind":
+        await rewind_session(store, "s", to_seq=1)
+    else:
+        await Runner.run(TEAM, "never mind", session=session)
+    assert await store.list_documents(purse) == []

@@ -14,7 +14,7 @@ from ekiden.core.handoff_terms import Budget, HandoffTrigger
 from ekiden.core.items import Item
 from ekiden.core.model import ModelRequest
 from ekiden.core.profile import Capability
-from ekiden.core.remote import AgentReply, AgentTask
+from ekiden.core.remote import AgentReply, RemoteTask
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.core.team import Team
 from ekiden.core.usage import Usage
@@ -283,13 +283,13 @@ class _Elsewhere:
         self.world = world
         self.replies: dict[str, AgentReply] = {}
 
-    async def run_task(self, task: AgentTask) -> AgentReply:
+    async def run_task(self, task: RemoteTask) -> AgentReply:
         key = task.idempotency_key
         if key not in self.replies:
             self.replies[key] = self._reply(task)
         return self.replies[key]
 
-    def _reply(self, task: AgentTask) -> AgentReply:
+    def _reply(self, task: RemoteTask) -> AgentReply:
         world = self.world
         move = world.move(int(task.idempotency_key.rpartition(":")[2].split(".")[1]) - 1)
         if world.fails_now(move, task.idempotency_key):

@@ -19,6 +19,7 @@ from unicodedata import normalize
 
 import re2
 
+from ekiden.agents.patterns import pattern_fault
 from ekiden.core.errors import UserError
 
 _PROBE = "ekiden-probe-5f1c"
@@ -73,8 +74,6 @@ def fault_of(pattern: str) -> str | None:
     except UnicodeEncodeError:
         return "it has half of a character (a lone surrogate)"
     except re2.error:
-        from ekiden.agents.patterns import pattern_fault
-
         return pattern_fault(pattern) or "RE2 does not take it"
     return None
 

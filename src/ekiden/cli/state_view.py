@@ -1,0 +1,70 @@
+"""State as it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ekiden.cli.tables import clock_time
+from ekiden.cli.transcript import shorten
+from ekiden.core.jsonio import dumps
+
+if TYPE_CHECKING:
+    from ekiden.runtime.outside_state import SharedVariable
+    from ekiden.sessions import SessionState
+
+HEADERS = ("variable", "value", "version", "by", "changed")
+_LONGEST = 400
+
+
+def state_pairs(state: SessionState) -> list[tuple[str, str]]:
+    """What there is to say of a session's state, without its variables."""
+    last = state.last_action
+    pairs = [
+        ("session", state.session_id),
+        ("after event", str(state.seq)),
+        ("version", str(state.version)),
+        ("task", state.current_task or "-"),
+        ("status", state.task_status),
+        ("agent", state.current_agent or "-"),
+    ]
+    if last is not None:
+        pairs.append(("last", f"{last.type}, {clock_time(last.timestamp)}"))
+    return pairs
+
+
+def variable_rows(variables: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The variables, by name."""
+    return [(name, shown_value(variables[name])) for name in sorted(variables)]
+
+
+def shared_rows(variables: Mapping[str, SharedVariable]) -> list[tuple[str, ...]]:
+    """The variables of a user or an app, by name."""
+    return [
+        (
+            name,
+            shown_value(each.value),
+            str(each.version),
+            each.by,
+            clock_time(each.updated_at),
+        )
+        for name, each in sorted(variables.items())
+    ]
+
+
+def shared_record(variables: Mapping[str, SharedVariable]) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        name: {
+            "value": each.value,
+            "version": each.version,
+            "by": each.by,
+            "updated_at": each.updated_at,
+        }
+        for name, each in sorted(variables.items())
+    }
+
+
+def shown_value(value: Any) -> str:
+    """A value as JSON, on one line."""
+    return shorten(dumps(value), _LONGEST)

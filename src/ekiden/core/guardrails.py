@@ -1,0 +1,320 @@
+"""Checks of what an agent is given, what it answers, and what it hands over.
+
+They run for every agent of a chain that has them, and those of the run for all of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
+
+from ekiden.core.context import RunContextWrapper, TContext
+from ekiden.core.errors import UserError
+from ekiden.core.items import Item
+
+if TYPE_CHECKING:
+    from ekiden.core.handoff_record import HandoffRequest
+
+OnFailure: TypeAlias = Literal["reject", "repair", "warn"]
+"""`reject`: the run ends. `repair`: whoever produced it is asked again with what is wrong, some
+times, then `reject`. `warn`: it goes on, marked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One thing that is wrong.
+
+    For example::
+
+        wrong = Violation(message="it must not be below 0", path="/price")
+        GuardrailFunctionOutput(tripwire_triggered=True, violations=(wrong,))
+    """
+
+    message: str
+    path: str = ""
+    """Where, as a JSON Pointer; empty: the whole."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class RefusalText(str):
+    """What a model said when it declined to answer: output guardrails see it as any text.
+
+    For example::
+
+        @output_guardrail
+        def long_enough(ctx, agent, output):
+            is_short = not isinstance(output, RefusalText) and len(str(output)) < 20
+            return GuardrailFunctionOutput(tripwire_triggered=is_short)
+    """
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GuardrailFunctionOutput:
+    """What a guardrail found."""
+
+    output_info: Any = None
+    """Recorded as JSON, for people and programs."""
+    tripwire_triggered: bool = False
+    """Whether it is not to be let through."""
+    violations: tuple[Violation, ...] = ()
+    """All that is wrong: what a model that is asked again is told."""
+
+
+InputGuardrailFunction: TypeAlias = Callable[
+    [RunContextWrapper[Any], Any, str | list[Item]],
+    GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput],
+]
+"""Of the context, the agent, and what it is given: a text, or items."""
+OutputGuardrailFunction: TypeAlias = Callable[
+    [RunContextWrapper[Any], Any, Any],
+    GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput],
+]
+"""Of the context, the agent, and its final output."""
+HandoffGuardrailFunction: TypeAlias = Callable[
+    [RunContextWrapper[Any], Any, "HandoffRequest"],
+    GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput],
+]
+"""Of the context, the agent that hands over, and the request with all that goes along."""
+
+
+@dataclass(frozen=True)
+class InputGuardrail(Generic[TContext]):
+    """Looks at what an agent is given; `input_guardrail` makes one of a function."""
+
+    guardrail_function: InputGuardrailFunction
+    """Sync or async; a sync one runs on the event loop and must be quick."""
+    name: str | None = None
+    run_in_parallel: bool = True
+    """Beside the model, whose answer is thrown away if it trips; else before the model is asked."""
+
+    def __post_init__(self) -> None:
+        _check_function(self.guardrail_function)
+
+    def get_name(self) -> str:
+        """As it is recorded: its own name, or that of the function."""
+        return self.name or name_of(self.guardrail_function)
+
+    async def run(
+        self, agent: Any, input: str | list[Item], context: RunContextWrapper[TContext]
+    ) -> InputGuardrailResult:
+        """Its decision; raises what the function raises, `UserError` if it decides nothing."""
+        output = await _decision(self, self.guardrail_function(context, agent, input))
+        return InputGuardrailResult(guardrail=self, output=output)
+
+
+@dataclass(frozen=True)
+class OutputGuardrail(Generic[TContext]):
+    """Looks at an agent's final output; `output_guardrail` makes one of a function."""
+
+    guardrail_function: OutputGuardrailFunction
+    """Sync or async; a sync one runs on the event loop and must be quick."""
+    name: str | None = None
+    on_failure: OnFailure = "reject"
+    tries: int = 2
+    """With `repair`: how often the model is asked again."""
+
+    def __post_init__(self) -> None:
+        _check_function(self.guardrail_function)
+        _check_terms(self.on_failure, self.tries)
+
+    def get_name(self) -> str:
+        """As it is recorded: its own name, or that of the function."""
+        return self.name or name_of(self.guardrail_function)
+
+    async def run(
+        self, context: RunContextWrapper[TContext], agent: Any, agent_output: Any
+    ) -> OutputGuardrailResult:
+        """Its decision; raises what the function raises, `UserError` if it decides nothing."""
+        output = await _decision(self, self.guardrail_function(context, agent, agent_output))
+        return OutputGuardrailResult(
+            guardrail=self, agent_output=agent_output, agent=agent, output=output
+        )
+
+
+@dataclass(frozen=True)
+class HandoffGuardrail(Generic[TContext]):
+    """Looks at what a handoff passes on; `handoff_guardrail` makes one of a function.
+
+    `reject` ends the run, `repair` refuses the handoff and tells the model why, `warn` lets it be
+    made, marked.
+    """
+
+    guardrail_function: HandoffGuardrailFunction
+    name: str | None = None
+    on_failure: OnFailure = "repair"
+
+    def __post_init__(self) -> None:
+        _check_function(self.guardrail_function)
+        _check_terms(self.on_failure, 0)
+
+    def get_name(self) -> str:
+        """As it is recorded: its own name, or that of the function."""
+        return self.name or name_of(self.guardrail_function)
+
+    async def run(
+        self, context: RunContextWrapper[TContext], agent: Any, request: HandoffRequest
+    ) -> HandoffGuardrailResult:
+        """Its decision; raises what the function raises, `UserError` if it decides nothing."""
+        output = await _decision(self, self.guardrail_function(context, agent, request))
+        return HandoffGuardrailResult(guardrail=self, request=request, output=output)
+
+
+@dataclass(frozen=True)
+class InputGuardrailResult:
+    """What an input guardrail found."""
+
+    guardrail: InputGuardrail[Any]
+    output: GuardrailFunctionOutput
+
+
+@dataclass(frozen=True)
+class OutputGuardrailResult:
+    """What an output guardrail found."""
+
+    guardrail: OutputGuardrail[Any]
+    agent_output: Any
+    agent: Any
+    output: GuardrailFunctionOutput
+
+
+@dataclass(frozen=True)
+class HandoffGuardrailResult:
+    """What a guardrail of handoffs found."""
+
+    guardrail: HandoffGuardrail[Any]
+    request: HandoffRequest
+    output: GuardrailFunctionOutput
+
+
+@overload
+def input_guardrail(function: InputGuardrailFunction, /) -> InputGuardrail[Any]: ...
+@overload
+def input_guardrail(
+    *, name: str | None = None, run_in_parallel: bool = True
+) -> Callable[[InputGuardrailFunction], InputGuardrail[Any]]: ...
+def input_guardrail(
+    function: InputGuardrailFunction | None = None,
+    /,
+    *,
+    name: str | None = None,
+    run_in_parallel: bool = True,
+) -> InputGuardrail[Any] | Callable[[InputGuardrailFunction], InputGuardrail[Any]]:
+    """Make a function a guardrail of inputs, as a decorator.
+
+    For example::
+
+        @input_guardrail(run_in_parallel=False)
+        async def no_homework(ctx, agent, input):
+            return GuardrailFunctionOutput(tripwire_triggered="homework" in str(input))
+    """
+    if function is not None:
+        return InputGuardrail(function)
+    return lambda each: InputGuardrail(each, name, run_in_parallel)
+
+
+@overload
+def output_guardrail(function: OutputGuardrailFunction, /) -> OutputGuardrail[Any]: ...
+@overload
+def output_guardrail(
+    *, name: str | None = None, on_failure: OnFailure = "reject", tries: int = 2
+) -> Callable[[OutputGuardrailFunction], OutputGuardrail[Any]]: ...
+def output_guardrail(
+    function: OutputGuardrailFunction | None = None,
+    /,
+    *,
+    name: str | None = None,
+    on_failure: OnFailure = "reject",
+    tries: int = 2,
+) -> OutputGuardrail[Any] | Callable[[OutputGuardrailFunction], OutputGuardrail[Any]]:
+    """Make a function a guardrail of final outputs, as a decorator.
+
+    For example::
+
+        @output_guardrail(on_failure="repair")
+        def polite(ctx, agent, output):
+            return GuardrailFunctionOutput(tripwire_triggered="please" not in str(output))
+    """
+    if function is not None:
+        return OutputGuardrail(function)
+    return lambda each: OutputGuardrail(each, name, on_failure, tries)
+
+
+@overload
+def handoff_guardrail(function: HandoffGuardrailFunction, /) -> HandoffGuardrail[Any]: ...
+@overload
+def handoff_guardrail(
+    *, name: str | None = None, on_failure: OnFailure = "repair"
+) -> Callable[[HandoffGuardrailFunction], HandoffGuardrail[Any]]: ...
+def handoff_guardrail(
+    function: HandoffGuardrailFunction | None = None,
+    /,
+    *,
+    name: str | None = None,
+    on_failure: OnFailure = "repair",
+) -> HandoffGuardrail[Any] | Callable[[HandoffGuardrailFunction], HandoffGuardrail[Any]]:
+    """Make a function a guardrail of what handoffs pass on, as a decorator.
+
+    For example::
+
+        @handoff_guardrail
+        def no_cards(ctx, agent, request):
+            return GuardrailFunctionOutput(tripwire_triggered="4111" in request.reason)
+    """
+    if function is not None:
+        return HandoffGuardrail(function)
+    return lambda each: HandoffGuardrail(each, name, on_failure)
+
+
+def name_of(function: object) -> str:
+    """What a guardrail that has no name of its own is called."""
+    return str(getattr(function, "__name__", None) or type(function).__name__)
+
+
+def _check_function(function: object) -> None:
+    if not callable(function):
+        raise UserError(f"a guardrail needs a function, not {function!r:.80}")
+
+
+def _check_terms(on_failure: object, tries: object) -> None:
+    if on_failure not in ("reject", "repair", "warn"):
+        raise UserError(f"`on_failure` is reject, repair or warn, not {on_failure!r:.40}")
+    if not isinstance(tries, int) or isinstance(tries, bool) or tries < 0:
+        raise UserError(f"`tries` of a guardrail must be 0 or more, not {tries!r:.40}")
+
+
+async def _decision(
+    guardrail: InputGuardrail[Any] | OutputGuardrail[Any] | HandoffGuardrail[Any],
+    given: GuardrailFunctionOutput | Awaitable[GuardrailFunctionOutput],
+) -> GuardrailFunctionOutput:
+    output = await given if inspect.isawaitable(given) else given
+    if not isinstance(output, GuardrailFunctionOutput):
+        raise UserError(
+            f"guardrail {guardrail.get_name()!r} gave {type(output).__name__}, "
+            "not a GuardrailFunctionOutput"
+        )
+    problem = _problem(output)
+    if problem is not None:
+        raise UserError(f"guardrail {guardrail.get_name()!r} gave {problem}")
+    return output
+
+
+def _problem(output: GuardrailFunctionOutput) -> str | None:
+    """What is not as it must be."""
+    tripped: object = output.tripwire_triggered
+    if not isinstance(tripped, bool):
+        return f"a `tripwire_triggered` that is {type(tripped).__name__}, not True or False"
+    violations: object = output.violations
+    if not isinstance(violations, tuple | list):
+        return f"`violations` that are {type(violations).__name__}, not a tuple"
+    for each in violations:
+        if not isinstance(each, Violation):
+            return f"{type(each).__name__} among its `violations`, not a Violation"
+        if not isinstance(each.message, str) or not isinstance(each.path, str):
+            return "a Violation whose `message` or `path` is not text"
+    return None

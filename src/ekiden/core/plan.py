@@ -1,0 +1,352 @@
+"""A request that is split among several agents: its tasks, their results, where the plan stands."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+from uuid import uuid4
+
+from ekiden.core.errors import EkidenError, UserError
+from ekiden.core.handoff_terms import Budget
+from ekiden.core.jsonio import dumps
+from ekiden.core.model import ModelRequest, ModelResponse
+
+PlanPhase: TypeAlias = Literal[
+    "init", "decomposed", "executing", "aggregating", "completed", "failed"
+]
+"""Where a plan stands; each is stored before the next begins."""
+
+AskModel: TypeAlias = Callable[[ModelRequest], Awaitable[ModelResponse]]
+"""Asks the supervisor's model; every call is a remembered step, and counted."""
+
+
+class PlanFailed(EkidenError):
+    """No task of a plan succeeded, so that there is nothing to make an answer of."""
+
+    code = "plan.failed"
+
+
+def _task_id() -> str:
+    return str(uuid4())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentTask:
+    """One part of a request, for one agent.
+
+    For example::
+
+        AgentTask(agent="weather", description="The weather in Kyoto on Monday")
+    """
+
+    agent: str
+    description: str
+    """What to do, with all that it takes; never empty."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """JSON that goes along."""
+    depends_on: tuple[str, ...] = ()
+    """Ids of tasks whose results this one needs: it begins after them and is given them."""
+    task_id: str = field(default_factory=_task_id)
+    created_at: float = field(default_factory=time.time)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.description, str) or not self.description.strip():
+            raise UserError("a task needs a description that is not empty")
+        if not isinstance(self.agent, str) or not self.agent:
+            raise UserError("a task needs the name of an agent")
+        if not isinstance(self.task_id, str) or not self.task_id:
+            raise UserError("a task needs an id that is not empty")
+        needs = self.depends_on
+        if isinstance(needs, str) or not all(isinstance(each, str) and each for each in needs):
+            raise UserError(f"`depends_on` of task {self.task_id} must be a list of ids of tasks")
+        object.__setattr__(self, "depends_on", tuple(needs))
+        if not isinstance(self.parameters, Mapping):
+            raise UserError(f"`parameters` of task {self.task_id} must be a JSON object")
+        _check_json(f"`parameters` of task {self.task_id}", dict(self.parameters))
+
+    def to_json(self) -> dict[str, Any]:
+        """The inverse of `from_json`."""
+        return {
+            "task_id": self.task_id,
+            "agent": self.agent,
+            "description": self.description,
+            "parameters": dict(self.parameters),
+            "depends_on": list(self.depends_on),
+            "created_at": self.created_at,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> AgentTask:
+        """As it was stored."""
+        return cls(**{**data, "depends_on": tuple(data.get("depends_on", ()))})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentResult:
+    """What became of a task: a success has `data`, a failure has `error`."""
+
+    task_id: str
+    agent: str
+    success: bool
+    data: Any = None
+    """JSON."""
+    error: str | None = None
+    execution_time: float = 0.0
+    """Seconds, all attempts included."""
+
+    def __post_init__(self) -> None:
+        if self.success and self.data is None:
+            raise UserError(f"the task {self.task_id} succeeded: its result needs `data`")
+        if self.success and self.error is not None:
+            raise UserError(f"the task {self.task_id} succeeded: it has no `error`")
+        if not self.success and not self.error:
+            raise UserError(f"the task {self.task_id} failed: its result needs an `error`")
+        if not (math.isfinite(self.execution_time) and self.execution_time >= 0):
+            raise UserError("a result's `execution_time` is 0 or more seconds")
+        _check_json(f"the result of task {self.task_id}", self.data)
+
+    def to_json(self) -> dict[str, Any]:
+        """The inverse of `from_json`."""
+        return {
+            "task_id": self.task_id,
+            "agent": self.agent,
+            "success": self.success,
+            "data": self.data,
+            "error": self.error,
+            "execution_time": self.execution_time,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> AgentResult:
+        """As it was stored."""
+        return cls(**data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDecomposition:
+    """A request as tasks, of which there is at least one.
+
+    Every id in `depends_on` is that of a task here, and no tasks wait for each other in a circle:
+    `UserError` otherwise::
+
+        weather = AgentTask(agent="weather", description="Kyoto on Monday", task_id="t1")
+        hotel = AgentTask(agent="hotels", description="A hotel that suits it", depends_on=("t1",))
+        TaskDecomposition(tasks=(weather, hotel))
+    """
+
+    tasks: tuple[AgentTask, ...]
+    reasoning: str = ""
+    notes: tuple[str, ...] = ()
+    """What was changed in what the model or the rules said: a task that went to the fallback."""
+
+    def __post_init__(self) -> None:
+        if not self.tasks:
+            raise UserError("a plan needs at least one task")
+        by_id = {task.task_id: task for task in self.tasks}
+        if len(by_id) < len(self.tasks):
+            raise UserError("two tasks of a plan have the same id")
+        for task in self.tasks:
+            for needed in task.depends_on:
+                if needed not in by_id:
+                    raise UserError(f"task {task.task_id} depends on {needed!r:.80}: no such task")
+        circle = _circle(self.tasks)
+        if circle:
+            raise UserError(f"tasks wait for each other in a circle: {' → '.join(circle)}")
+
+    @property
+    def requires_aggregation(self) -> bool:
+        """Whether there is more than one result to make an answer of."""
+        return len(self.tasks) > 1
+
+    def to_json(self) -> dict[str, Any]:
+        """The inverse of `from_json`."""
+        return {
+            "tasks": [task.to_json() for task in self.tasks],
+            "reasoning": self.reasoning,
+            "requires_aggregation": self.requires_aggregation,
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TaskDecomposition:
+        """As it was stored."""
+        return cls(
+            tasks=tuple(map(AgentTask.from_json, data["tasks"])),
+            reasoning=data.get("reasoning", ""),
+            notes=tuple(data.get("notes", ())),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultiAgentState:
+    """A plan and how far it came."""
+
+    user_input: str
+    phase: PlanPhase = "init"
+    decomposition: TaskDecomposition | None = None
+    pending_tasks: tuple[AgentTask, ...] = ()
+    results: tuple[AgentResult, ...] = ()
+    """In the order in which they came; only ever added to."""
+    final_response: str | None = None
+    error: str | None = None
+    session_id: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As programs read it."""
+        plan = self.decomposition
+        return {
+            "session_id": self.session_id,
+            "user_input": self.user_input,
+            "phase": self.phase,
+            "decomposition": None if plan is None else plan.to_json(),
+            "pending_tasks": [task.to_json() for task in self.pending_tasks],
+            "results": [result.to_json() for result in self.results],
+            "final_response": self.final_response,
+            "error": self.error,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """An agent that tasks can be given to, as whoever splits a request is told of it."""
+
+    name: str
+    description: str = ""
+    keywords: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
+
+
+class Decomposer(Protocol):
+    """Splits a request into tasks.
+
+    For example::
+
+        class EachLine:
+            async def decompose(self, text, *, members, fallback, ask):
+                lines = text.splitlines()
+                tasks = [AgentTask(agent=fallback, description=line) for line in lines]
+                return TaskDecomposition(tasks=tuple(tasks))
+
+        Supervisor("desk", agents=[weather, general], decomposer=EachLine())
+    """
+
+    async def decompose(
+        self,
+        text: str,
+        *,
+        members: Sequence[Member],
+        fallback: str | None,
+        ask: AskModel | None,
+    ) -> TaskDecomposition:
+        """The tasks; every one for a member. `ask` is `None` where there is no model.
+
+        Raises `ModelBehaviorError` if the model gives nothing usable, after one repair.
+        """
+        ...
+
+
+class Aggregator(Protocol):
+    """Makes one answer of several results.
+
+    For example::
+
+        class Short:
+            async def aggregate(self, state, *, ask):
+                return " / ".join(str(each.data) for each in state.results if each.success)
+
+        Supervisor("desk", agents=[weather, general], aggregator=Short())
+    """
+
+    async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
+        """The answer, which says what is missing. Called with two or more tasks, of which at least
+        one succeeded."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSettings:
+    """How a supervisor works; `Supervisor` makes it."""
+
+    members: tuple[Any, ...]
+    """The agents that get tasks: `Agent` objects."""
+    fallback: str | None = None
+    """The member that gets tasks for agents that do not exist; `None`: the last member."""
+    decomposer: Decomposer | None = None
+    """`None`: by the model with a schema, or by rules where there is no model."""
+    aggregator: Aggregator | None = None
+    """`None`: by the model, or side by side where there is no model."""
+    concurrency: int = 8
+    """Tasks under way at the same time."""
+    timeout_s: float = 60.0
+    """For each attempt of a task; waiting for people does not count."""
+    retries: int = 1
+    """Further attempts of a task that failed."""
+    backoff_s: float = 0.5
+    """How long the first retry waits; each further one twice as long."""
+    budget: Budget | None = None
+    """What each task may spend."""
+    max_tasks: int = 20
+    """A plan with more is refused."""
+
+    def __post_init__(self) -> None:
+        if not self.members:
+            raise UserError("a supervisor needs at least one agent to give tasks to")
+        for name, least in (("concurrency", 1), ("max_tasks", 1), ("retries", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise UserError(f"a supervisor's `{name}` must be a whole number from {least} on")
+        if not (math.isfinite(self.timeout_s) and self.timeout_s > 0):
+            raise UserError("a supervisor's `timeout_s` must be a number above 0")
+        if not (math.isfinite(self.backoff_s) and self.backoff_s >= 0):
+            raise UserError("a supervisor's `backoff_s` must not be below 0")
+        names = [agent.name for agent in self.members]
+        if len(set(names)) < len(names):
+            raise UserError("two agents of a supervisor have the same name")
+        if self.fallback is not None and self.fallback not in names:
+            raise UserError(
+                f"the fallback {self.fallback!r:.80} is none of the supervisor's agents: "
+                f"{', '.join(names)}"
+            )
+
+    @property
+    def fallback_name(self) -> str:
+        """Who gets what nobody else can."""
+        return self.fallback or str(self.members[-1].name)
+
+
+def _check_json(what: str, value: Any) -> None:
+    if isinstance(value, str):
+        return
+    try:
+        dumps(value)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise UserError(f"{what} must be JSON: {str(exc)[:200]}") from exc
+
+
+def _circle(tasks: Sequence[AgentTask]) -> list[str]:
+    """Ids of tasks that wait for each other, the first one again at the end; none: empty."""
+    needs = {task.task_id: task.depends_on for task in tasks}
+    done: set[str] = set()
+    for start in needs:
+        path: list[str] = []
+        on_path: set[str] = set()
+        todo: list[tuple[str, bool]] = [(start, False)]
+        while todo:
+            each, is_left = todo.pop()
+            if is_left:
+                path.pop()
+                on_path.discard(each)
+                done.add(each)
+            elif each in on_path:
+                return [*path[path.index(each) :], each]
+            elif each not in done:
+                path.append(each)
+                on_path.add(each)
+                todo.append((each, True))
+                todo.extend((needed, False) for needed in needs[each])
+    return []

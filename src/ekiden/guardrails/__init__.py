@@ -1,0 +1,46 @@
+"""Ready guardrails: JSON Schemas and validators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ekiden.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ekiden.guardrails.errors import GuardrailUnusable, SchemaUnusable
+    from ekiden.guardrails.schema import schema_guardrail
+    from ekiden.guardrails.validators import (
+        Validator,
+        handoff_validator_guardrail,
+        input_validator_guardrail,
+        tool_input_validator_guardrail,
+        tool_output_validator_guardrail,
+        validator_guardrail,
+    )
+
+__all__ = [
+    "GuardrailUnusable",
+    "SchemaUnusable",
+    "Validator",
+    "handoff_validator_guardrail",
+    "input_validator_guardrail",
+    "schema_guardrail",
+    "tool_input_validator_guardrail",
+    "tool_output_validator_guardrail",
+    "validator_guardrail",
+]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "GuardrailUnusable": "ekiden.guardrails.errors",
+        "SchemaUnusable": "ekiden.guardrails.errors",
+        "Validator": "ekiden.guardrails.validators",
+        "handoff_validator_guardrail": "ekiden.guardrails.validators",
+        "input_validator_guardrail": "ekiden.guardrails.validators",
+        "schema_guardrail": "ekiden.guardrails.schema",
+        "tool_input_validator_guardrail": "ekiden.guardrails.validators",
+        "tool_output_validator_guardrail": "ekiden.guardrails.validators",
+        "validator_guardrail": "ekiden.guardrails.validators",
+    },
+)

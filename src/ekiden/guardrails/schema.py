@@ -1,0 +1,139 @@
+"""A JSON Schema as a guardrail of answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from ekiden.core.context import RunContextWrapper
+from ekiden.core.guardrails import (
+    GuardrailFunctionOutput,
+    OnFailure,
+    OutputGuardrail,
+    RefusalText,
+    Violation,
+)
+from ekiden.guardrails.answers import NotJson, read_answer
+from ekiden.guardrails.compiling import compile_schema
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Draft202012Validator
+
+    from ekiden.guardrails.explaining import Explainer
+
+MAX_VIOLATIONS = 50
+"""That are listed."""
+
+_MAX_LISTED = 5_000
+"""Of an answer with more values only the first violation is looked for: the validator finds all or
+one, and all can take seconds."""
+_EXPLAINED = 256
+"""Schemas for which what explains answers is kept."""
+_MISFIT = Violation(message="the answer does not fit the schema")
+
+
+def schema_guardrail(
+    schema: Mapping[str, Any] | bool,
+    *,
+    on_failure: OnFailure = "reject",
+    tries: int = 2,
+    name: str | None = None,
+) -> OutputGuardrail[Any]:
+    """A guardrail that lets only answers through that fit a JSON Schema (2020-12).
+
+    For example::
+
+        invoice = {"type": "object", "required": ["total"], "properties": {"total": {"minimum": 0}}}
+        clerk = Agent("clerk", output_guardrails=[schema_guardrail(invoice, on_failure="repair")])
+
+    An answer that is text is read as JSON; it may stand in one fenced block if there is nothing
+    else, which whoever reads the answer has to take off, too. With a schema whose `type` is
+    ``string`` the text itself is checked. That a model declines is no answer, and let through.
+    `format` is asserted. All violations are told, up to
+    `MAX_VIOLATIONS`, each with its place as a JSON Pointer. Of an answer that is very large the
+    first one is.
+
+    The schema is compiled here, once for all that are the same. It is never fetched from anywhere:
+    a `$ref` leads into the schema itself. Raises `SchemaUnusable` with the place of what is wrong
+    with it, and `GuardrailUnusable` without the extra ``guardrails``.
+    """
+    validator, text = compile_schema(schema)
+    is_text = isinstance(schema, Mapping) and schema.get("type") == "string"
+
+    def fits_schema(
+        ctx: RunContextWrapper[Any], agent: Any, output: Any
+    ) -> GuardrailFunctionOutput:
+        if isinstance(output, RefusalText):
+            return GuardrailFunctionOutput()
+        violations = tuple(_violations(validator, text, output, is_text=is_text))
+        return GuardrailFunctionOutput(tripwire_triggered=bool(violations), violations=violations)
+
+    return OutputGuardrail(fits_schema, name or "output_schema", on_failure, tries)
+
+
+def _violations(
+    validator: Draft202012Validator, text: str, output: Any, *, is_text: bool
+) -> list[Violation]:
+    try:
+        value = read_answer(output, is_text=is_text)
+    except NotJson as exc:
+        return [exc.violation]
+    try:
+        if validator.is_valid(value):
+            return []
+        explainer = _explainer(text)
+        if explainer is None:
+            return [_MISFIT]
+        if _is_large(value):
+            return _first(explainer, value)
+        return _listed(explainer.violations(value))
+    except UnicodeEncodeError:
+        return [Violation(message="a text has half a character (a lone surrogate)")]
+    except ValueError:
+        return [Violation(message="the answer is nested too deep to be checked")]
+
+
+def _is_large(value: Any) -> bool:
+    """Whether it has more values than `_MAX_LISTED`."""
+    seen, waiting = 0, [iter((value,))]
+    while waiting:
+        for each in waiting[-1]:
+            seen += 1
+            if seen > _MAX_LISTED:
+                return True
+            if isinstance(each, dict):
+                waiting.append(iter(each.values()))
+                break
+            if isinstance(each, list):
+                waiting.append(iter(each))
+                break
+        else:
+            waiting.pop()
+    return False
+
+
+def _first(explainer: Explainer, value: Any) -> list[Violation]:
+    found = explainer.first(value)
+    more = Violation(message="there may be more: of so large an answer only the first is told")
+    return [_MISFIT if found is None else found, more]
+
+
+def _listed(found: Iterator[Violation]) -> list[Violation]:
+    violations = list(islice(found, MAX_VIOLATIONS))
+    if next(found, None) is not None:
+        violations.append(Violation(message=f"and more: only the first {MAX_VIOLATIONS} are told"))
+    return violations or [_MISFIT]
+
+
+@lru_cache(maxsize=_EXPLAINED)
+def _explainer(text: str) -> Explainer | None:
+    """Made when something is wrong; `None` for the rare schema of which no copy can be made."""
+    from ekiden.guardrails.explaining import Explainer
+
+    try:
+        return Explainer(json.loads(text))
+    except (LookupError, TypeError, ValueError):
+        return None

@@ -1,0 +1,256 @@
+"""Functions that say whether something is valid, as guardrails.
+
+A validator gives ``(valid, error)``, or only whether it is valid. It may be async. What it raises,
+and whatever else it gives, is a check that was not made: nothing is let through because of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ekiden.core.by_name import NotImportable, import_by_name
+from ekiden.core.context import RunContextWrapper
+from ekiden.core.errors import UserError
+from ekiden.core.guardrails import (
+    GuardrailFunctionOutput,
+    HandoffGuardrail,
+    InputGuardrail,
+    OnFailure,
+    OutputGuardrail,
+    Violation,
+    name_of,
+)
+from ekiden.core.handoff_record import HandoffRequest
+from ekiden.core.items import Item
+from ekiden.core.tool_guardrails import (
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrail,
+    ToolInputGuardrailData,
+    ToolOutputGuardrail,
+    ToolOutputGuardrailData,
+)
+from ekiden.guardrails.errors import GuardrailUnusable
+
+Validator: TypeAlias = Callable[..., Any]
+"""Gives `bool`, or a pair of it and what is wrong: a text, a `Violation`, some of them, or `None`;
+sync or async. A sync one runs on the event loop and must be quick."""
+
+_MAX_ERRORS = 50
+_MAX_ERROR = 2_000
+
+
+def validator_guardrail(
+    validator: str | Validator,
+    *,
+    on_failure: OnFailure = "reject",
+    tries: int = 2,
+    name: str | None = None,
+    root: Path | None = None,
+) -> OutputGuardrail[Any]:
+    """A guardrail of answers, of a function of the answer or its name, ``module:function``.
+
+    For example::
+
+        def polite(output: str) -> tuple[bool, str]:
+            return "please" in output, "say please"
+
+        clerk = Agent("clerk", output_guardrails=[validator_guardrail(polite, on_failure="repair")])
+
+    A module is looked for in the folder `root` first. Raises `GuardrailUnusable` for a name that
+    leads nowhere and for what cannot be called with one argument.
+    """
+    check = _Check.of(validator, arguments=1, root=root)
+
+    async def is_valid(
+        ctx: RunContextWrapper[Any], agent: Any, output: Any
+    ) -> GuardrailFunctionOutput:
+        violations = await check(output)
+        return GuardrailFunctionOutput(tripwire_triggered=bool(violations), violations=violations)
+
+    return OutputGuardrail(is_valid, name or check.name, on_failure, tries)
+
+
+def input_validator_guardrail(
+    validator: str | Validator,
+    *,
+    on_failure: OnFailure = "reject",
+    name: str | None = None,
+    root: Path | None = None,
+) -> InputGuardrail[Any]:
+    """The same for what an agent is given, a text or items; asked before the model is.
+
+    Nobody can be asked for another input: `repair` is `reject`.
+    """
+    check = _Check.of(validator, arguments=1, root=root)
+
+    async def is_valid(
+        ctx: RunContextWrapper[Any], agent: Any, given: str | list[Item]
+    ) -> GuardrailFunctionOutput:
+        violations = await check(given)
+        return GuardrailFunctionOutput(
+            tripwire_triggered=bool(violations) and on_failure != "warn", violations=violations
+        )
+
+    _check_on_failure(on_failure)
+    return InputGuardrail(is_valid, name or check.name, run_in_parallel=False)
+
+
+def handoff_validator_guardrail(
+    validator: str | Validator,
+    *,
+    on_failure: OnFailure = "repair",
+    name: str | None = None,
+    root: Path | None = None,
+) -> HandoffGuardrail[Any]:
+    """The same for what an agent passes on when it hands over: a `HandoffRequest`."""
+    check = _Check.of(validator, arguments=1, root=root)
+
+    async def is_valid(
+        ctx: RunContextWrapper[Any], agent: Any, request: HandoffRequest
+    ) -> GuardrailFunctionOutput:
+        violations = await check(request)
+        return GuardrailFunctionOutput(tripwire_triggered=bool(violations), violations=violations)
+
+    return HandoffGuardrail(is_valid, name or check.name, on_failure)
+
+
+def tool_input_validator_guardrail(
+    validator: str | Validator,
+    *,
+    on_failure: OnFailure = "repair",
+    name: str | None = None,
+    root: Path | None = None,
+) -> ToolInputGuardrail[Any]:
+    """The same for calls of tools: of the tool's name and the arguments, read from their JSON.
+
+    `reject` ends the run; `repair` tells the model why the tool was not run; `warn` makes the
+    call. Arguments that are not JSON are told the model without asking.
+    """
+    check = _Check.of(validator, arguments=2, root=root)
+
+    async def is_valid(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+        try:
+            arguments = json.loads(data.context.tool_arguments or "{}")
+        except (ValueError, RecursionError):
+            return ToolGuardrailFunctionOutput.reject_content("The arguments are not valid JSON.")
+        return _decided(await check(data.context.tool_name, arguments), on_failure)
+
+    _check_on_failure(on_failure)
+    return ToolInputGuardrail(is_valid, name or check.name)
+
+
+def tool_output_validator_guardrail(
+    validator: str | Validator,
+    *,
+    on_failure: OnFailure = "repair",
+    name: str | None = None,
+    root: Path | None = None,
+) -> ToolOutputGuardrail[Any]:
+    """The same for what tools give: of the tool's name and its output.
+
+    `reject` ends the run; `repair` tells the model why it does not see the output; `warn` shows
+    it. The tool has had its effect by then.
+    """
+    check = _Check.of(validator, arguments=2, root=root)
+
+    async def is_valid(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
+        return _decided(await check(data.context.tool_name, data.output), on_failure)
+
+    _check_on_failure(on_failure)
+    return ToolOutputGuardrail(is_valid, name or check.name)
+
+
+class _Check:
+    """A validator with its name, whose answer is read."""
+
+    def __init__(self, name: str, function: Validator) -> None:
+        self.name = name
+        self._function = function
+
+    @classmethod
+    def of(cls, validator: str | Validator, *, arguments: int, root: Path | None) -> _Check:
+        function: Any = validator
+        name = validator if isinstance(validator, str) else name_of(validator)
+        if isinstance(validator, str):
+            try:
+                function = import_by_name(validator, root=root)
+            except NotImportable as exc:
+                raise GuardrailUnusable(str(exc)) from exc
+        if not callable(function):
+            raise GuardrailUnusable(f"{name} is {type(function).__name__}, not a function")
+        _check_signature(name, function, arguments)
+        return cls(name, function)
+
+    async def __call__(self, *given: Any) -> tuple[Violation, ...]:
+        """What is wrong; `UserError` if the validator does not say."""
+        try:
+            found = self._function(*given)
+            if inspect.isawaitable(found):
+                found = await found
+        except SystemExit as exc:
+            raise UserError(f"the validator {self.name} ended with SystemExit") from exc
+        return self._read(found)
+
+    def _read(self, found: Any) -> tuple[Violation, ...]:
+        match found:
+            case True | (True, _):
+                return ()
+            case False | (False, None):
+                return self._violations(())
+            case (False, str() | Violation() as error):
+                return self._violations((error,))
+            case (False, list() | tuple() as errors) if all(
+                isinstance(each, str | Violation) for each in errors
+            ):
+                return self._violations(errors)
+        raise UserError(
+            f"the validator {self.name} gave {repr(found)[:80]}: return (True, None), or "
+            '(False, "what is wrong")'
+        )
+
+    def _violations(self, errors: Iterable[str | Violation]) -> tuple[Violation, ...]:
+        violations = [
+            each if isinstance(each, Violation) else Violation(message=each[:_MAX_ERROR])
+            for each in errors
+            if not isinstance(each, str) or each.strip()
+        ]
+        if not violations:
+            return (Violation(message=f"it was not accepted by {self.name}"),)
+        return tuple(violations[:_MAX_ERRORS])
+
+
+def _check_signature(name: str, function: Validator, arguments: int) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*range(arguments))
+    except TypeError as exc:
+        wanted = "one argument" if arguments == 1 else "the tool's name and one more argument"
+        raise GuardrailUnusable(f"{name} must be callable with {wanted}: {exc}") from None
+
+
+def _check_on_failure(on_failure: object) -> None:
+    if on_failure not in ("reject", "repair", "warn"):
+        raise UserError(f"`on_failure` is reject, repair or warn, not {on_failure!r:.40}")
+
+
+def _decided(
+    violations: tuple[Violation, ...], on_failure: OnFailure
+) -> ToolGuardrailFunctionOutput:
+    if not violations:
+        return ToolGuardrailFunctionOutput.allow()
+    told = [str(each) for each in violations]
+    info = {"violations": told}
+    match on_failure:
+        case "warn":
+            return ToolGuardrailFunctionOutput.allow(info)
+        case "repair":
+            return ToolGuardrailFunctionOutput.reject_content("; ".join(told), info)
+        case "reject":
+            return ToolGuardrailFunctionOutput.raise_exception(info)

@@ -1,0 +1,37 @@
+"""What agents remember beyond a session."""
+
+from ekiden.memory.backends import (
+    backend,
+    close_backends,
+    elsewhere,
+    known_backends,
+    register_backend,
+)
+from ekiden.memory.base import (
+    BackendFactory,
+    BackendOptions,
+    MemoryBackend,
+    MirrorEntry,
+    MirrorHit,
+)
+from ekiden.memory.memory import Memory
+from ekiden.memory.outbox import Delivery, all_mirrors, deliver
+from ekiden.memory.spaces import space_of
+
+__all__ = [
+    "BackendFactory",
+    "BackendOptions",
+    "Delivery",
+    "Memory",
+    "MemoryBackend",
+    "MirrorEntry",
+    "MirrorHit",
+    "all_mirrors",
+    "backend",
+    "close_backends",
+    "deliver",
+    "elsewhere",
+    "known_backends",
+    "register_backend",
+    "space_of",
+]

@@ -1,0 +1,273 @@
+"""Long-term memory over a store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from ekiden.core.memory import Recall, Recollection
+from ekiden.core.memory_errors import BackendUnavailable
+from ekiden.core.profile import MemorySettings
+from ekiden.embeddings.base import Embedder
+from ekiden.memory.backends import backend, elsewhere
+from ekiden.memory.checking import (
+    checked_content,
+    checked_key,
+    checked_metadata,
+    checked_threshold,
+    checked_top_k,
+    key_of,
+)
+from ekiden.memory.entries import entry_of, recollection
+from ekiden.memory.fusion import fused
+from ekiden.memory.meanings import default_embedder, model_of, renew, vectors_of
+from ekiden.memory.mirror import SEARCH_TIMEOUT_S, Mirror, mirror_of
+from ekiden.memory.outbox import (
+    Delivery,
+    add_mirror,
+    announced,
+    deliver,
+    mirrors_of,
+    queue_of,
+    refused_by,
+)
+from ekiden.memory.spaces import space_of
+from ekiden.storage.base import SearchHit, Store
+
+NEARNESS = 0.2
+"""From this cosine on a meaning counts, where nobody says otherwise. With the local embedding,
+questions and the memories that answer them are at 0.2 to 0.6, and unrelated ones below 0.2."""
+_MORE = 4
+"""So many times as many as are wanted are looked at in each list, before they are made one."""
+_ROUNDS = 2
+"""Deliveries after a change: of what was changed, and of what is sent on its account."""
+_MOST_QUERY = 4_000
+"""Characters of a question that are looked at."""
+
+_log = logging.getLogger("ekiden.memory")
+_DEFAULTS = MemorySettings()
+_Notes: TypeAlias = list[str]
+_Found: TypeAlias = list[Recollection]
+
+
+class Memory:
+    """One user's memories in an app, or those of the app itself; a `LongTermMemory`.
+
+    Everything is in the store, also the vectors. With `settings.backend` a vendor has copies and is
+    asked for meanings; when it is away, the store answers. For example::
+
+        memory = Memory(store, app="shop", user="u-17", settings=MemorySettings(type="vector"))
+        await memory.store("colour", "Her favourite colour is blue.")
+        [best] = await memory.retrieve("what colour does she like?", top_k=1)
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        user: str | None = None,
+        app: str | None = None,
+        settings: MemorySettings = _DEFAULTS,
+        embedder: Embedder | Callable[[], Embedder] | None = None,
+        agent: str | None = None,
+    ) -> None:
+        """`embedder`, or what gives it, is for the type `vector`: by default, the one that runs in
+        this process. Without `app` it is ``ekiden``, as it is for the command `ekiden memory`.
+        `agent` is noted with what is stored."""
+        self._store = store
+        self._settings = settings
+        self._user, self._app, self._agent = user, app, agent
+        self._given = embedder
+        self._embedder: Embedder | None = None
+        self._mirror: Mirror | None = None
+
+    @property
+    def space(self) -> str:
+        """The space of the store that has them; `NoMemory`."""
+        return space_of(self._settings.scope, app=self._app, user=self._user)
+
+    async def store(
+        self, key: str | None, content: str, metadata: Mapping[str, Any] | None = None
+    ) -> str:
+        """See `LongTermMemory.store`."""
+        space = self.space
+        content = checked_content(content)
+        key = key_of(content) if key is None else checked_key(key)
+        entry = entry_of(
+            space,
+            key,
+            content,
+            checked_metadata(metadata),
+            agent=self._agent,
+            stored_at_us=await self._store.now_us(),
+        )
+        if self._is_vector:
+            vectors = await vectors_of(self._meanings(), [entry.text])
+            if vectors is not None:
+                entry = replace(entry, vector=vectors[0], model=model_of(self._meanings()))
+        async with self._changing([key]):
+            await self._store.put_entries([entry])
+        return key
+
+    async def get(self, key: str) -> Recollection | None:
+        """See `LongTermMemory.get`."""
+        found = await self._store.find_entries(self.space, keys=[checked_key(key)], limit=1)
+        return recollection(found[0]) if found else None
+
+    async def retrieve(
+        self, query: str, top_k: int | None = None, threshold: float | None = None
+    ) -> _Found:
+        """See `LongTermMemory.retrieve`."""
+        return list((await self.recall(query, top_k, threshold)).found)
+
+    async def recall(
+        self, query: str, top_k: int | None = None, threshold: float | None = None
+    ) -> Recall:
+        """See `LongTermMemory.recall`."""
+        space, settings = self.space, self._settings
+        count = checked_top_k(settings.top_k if top_k is None else top_k)
+        least = checked_threshold(settings.threshold if threshold is None else threshold)
+        query = query[:_MOST_QUERY].encode("utf-8", "replace").decode().replace("\x00", " ")
+        if not query.strip():
+            return Recall()
+        words = await self._store.search_text(space, query, limit=count * _MORE)
+        notes: _Notes = []
+        meaning = await self._by_meaning(query, count * _MORE, notes) if self._is_vector else ()
+        found = fused(words, meaning, top_k=count, threshold=least, nearness=NEARNESS)
+        return Recall(found=found, notes=notes)
+
+    async def forget(self, key: str) -> bool:
+        """See `LongTermMemory.forget`."""
+        space, keys = self.space, [checked_key(key)]
+        async with self._changing(keys):
+            return bool(await self._store.delete_entries(space, keys=keys))
+
+    async def list(self, *, after: str = "", limit: int = 100) -> Sequence[Recollection]:
+        """See `LongTermMemory.list`."""
+        found = await self._store.find_entries(self.space, after=after, limit=limit)
+        return [recollection(entry) for entry in found]
+
+    async def clear(self) -> int:
+        """See `LongTermMemory.clear`."""
+        space = self.space
+        async with self._changing(None):
+            return await self._store.delete_entries(space)
+
+    async def deliver(self) -> Delivery:
+        """Tell the back end what it is still to be told, of all users, until nothing is left that
+        goes; see `ekiden.memory.outbox`."""
+        mirror, total = self._mirrored(), Delivery()
+        while mirror is not None:
+            one = await deliver(self._store, mirror, model=model_of(self._meanings()))
+            total = Delivery(
+                delivered=total.delivered + one.delivered,
+                problem=total.problem or one.problem,
+            )
+            if not one.delivered:
+                queues = (queue_of(mirror.name), refused_by(mirror.name))
+                waiting = sum([await self._store.queue_depth(queue) for queue in queues])
+                return replace(total, waiting=waiting)
+        return total
+
+    @property
+    def _is_vector(self) -> bool:
+        return self._settings.type == "vector"
+
+    def _meanings(self) -> Embedder:
+        if self._embedder is None:
+            given = self._given or default_embedder
+            self._embedder = given() if callable(given) else given
+        return self._embedder
+
+    def _mirrored(self) -> Mirror | None:
+        """The back end; `None` where there is none, or it only knows vectors and there are none."""
+        name = elsewhere(self._settings.backend)
+        if self._mirror is None and name is not None and self._is_vector:
+            self._mirror = mirror_of(backend(name, dimensions=self._meanings().dimensions))
+        return self._mirror
+
+    @asynccontextmanager
+    async def _changing(self, keys: Collection[str] | None) -> AsyncIterator[None]:
+        """Change these inside, or all; every back end that has copies is told."""
+        names = await self._mirror_names()
+        async with announced(self._store, names, self.space, keys):
+            yield
+        if names:
+            await self._post()
+
+    async def _mirror_names(self) -> Sequence[str]:
+        """Those that have copies, with the one of this memory."""
+        names, mirror = await mirrors_of(self._store, self.space), self._mirrored()
+        if mirror is None or mirror.name in names:
+            return names
+        await add_mirror(self._store, self.space, mirror.name)
+        return [*names, mirror.name]
+
+    async def _post(self) -> None:
+        """Tell the back end now, if it is there; else it is told later."""
+        mirror = self._mirrored()
+        if mirror is None or mirror.is_resting:
+            return
+        model = model_of(self._meanings())
+        for _ in range(_ROUNDS):
+            sent = await deliver(self._store, mirror, model=model, patience_s=SEARCH_TIMEOUT_S)
+            if not sent.delivered:
+                return
+
+    async def _by_meaning(self, query: str, limit: int, notes: _Notes) -> Sequence[SearchHit]:
+        embedder, space = self._meanings(), self.space
+        renewal = await renew(self._store, space, embedder)
+        async with announced(self._store, await self._mirror_names(), space, renewal.keys):
+            pass
+        vectors = await vectors_of(embedder, [query])
+        if vectors is None:
+            notes.append("The embedding is not available now: this was found by words only.")
+            return ()
+        if not renewal.is_complete:
+            notes.append("Some memories have no new vectors yet: they are found by words only.")
+        if not any(vectors[0]):
+            return ()
+        elsewhere = await self._elsewhere(vectors[0], limit, notes)
+        if elsewhere is not None:
+            return elsewhere
+        return await self._store.search_vectors(
+            space, vectors[0], model=model_of(embedder), limit=limit
+        )
+
+    async def _elsewhere(
+        self, vector: Sequence[float], limit: int, notes: _Notes
+    ) -> Sequence[SearchHit] | None:
+        """What the back end finds; `None` if it cannot, or does not know everything yet.
+
+        It says keys only, and they are looked up in the space: whatever it says, nobody sees what
+        is not theirs.
+        """
+        mirror = self._mirrored()
+        if mirror is None:
+            return None
+        if not mirror.is_resting:
+            await self._post()
+        if mirror.is_resting:
+            notes.append(f"{mirror.name} is not available now: the local copy was searched.")
+            return None
+        if await self._store.queue_depth(queue_of(mirror.name)):
+            return None
+        model, space = model_of(self._meanings()), self.space
+        try:
+            hits = await mirror.search(space, vector, model=model, limit=limit)
+        except BackendUnavailable as exc:
+            notes.append(f"{mirror.name} is not available now: the local copy was searched.")
+            _log.info("the local copy is searched: %s", exc)
+            return None
+        found = await self._store.find_entries(
+            space, keys={hit.key for hit in hits}, limit=len(hits) or 1
+        )
+        entries = {entry.key: entry for entry in found if entry.model == model}
+        return [
+            SearchHit(entry=entries[hit.key], score=min(1.0, max(0.0, hit.score)))
+            for hit in hits
+            if hit.key in entries
+        ]

@@ -1,0 +1,144 @@
+"""What an imported session remembers of its steps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ekiden.core.plan import AgentResult, TaskDecomposition
+from ekiden.core.session_errors import SessionImportInvalid
+from ekiden.runtime.exporting import is_shared_step
+from ekiden.runtime.import_items import check_items
+from ekiden.runtime.import_values import (
+    MAX_NAME,
+    amount,
+    count,
+    findings,
+    mapping,
+    read_by,
+    text,
+    text_or_none,
+    texts,
+)
+
+_KEY = re.compile(r"[0-9]+\.[0-9]+\.(.+)", re.ASCII | re.DOTALL)
+_OF_PEOPLE = re.compile(r"(?:ask\.|p[0-9]).*", re.ASCII | re.DOTALL)
+_TOOL = re.compile(r"t[0-9]+", re.ASCII)
+_PLAN = re.compile(r"s([0-9]*)\.([0-9]+)\.(began|try|pause|result)(?:\.[0-9]+)?", re.ASCII)
+_MODEL_OF_PLAN = re.compile(r"s\.(?:plan|answer)[0-9]*\.m[0-9]+", re.ASCII)
+
+
+def read_steps(data: Any) -> dict[str, Any]:
+    """The steps that may be gone on with; `SessionImportInvalid`, with the place.
+
+    What people decided is left out, whether it was of the turn under way or of one that the session
+    may be taken back to: a document cannot answer for them, so they are asked again.
+    """
+    steps = {}
+    for key, value in mapping(data, "resume.steps").items():
+        if not 0 < len(key) <= MAX_NAME:
+            raise SessionImportInvalid("resume.steps", f"{key[:40]!r} is not a key")
+        if not _is_of_people(key, value) and not is_shared_step(key):
+            steps[key] = value
+    for key, value in steps.items():
+        _check(key, value, f"resume.steps.{key}", steps)
+    return steps
+
+
+def _kind(key: str) -> str:
+    """The key without the numbers of its run and its turn; empty for another's key."""
+    found = _KEY.fullmatch(key)
+    return found[1] if found else ""
+
+
+def _is_of_people(key: str, value: Any) -> bool:
+    kind = _kind(key)
+    if _OF_PEOPLE.fullmatch(kind):
+        return True
+    return ".q" in kind and value is not True and not _is_answer_of_agent(value)
+
+
+def _is_answer_of_agent(value: Any) -> bool:
+    try:
+        _check_answer(value, "")
+    except SessionImportInvalid:
+        return False
+    return True
+
+
+def _check_answer(value: Any, place: str) -> None:
+    """What an agent answered that was asked something."""
+    stored = mapping(value, place)
+    for name in ("id", "who", "by", "state"):
+        text(stored.get(name), f"{place}.{name}")
+    answer = stored.get("answer")
+    if "answer" not in stored or not stored["id"].startswith("msg_"):
+        raise SessionImportInvalid(place, "it is not the answer of an agent")
+    if answer is None:
+        return
+    given = mapping(answer, f"{place}.answer")
+    if "choice" in given or not ("payload" in given or isinstance(given.get("error"), str)):
+        raise SessionImportInvalid(f"{place}.answer", "it is not the answer of an agent")
+    for name in ("error", "code", "victim"):
+        text_or_none(given.get(name), f"{place}.answer.{name}")
+    if given.get("cycle") is not None:
+        texts(given["cycle"], f"{place}.answer.cycle")
+
+
+def _check(key: str, value: Any, place: str, steps: Mapping[str, Any]) -> None:
+    kind = _kind(key)
+    if kind == "filter" or kind.startswith("filter.") or _MODEL_OF_PLAN.fullmatch(kind):
+        check_items(value, place)
+    elif _TOOL.fullmatch(kind):
+        _check_tool(value, place)
+    elif kind == "s.plan":
+        _check_plan(value, place)
+    elif (found := _PLAN.fullmatch(kind)) is not None:
+        _check_task(key, found[3], value, place, steps)
+
+
+def _check_tool(value: Any, place: str) -> None:
+    """What a tool gave: output, error, microseconds, and what guardrails decided."""
+    if not isinstance(value, list) or len(value) < 3:
+        raise SessionImportInvalid(place, "it is not the result of a tool")
+    output, error, duration_us, *checks = value
+    if not isinstance(output, str):
+        check_items([{"type": "function_call_output", "call_id": "x", "output": output}], place)
+    text_or_none(error, f"{place}[1]")
+    amount(duration_us, f"{place}[2]")
+    findings(checks, place)
+
+
+def _check_plan(value: Any, place: str) -> None:
+    plan = read_by(TaskDecomposition.from_json, mapping(value, place), place)
+    for number, task in enumerate(plan.tasks):
+        inside = f"{place}.tasks[{number}]"
+        for name in ("task_id", "agent", "description"):
+            text_or_none(getattr(task, name), f"{inside}.{name}")
+        mapping(task.parameters, f"{inside}.parameters")
+        amount(task.created_at, f"{inside}.created_at")
+    if not isinstance(plan.reasoning, str):
+        raise SessionImportInvalid(f"{place}.reasoning", "it is not a text")
+    texts(list(plan.notes), f"{place}.notes")
+
+
+def _check_task(key: str, part: str, value: Any, place: str, steps: Mapping[str, Any]) -> None:
+    """What is stored of a task of a plan."""
+    if part == "began":
+        count(value, place)
+    elif part == "try":
+        _check_answer(value, place)
+    elif part == "result":
+        if not isinstance(value, list) or len(value) != 3:
+            raise SessionImportInvalid(place, "it is not the result of a task")
+        number, result, attempt = count(value[0], place), mapping(value[1], place), value[2]
+        is_success = result.get("success")
+        if type(is_success) is not bool:
+            raise SessionImportInvalid(f"{place}[1].success", "it is neither true nor false")
+        read_by(AgentResult.from_json, {**result, "data": number if is_success else None}, place)
+        for name in ("task_id", "agent", "error"):
+            text_or_none(result.get(name), f"{place}[1].{name}")
+        tried = f"{key.removesuffix('.result')}.try.{attempt}"
+        if count(attempt, f"{place}[2]") and is_success and tried not in steps:
+            raise SessionImportInvalid(f"{place}[2]", "there is no such attempt")

@@ -1,0 +1,110 @@
+"""`Supervisor`: an agent that splits what it is given among others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from copy import copy
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.context import TContext
+from ekiden.core.errors import UserError
+from ekiden.core.handoff_terms import Budget
+from ekiden.core.model import Model
+from ekiden.core.plan import Aggregator, Decomposer, MultiAgentState, PlanFailed, PlanSettings
+from ekiden.runtime.config import RunConfig
+from ekiden.runtime.plan_state import plan_state
+from ekiden.runtime.runner import Runner
+from ekiden.sessions import Session
+from ekiden.storage.memory import MemoryStore
+
+
+class Supervisor(Agent[TContext]):
+    """An agent that splits a request into tasks, gives them to others, and makes one answer.
+
+    It can be handed to, routed to, asked and run like any other. With a model it splits and sums up
+    with that, without one by the agents' `triggers`::
+
+        desk = Supervisor("desk", agents=[weather, finance, travel, general])
+        state = await desk.run("Is it warm in Kyoto, and what are 100 euros in yen?")
+        print(state.final_response)
+
+    See `PlanSettings` for what the settings mean; `task_budget` is its `budget`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        agents: Sequence[Agent[Any]],
+        fallback: str | None = None,
+        model: str | Model | None = None,
+        decomposer: Decomposer | None = None,
+        aggregator: Aggregator | None = None,
+        concurrency: int = 8,
+        timeout_s: float = 60.0,
+        retries: int = 1,
+        backoff_s: float = 0.5,
+        task_budget: Budget | None = None,
+        max_tasks: int = 20,
+        **options: Any,
+    ) -> None:
+        plan = PlanSettings(
+            members=_members(name, agents),
+            fallback=fallback,
+            decomposer=decomposer,
+            aggregator=aggregator,
+            concurrency=concurrency,
+            timeout_s=timeout_s,
+            retries=retries,
+            backoff_s=backoff_s,
+            budget=task_budget,
+            max_tasks=max_tasks,
+        )
+        super().__init__(name, model=model, plan=plan, **options)
+
+    def __post_init__(self) -> None:
+        # Of other agents `run` is their code; this one is run by its plan.
+        self.__dict__["run"] = None
+        super().__post_init__()
+        del self.__dict__["run"]
+
+    async def run(
+        self,
+        text: str,
+        *,
+        session: Session | None = None,
+        context: Any = None,
+        run_config: RunConfig | None = None,
+    ) -> MultiAgentState:
+        """Split `text`, run the tasks, and give where the plan ended.
+
+        `state.error` says why there is no answer, `state.phase` is ``executing`` if it waits for
+        people. Without `session` it is kept in memory only.
+        """
+        if session is None:
+            session = Session(store=MemoryStore())
+        # That no task succeeded is what the state tells.
+        with suppress(PlanFailed):
+            await Runner.run(self, text, session=session, context=context, run_config=run_config)
+        return await plan_state(session.store, session.session_id)
+
+    def clone(self, **changes: Any) -> Supervisor[TContext]:
+        """A copy with some fields changed; lists that are not given are shared."""
+        other = copy(self)
+        for name, value in changes.items():
+            if name == "run" or not hasattr(self, name):
+                raise UserError(f"a supervisor has no field {name!r}")
+            setattr(other, name, value)
+        other.__post_init__()
+        return other
+
+
+def _members(name: str, agents: Sequence[Agent[Any]]) -> tuple[Agent[Any], ...]:
+    for agent in agents:
+        if not isinstance(agent, Agent):
+            raise UserError(
+                f"`agents` of supervisor {name!r} has {agent!r:.80}: give Agent objects"
+            )
+    return tuple(agents)

@@ -1,0 +1,229 @@
+"""What model calls used and cost, read from events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from ekiden.core.errors import SessionNotFound, UserError
+from ekiden.core.events import Event
+from ekiden.core.usage import Usage
+from ekiden.sessions.info import is_copied, is_model_call
+from ekiden.storage.base import EventFilter, SessionRow, Store
+
+if TYPE_CHECKING:
+    from ekiden.models.pricing import PriceOf
+
+CostKey: TypeAlias = Literal["agent", "model", "session", "day"]
+"""What calls are put together by; a day is one in UTC."""
+
+UNKNOWN_MODEL = "?"
+_KEYS: tuple[CostKey, ...] = ("agent", "model", "session", "day")
+_MOST_SESSIONS = 10_000
+_PAGE = 1000
+
+
+@dataclass(slots=True, kw_only=True)
+class CostLine:
+    """What some calls used."""
+
+    key: Mapping[str, str]
+    """What they have in common."""
+    usage: Usage = field(default_factory=Usage)
+    """Its `cost` is that of the calls whose price is known."""
+    unpriced: int = 0
+    """Calls whose price nobody knows."""
+
+    @property
+    def cost(self) -> float | None:
+        """What they cost together; `None` if of none of them anybody knows."""
+        is_unknown = self.unpriced and self.unpriced == self.usage.requests
+        return None if is_unknown else self.usage.cost
+
+    def to_json(self) -> dict[str, Any]:
+        """As programs read it."""
+        cost = self.cost
+        usage = self.usage
+        return {
+            **self.key,
+            "requests": usage.requests,
+            "input_tokens": usage.input_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "output_tokens": usage.output_tokens,
+            "reasoning_tokens": usage.reasoning_tokens,
+            "tokens": usage.tokens,
+            "cost": None if cost is None else round(cost, 9),
+            "unpriced_requests": self.unpriced,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostReport:
+    """What calls used and cost, put together, and all in all."""
+
+    by: tuple[CostKey, ...]
+    lines: Sequence[CostLine]
+    """The dearest first."""
+    total: CostLine
+    unpriced_models: Sequence[str]
+    """Models whose price nobody knows: their calls are in the counts, and not in the money."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As programs read it."""
+        return {
+            "by": list(self.by),
+            "lines": [line.to_json() for line in self.lines],
+            "total": self.total.to_json(),
+            "unpriced_models": list(self.unpriced_models),
+        }
+
+
+def cost_report(
+    events: Iterable[Event],
+    prices: Mapping[str, PriceOf] | None = None,
+    *,
+    by: Sequence[CostKey] = ("agent", "model"),
+) -> CostReport:
+    """What the model calls among `events` used and cost, those of routers included.
+
+    `prices` win; of other models the price list of the extra `prices` tells what they cost when
+    they were called, in US dollars. `UserError` for an unknown key. For example::
+
+        report = cost_report(await session.events())
+        print(report.total.usage.tokens, report.total.cost)
+    """
+    if isinstance(by, str) or any(name not in _KEYS for name in by):
+        raise UserError(f"costs are put together by some of: {', '.join(_KEYS)}; not by {by!r}")
+    lines: dict[tuple[str, ...], CostLine] = {}
+    total = CostLine(key={})
+    unpriced: set[str] = set()
+    for event in events:
+        if not is_model_call(event):
+            continue
+        usage = _usage(event)
+        model = str((event.details or {}).get("model") or UNKNOWN_MODEL)
+        cost = _cost(model, usage, event, prices or {})
+        if cost is None:
+            unpriced.add(model)
+        usage.cost = cost or 0.0
+        key: dict[str, str] = {name: _key(name, event, model) for name in by}
+        line = lines.setdefault(tuple(key.values()), CostLine(key=key))
+        for each in (line, total):
+            each.usage.add(usage)
+            each.unpriced += usage.requests if cost is None else 0
+    ordered = sorted(lines.values(), key=lambda line: (-line.usage.cost, -line.usage.tokens))
+    return CostReport(
+        by=tuple(by), lines=ordered, total=total, unpriced_models=tuple(sorted(unpriced))
+    )
+
+
+async def events_with_asked(store: Store, session_id: str) -> list[Event]:
+    """The events of a session and of all sessions that answered it, however deep.
+
+    What happened before it branched off another session is not among them. Raises
+    `SessionNotFound`; of those that were deleted since there is nothing.
+    """
+    await store.open()
+    await store.get(session_id)
+    found: list[Event] = []
+    waiting, seen = [session_id], {session_id}
+    while waiting:
+        events = await own_events(store, await store.events(waiting.pop()))
+        found.extend(events)
+        for event in events:
+            asked = _asked_session(event)
+            if asked is not None and asked not in seen and len(seen) < _MOST_SESSIONS:
+                seen.add(asked)
+                waiting.append(asked)
+    return found
+
+
+async def all_calls(store: Store, *, since_us: int | None = None) -> list[Event]:
+    """The events that tell of model calls, of all sessions, in their order; each call once."""
+    where = EventFilter(types={"llm_call", "route"}, since_us=since_us, newest_first=False)
+    found: list[Event] = []
+    rows: dict[str, SessionRow | None] = {}
+    cursor = None
+    while True:
+        page = await store.find_events(where, limit=_PAGE, cursor=cursor)
+        found += await own_events(store, page.events, rows)
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+
+
+async def own_events(
+    store: Store, events: Iterable[Event], rows: dict[str, SessionRow | None] | None = None
+) -> list[Event]:
+    """The events without those that are copies of what happened in another session.
+
+    `rows` keeps the sessions that were looked at, for the next call.
+    """
+    rows = {} if rows is None else rows
+    found: list[Event] = []
+    for event in events:
+        if event.session_id not in rows:
+            rows[event.session_id] = await _row(store, event.session_id)
+        row = rows[event.session_id]
+        if row is None or not is_copied(row, event):
+            found.append(event)
+    return found
+
+
+async def _row(store: Store, session_id: str) -> SessionRow | None:
+    with suppress(SessionNotFound):
+        return await store.get(session_id)
+    return None
+
+
+def _asked_session(event: Event) -> str | None:
+    asks = (event.details or {}).get("asks")
+    session = asks.get("session") if isinstance(asks, Mapping) else None
+    return session if isinstance(session, str) else None
+
+
+def _usage(event: Event) -> Usage:
+    told = (event.details or {}).get("usage")
+    counts = told if isinstance(told, Mapping) else {}
+    known = {
+        name: max(int(counts[name]), 0)
+        for name in Usage.__slots__
+        if name != "cost" and isinstance(counts.get(name), int | float)
+    }
+    cost = counts.get("cost")
+    return Usage(
+        **{**known, "requests": known.get("requests") or 1},
+        cost=float(cost) if isinstance(cost, int | float) else 0.0,
+    )
+
+
+def _cost(model: str, usage: Usage, event: Event, prices: Mapping[str, PriceOf]) -> float | None:
+    if usage.cost:
+        return usage.cost
+    from ekiden.models.pricing import cost_of
+
+    return cost_of(_names(model, prices), usage, prices, at_us=event.at_us)
+
+
+def _names(model: str, prices: Mapping[str, PriceOf]) -> list[str]:
+    """What the model may be called in `prices`: with its provider, and without the date that
+    answers have in its name."""
+    names = [model]
+    for name in prices:
+        bare = name.partition(":")[2] or name
+        if model == bare or (model.startswith(f"{bare}-") and model[len(bare) + 1 :][:4].isdigit()):
+            names.append(name)
+    return names
+
+
+def _key(name: CostKey, event: Event, model: str) -> str:
+    if name == "agent":
+        return event.agent or "?"
+    if name == "model":
+        return model
+    if name == "session":
+        return event.session_id
+    return datetime.fromtimestamp(event.at_us / 1e6, UTC).strftime("%Y-%m-%d")

@@ -1,0 +1,328 @@
+"""Finding sessions by their titles and by what was said in them.
+
+The index is a reader of the feed of events: it is brought up to date by whoever searches, and by
+workers once somebody did, so that runs pay nothing for it. What a user's sessions say is in a space
+of that user's own, and once more in one for those who may search all sessions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Literal
+
+from ekiden.core.errors import SessionNotFound, StaleDocument, UserError
+from ekiden.core.events import Event
+from ekiden.core.items import is_message, text_of
+from ekiden.sessions.conversation import said
+from ekiden.sessions.withheld import is_draft
+from ekiden.storage.base import DocumentWrite, SearchEntry, SearchHit, SessionRow, Store
+
+_log = logging.getLogger("ekiden.sessions")
+
+_ALL = "sessions"
+_OF_USER = "sessions/"
+_COLLECTION = "sessions.search"
+_FEED = "feed"
+_GOING = "sessions.search.going"
+"""Sessions that are being deleted, whose texts have to go when they are gone."""
+_GOING_US = 3600 * 1_000_000
+"""After this time nobody is at it any more."""
+_PAGE = 200
+_LONGEST = 20_000
+"""Characters of what is said at once that are found."""
+_AROUND = 60
+_MORE = 4
+"""So many times as many hits are looked at as are wanted: some are of what was undone."""
+_MOST = 10_000
+"""Hits that are given at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionHit:
+    """A place in a session that was found."""
+
+    session_id: str
+    title: str | None
+    user_id: str | None
+    where: Literal["title", "message"]
+    seq: int
+    """The number of the event that says it; 0 for the title."""
+    agent: str | None
+    """Whose words they are; `None`: a person's, or the title."""
+    excerpt: str
+    """The words around it, on one line."""
+    score: float
+    """0 to 1, higher is better."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As programs read it."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+async def search_sessions(
+    store: Store, text: str, *, user_id: str | None = None, limit: int = 20
+) -> list[SessionHit]:
+    """The places that have words of `text`, the best first; none for a text without words.
+
+    With `user_id` only in sessions of that user; without, in all, so leave it out only for those
+    who may see all. What was undone and what was deleted is not found. `UserError` for what is no
+    text, an empty user and a limit below 1. For example::
+
+        for hit in await search_sessions(store, "refund", user_id="u42"):
+            print(hit.session_id, hit.excerpt)
+    """
+    if not isinstance(text, str):
+        raise UserError(f"what is looked for is text, not {type(text).__name__}")
+    if type(limit) is not int or limit < 1:
+        raise UserError(f"limit must be 1 or more, not {limit!r}")
+    limit = min(limit, _MOST)
+    space = space_of(user_id)
+    await store.open()
+    await index_sessions(store)
+    found: list[SessionHit] = []
+    known: dict[str, _Known | None] = {}
+    seen: set[str] = set()
+    wanted = limit * _MORE
+    while True:
+        hits = await store.search_text(space, text, limit=wanted)
+        for hit in hits:
+            if hit.entry.key not in seen and len(found) < limit:
+                seen.add(hit.entry.key)
+                told = await _told(store, hit, text, known)
+                if told is not None and (user_id is None or told.user_id == user_id):
+                    found.append(told)
+        if len(found) >= limit or len(hits) < wanted:
+            return found
+        wanted *= _MORE
+
+
+async def index_sessions(store: Store) -> int:
+    """Take what happened since the last time into the index; how many texts that was.
+
+    Several may do it at once, and whoever dies in the middle leaves the rest to the next.
+    """
+    texts = 0
+    await _forget_gone(store)
+    while True:
+        document = await store.get_document(_COLLECTION, _FEED)
+        after = None if document is None else document.body["after"]
+        page = await store.feed(after=after, limit=_PAGE)
+        if not page.events:
+            return texts
+        texts += await _take_in(store, page.events)
+        write = DocumentWrite(
+            collection=_COLLECTION,
+            key=_FEED,
+            body={"after": page.next_cursor},
+            expected_version=0 if document is None else document.version,
+        )
+        with suppress(StaleDocument):  # Somebody else does it, too, and came further.
+            await store.write_documents([write])
+
+
+async def is_indexed(store: Store) -> bool:
+    """Whether anybody ever searched."""
+    return await store.get_document(_COLLECTION, _FEED) is not None
+
+
+async def forget_session(
+    store: Store, session_id: str, *, user_id: str | None, created_at_us: int | None = None
+) -> None:
+    """Take everything of a session out of the index; with `created_at_us` nothing of a later one
+    with the same id."""
+    prefix = f"{session_id}/"
+    for space in _spaces(user_id):
+        after = prefix
+        while entries := await store.find_entries(space, after=after, limit=_PAGE):
+            after = entries[-1].key
+            keys = [
+                each.key
+                for each in entries
+                if each.key.startswith(prefix)
+                and created_at_us in (None, (each.body or {}).get("created"))
+            ]
+            if keys:
+                await store.delete_entries(space, keys=keys)
+            if not after.startswith(prefix):
+                break
+
+
+async def delete_with_texts(store: Store, row: SessionRow) -> None:
+    """Remove the session, and then what searches find of it; `SessionNotFound`, `SessionBusy`.
+
+    Whoever indexes meanwhile looks once more whether the session is there after writing its texts.
+    What a crash leaves behind goes with the next search.
+    """
+    body = {"user": row.user_id, "created": row.created_at_us}
+    going = DocumentWrite(collection=_GOING, key=row.id, body=body)
+    gone = DocumentWrite(collection=_GOING, key=row.id, body=None)
+    is_used = await is_indexed(store)
+    if is_used:
+        await store.write_documents([going])
+    await store.delete(row.id)
+    await forget_session(store, row.id, user_id=row.user_id, created_at_us=row.created_at_us)
+    if is_used:
+        await store.write_documents([gone])
+
+
+async def _forget_gone(store: Store) -> None:
+    """Finish deletions that somebody died in."""
+    for document in await store.list_documents(_GOING, limit=_PAGE):
+        user_id, created = document.body["user"], document.body["created"]
+        row = await _row(store, document.key)
+        if row is None or row.created_at_us != created:
+            await forget_session(store, document.key, user_id=user_id, created_at_us=created)
+        elif await store.now_us() - document.updated_at_us < _GOING_US:
+            continue
+        write = DocumentWrite(
+            collection=_GOING, key=document.key, body=None, expected_version=document.version
+        )
+        with suppress(StaleDocument):
+            await store.write_documents([write])
+
+
+def space_of(user_id: str | None) -> str:
+    """Where the texts of a user's sessions are, or of all; `UserError` for what is no name.
+
+    The name goes in as a hash: whatever it consists of, it cannot name another's place.
+    """
+    if user_id is None:
+        return _ALL
+    if not isinstance(user_id, str) or not user_id:
+        raise UserError("user_id must be the name of a user; leave it out to search all sessions")
+    return _OF_USER + sha256(user_id.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _spaces(user_id: str | None) -> list[str]:
+    return [space_of(user_id), _ALL] if user_id else [_ALL]
+
+
+async def _take_in(store: Store, events: Iterable[Event]) -> int:
+    """Store what the events say; how many texts that was."""
+    rows: dict[str, SessionRow | None] = {}
+    entries: list[SearchEntry] = []
+    for event in events:
+        if event.session_id not in rows:
+            rows[event.session_id] = await _row(store, event.session_id)
+        row = rows[event.session_id]
+        if row is not None:
+            entries += _entries(row, event)
+    if not entries:
+        return 0
+    await _put(store, entries)
+    for row in filter(None, rows.values()):
+        now = await _row(store, row.id)
+        if now is None or now.created_at_us != row.created_at_us:  # Deleted meanwhile.
+            created = row.created_at_us
+            await forget_session(store, row.id, user_id=row.user_id, created_at_us=created)
+    return len(entries)
+
+
+async def _put(store: Store, entries: Sequence[SearchEntry]) -> None:
+    """Store them; one that cannot be stored is left out."""
+    try:
+        await store.put_entries(entries)
+    except _UNFIT as exc:
+        if len(entries) == 1:
+            _log.warning("%s is not found by searches: %s", entries[0].key, ascii(str(exc)))
+            return
+        for each in entries:
+            await _put(store, [each])
+
+
+def _entries(row: SessionRow, event: Event) -> list[SearchEntry]:
+    """What is found of an event; nothing of one that is not as events are."""
+    try:
+        entries: list[SearchEntry] = []
+        if event.seq == 1 and row.meta.get("title"):
+            entries += _entry(row, 0, str(row.meta["title"]), None)
+        if is_draft(event):
+            return entries
+        said_here = [item for item in event.items if is_message(item) and text_of(item)]
+        text = "\n".join(text_of(item) for item in said_here)
+        if text:
+            is_agents = said_here[-1].get("role") == "assistant"
+            entries += _entry(row, event.seq, text, event.agent if is_agents else None)
+        return entries
+    except _UNFIT as exc:
+        _log.warning("%s is not found by searches: %s", event.event_id, ascii(str(exc)))
+        return []
+
+
+def _entry(row: SessionRow, seq: int, text: str, agent: str | None) -> list[SearchEntry]:
+    body = {"session": row.id, "seq": seq, "agent": agent, "created": row.created_at_us}
+    return [
+        SearchEntry(space=space, key=f"{row.id}/{seq}", text=text[:_LONGEST], body=body)
+        for space in _spaces(row.user_id)
+    ]
+
+
+_UNFIT = (UserError, TypeError, ValueError, AttributeError, KeyError)
+"""What is raised for events that somebody made up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    row: SessionRow
+    standing: frozenset[int]
+
+
+async def _told(
+    store: Store, hit: SearchHit, text: str, known: dict[str, _Known | None]
+) -> SessionHit | None:
+    """What is told of a hit; `None` if it is of something that is no longer there."""
+    body: Mapping[str, Any] = hit.entry.body
+    session_id, seq = body["session"], body["seq"]
+    if session_id not in known:
+        known[session_id] = await _standing(store, session_id)
+    session = known[session_id]
+    if session is None or session.row.created_at_us != body["created"]:
+        await store.delete_entries(hit.entry.space, keys=[hit.entry.key])
+        return None
+    if seq and seq not in session.standing:
+        return None
+    title = session.row.meta.get("title")
+    return SessionHit(
+        session_id=session_id,
+        title=None if title is None else str(title),
+        user_id=session.row.user_id,
+        where="message" if seq else "title",
+        seq=seq,
+        agent=body["agent"],
+        excerpt=excerpt(hit.entry.text, text),
+        score=hit.score,
+    )
+
+
+async def _standing(store: Store, session_id: str) -> _Known | None:
+    row = await _row(store, session_id)
+    if row is None:
+        return None
+    events = await store.events(session_id, with_items=True)
+    return _Known(row=row, standing=frozenset(event.seq for event in said(events)))
+
+
+async def _row(store: Store, session_id: str) -> SessionRow | None:
+    with suppress(SessionNotFound):
+        return await store.get(session_id)
+    return None
+
+
+def excerpt(text: str, query: str) -> str:
+    """The part of `text` around the first word of `query` that it has, on one line."""
+    line = " ".join(text.split())
+    folded = line.casefold()
+    place = -1
+    for word in query.casefold().split():
+        pieces = [word, *(word[at : at + 2] for at in range(len(word) - 1))]
+        place = next((at for piece in pieces if (at := folded.find(piece)) >= 0), -1)
+        if place >= 0:
+            break
+    start = max(min(place, len(line)) - _AROUND, 0)
+    end = max(place, 0) + 2 * _AROUND
+    before, behind = "…" if start else "", "…" if end < len(line) else ""
+    return f"{before}{line[start:end].strip()}{behind}"

@@ -1,0 +1,250 @@
+"""A session's state, now and after any of its events.
+
+Every transaction that changes variables tells it in an event, under ``state`` in the details::
+
+    {"set": {"order": 42}, "deleted": ["draft"], "user": ["language"], "app": []}
+
+`set` and `deleted` are the session's own variables, with the values that they got: what is stored
+of them elsewhere, too, and what it takes to show how they were. Of variables of a user or an app
+only names are told: their values are not the session's to keep. ``base`` is how the variables were
+before, in the first such event of a session that had some before anything was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from ekiden.core.events import Event
+from ekiden.core.items import is_message, text_of
+from ekiden.sessions.conversation import is_rewind, is_transfer, rewound
+from ekiden.storage.base import SessionRow
+from ekiden.storage.values import copy_json
+
+STATE = "state"
+"""The key in an event's details under which it tells what became of variables."""
+
+TaskStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
+"""`pending`: nobody works on it; `in_progress`: somebody does, or it waits for an answer."""
+
+_BY_OUTCOME: dict[str, TaskStatus] = {
+    "done": "completed",
+    "waiting": "in_progress",
+    "refused": "failed",
+    "failed": "failed",
+    "out_of_budget": "failed",
+    "cancelled": "pending",
+}
+_MAX_TASK = 200
+_OWN = frozenset({STATE, "hash", "undoes", "keeps", "moves"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """The last thing that happened."""
+
+    type: str
+    timestamp: float
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionState:
+    """How a session stands, or stood after one of its events; a copy, which changes nothing.
+
+    For example::
+
+        state = await session.state(at=7)
+        print(state.task_status, state.variables)
+    """
+
+    session_id: str
+    seq: int
+    """The number of the event after which it is so."""
+    version: int
+    """The number of the last event that changed `variables`; 0 if none did."""
+    current_task: str | None
+    """What the session was asked last, shortened."""
+    task_status: TaskStatus
+    current_agent: str | None
+    variables: Mapping[str, Any]
+    """The session's own, and under ``run:`` those of the run."""
+    last_action: Action | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As people and programs read it."""
+        last = self.last_action
+        return {
+            "session_id": self.session_id,
+            "seq": self.seq,
+            "version": self.version,
+            "current_task": self.current_task,
+            "task_status": self.task_status,
+            "current_agent": self.current_agent,
+            "variables": copy_json(dict(self.variables)),
+            "last_action": None
+            if last is None
+            else {"type": last.type, "timestamp": last.timestamp, "details": dict(last.details)},
+        }
+
+
+def state_of(row: SessionRow, events: Sequence[Event]) -> SessionState:
+    """How the session stands now; `events` are all of its events."""
+    at = state_at(events, row.seq, now=row.variables)
+    return SessionState(
+        session_id=row.id,
+        seq=row.seq,
+        version=at.version,
+        current_task=at.current_task or row.meta.get("title"),
+        task_status=_status_now(row),
+        current_agent=row.agent,
+        variables=copy_json(dict(row.variables)),
+        last_action=at.last_action,
+    )
+
+
+def state_at(
+    events: Sequence[Event], seq: int, *, now: Mapping[str, Any] | None = None
+) -> SessionState:
+    """How the session of these events stood after number `seq`.
+
+    What was taken back by then does not count, but for `version` and `last_action`.
+    `now` are its variables as they are: where no event tells of any, they were always so. For
+    example::
+
+        print(state_at(await session.events(), 7).task_status)
+    """
+    session_id, task, agent = "", None, None
+    status: TaskStatus = "pending"
+    version, last = 0, None
+    known = [event for event in events if event.seq <= seq]
+    undone = rewound(known)
+    for event in known:
+        session_id, last = event.session_id, event
+        if _changes_own(event):
+            version = event.seq
+        if any(first <= event.seq <= end for first, end in undone):
+            continue
+        agent = _agent_after(event, agent)
+        said = _asked(event)
+        if said is not None:
+            task, status = said, "pending"
+        else:
+            status = _status_after(event, status)
+    return SessionState(
+        session_id=session_id,
+        seq=0 if last is None else last.seq,
+        version=version,
+        current_task=task,
+        task_status=status,
+        current_agent=agent,
+        variables=variables_at(events, seq, now=now),
+        last_action=None if last is None else _action(last),
+    )
+
+
+def variables_at(
+    events: Iterable[Event], seq: int, *, now: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The session's variables after event number `seq`, as a copy; `now` as for `state_at`."""
+    values: dict[str, Any] | None = None
+    for event in events:
+        told = told_state(event)
+        if told is None:
+            continue
+        if values is None and "base" in told:
+            values = dict(told["base"])
+        if event.seq > seq:
+            break
+        values = {**(values or {}), **told.get("set", {})}
+        for name in told.get("deleted", ()):
+            values.pop(name, None)
+    else:
+        values = dict(now or {}) if values is None else values
+    copied: dict[str, Any] = copy_json(values or {})
+    return copied
+
+
+def told_state(event: Event) -> Mapping[str, Any] | None:
+    """What the event tells of variables; `None` if nothing."""
+    told = event.details.get(STATE) if event.details else None
+    return told if isinstance(told, Mapping) else None
+
+
+def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """What an event is to tell of variables that become `after`; empty if nothing changes.
+
+    ``1``, ``1.0`` and ``True`` are not the same here, though they are equal in Python.
+    """
+    told: dict[str, Any] = {}
+    changed = {
+        name: value
+        for name, value in after.items()
+        if name not in before or not _is_same(before[name], value)
+    }
+    deleted = [name for name in before if name not in after]
+    if changed:
+        told["set"] = changed
+    if deleted:
+        told["deleted"] = deleted
+    return told
+
+
+def state_version(events: Iterable[Event]) -> int:
+    """The number of the last of the events that changed the session's own variables, or 0."""
+    return max((event.seq for event in events if _changes_own(event)), default=0)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return one is other or (type(one) is type(other) and one == other)
+
+
+def _changes_own(event: Event) -> bool:
+    told = told_state(event)
+    return told is not None and bool(told.get("set") or told.get("deleted"))
+
+
+def _asked(event: Event) -> str | None:
+    """What somebody asked of the session with this event; `None`: nobody asked anything."""
+    if event.type != "message" or event.step is not None:
+        return None
+    for item in reversed(event.items):
+        if is_message(item) and item.get("role") == "user":
+            text = " ".join(text_of(item).split())
+            return text if len(text) <= _MAX_TASK else f"{text[: _MAX_TASK - 1]}…"
+    return None
+
+
+def _agent_after(event: Event, agent: str | None) -> str | None:
+    details = event.details or {}
+    if event.type == "handoff":
+        if is_transfer(event):
+            return details.get("to", agent)
+        if "undoes" in details:
+            return details.get("from", agent)
+    return event.agent or agent
+
+
+def _status_after(event: Event, status: TaskStatus) -> TaskStatus:
+    if is_rewind(event):
+        return "pending" if status == "in_progress" else status
+    if event.type in ("agent_complete", "agent_error"):
+        outcome = (event.details or {}).get("outcome", "done")
+        return _BY_OUTCOME.get(str(outcome), status)
+    if event.type in ("agent_start", "llm_call", "tool_call"):
+        return "in_progress"
+    return status
+
+
+def _status_now(row: SessionRow) -> TaskStatus:
+    if row.status == "waiting":
+        return "in_progress"
+    if row.outcome:
+        return _BY_OUTCOME.get(row.outcome, "pending")
+    return "in_progress" if row.owner is not None else "pending"
+
+
+def _action(event: Event) -> Action:
+    shown = {name: value for name, value in (event.details or {}).items() if name not in _OWN}
+    return Action(type=event.type, timestamp=event.at_us / 1e6, details=copy_json(shown))

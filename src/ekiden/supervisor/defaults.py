@@ -1,0 +1,25 @@
+"""Who splits requests and puts results together where a supervisor says nothing else."""
+
+from __future__ import annotations
+
+from ekiden.core.plan import Aggregator, Decomposer, PlanSettings
+from ekiden.supervisor.aggregate import JoinAggregator, ModelAggregator
+from ekiden.supervisor.model_decomposer import ModelDecomposer
+from ekiden.supervisor.rule_decomposer import RuleDecomposer
+
+
+def decomposer_of(settings: PlanSettings, has_model: bool) -> Decomposer:
+    """The supervisor's own; else the model where there is one, else rules."""
+    if settings.decomposer is not None:
+        return settings.decomposer
+    if has_model:
+        return ModelDecomposer(max_tasks=settings.max_tasks)
+    return RuleDecomposer(max_tasks=settings.max_tasks)
+
+
+def aggregator_of(settings: PlanSettings, has_model: bool) -> Aggregator:
+    """The supervisor's own; else the model where there is one, else side by side."""
+    if settings.aggregator is not None:
+        return settings.aggregator
+    titles = {agent.name: agent.title for agent in settings.members if agent.title}
+    return ModelAggregator(titles=titles) if has_model else JoinAggregator(titles=titles)

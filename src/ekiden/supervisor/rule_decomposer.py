@@ -1,0 +1,200 @@
+"""A request split into tasks without a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
+from ekiden.core.quoting import quote
+from ekiden.supervisor.clauses import Clause, Link, clauses
+from ekiden.supervisor.matching import MemberMatcher
+from ekiden.supervisor.members import fallback_of
+
+_SHORT_WORDS = 2
+_SHORT_CJK = 4
+_MAX_NOTED = 80
+_MAX_REQUEST = 4_000
+_EDGES = " \t\r\n,;，；、。"
+_REFERS = re.compile(
+    r"\b(?:there|it|that|this|them|these|those)\b|那里|那儿|那边|它|そこ|それ|その", re.IGNORECASE
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Group:
+    """Neighbouring clauses that are one task."""
+
+    link: Link
+    start: int
+    end: int
+    member: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleDecomposer:
+    """Cuts the request where the keywords and patterns of another member begin to match.
+
+    A sentence, or what stands before or after a comma or an "and", is a task of its own only if it
+    speaks for another member than what stands before it; neighbours of the same member stay
+    together, in the words of the request. "Then", "after that", 然后, それから and the like make
+    what follows depend on what stands before. What speaks for nobody goes to the fallback, except
+    a word or two such as "please" or "你好", which stay where they are. A part that says too
+    little alone ("the weather there") has the whole request as a parameter. A request that would
+    become more than `max_tasks` tasks is one task of the fallback.
+
+    The same request always gives the same tasks, with the ids t1, t2, … A supervisor that thinks
+    with a model, but is to split requests without it::
+
+        Supervisor("desk", agents=[weather, general], model=model, decomposer=RuleDecomposer())
+    """
+
+    max_tasks: int = 20
+
+    async def decompose(
+        self,
+        text: str,
+        *,
+        members: Sequence[Member],
+        fallback: str | None,
+        ask: AskModel | None,
+    ) -> TaskDecomposition:
+        """The tasks; `ask` is not used."""
+        last = fallback_of(members, fallback)
+        matcher = MemberMatcher(members, fallback=last)
+        groups = _groups(text, matcher)
+        if len(groups) > self.max_tasks:
+            note = (
+                f"the request has {len(groups)} parts, at most {self.max_tasks} are taken: all of "
+                f"it goes to the fallback {last!r}"
+            )
+            return _alone(text, last, note)
+        if len(groups) == 1:
+            return _alone(text, groups[0].member or last, *_notes(groups, text, last))
+        return TaskDecomposition(
+            tasks=_tasks(text, groups, last),
+            reasoning=f"Split by keywords and patterns into {len(groups)} parts.",
+            notes=tuple(_notes(groups, text, last)),
+        )
+
+
+def _groups(text: str, matcher: MemberMatcher) -> list[_Group]:
+    """The clauses, with those together that are one wish; at least one."""
+    groups: list[_Group] = []
+    for clause in _with_openings(clauses(text), text, matcher):
+        member = matcher.best(text[clause.start : clause.end])
+        if groups and _belongs(clause, member, groups[-1], text):
+            before = groups[-1]
+            before.end = clause.end
+            before.member = before.member or member
+        else:
+            groups.append(
+                _Group(link=clause.link, start=clause.start, end=clause.end, member=member)
+            )
+    if not groups:
+        return [_Group(link="sentence", start=0, end=len(text), member=matcher.best(text))]
+    for group in groups:
+        group.member = group.member or matcher.best(text[group.start : group.end])
+    return _joined(groups, text)
+
+
+def _with_openings(parts: Sequence[Clause], text: str, matcher: MemberMatcher) -> Iterator[Clause]:
+    """The clauses, with a word or two that open a sentence ("Also, …") as part of what follows."""
+    held: Clause | None = None
+    for part in parts:
+        if held is not None and part.link == "and":
+            part = Clause(link=held.link, start=held.start, end=part.end)
+        elif held is not None:
+            yield held
+        words = text[part.start : part.end]
+        is_opening = part.link != "and" and _is_short(words) and matcher.best(words) is None
+        held = part if is_opening else None
+        if held is None:
+            yield part
+    if held is not None:
+        yield held
+
+
+def _belongs(clause: Clause, member: str | None, before: _Group, text: str) -> bool:
+    """Whether the clause goes on with what stands before it."""
+    if member is None:
+        is_short = _is_short(text[clause.start : clause.end])
+        return clause.link == "and" or is_short or (before.member is None and clause.link != "then")
+    if before.member is None:
+        is_opening = _is_short(text[before.start : before.end])
+        return clause.link == "and" or is_opening
+    return member == before.member
+
+
+def _joined(groups: list[_Group], text: str) -> list[_Group]:
+    """Neighbours of the same member as one, now that every group has been looked at as a whole."""
+    joined: list[_Group] = []
+    for group in groups:
+        if joined and joined[-1].member == group.member and group.member is not None:
+            joined[-1].end = group.end
+        else:
+            joined.append(group)
+    return joined
+
+
+def _tasks(text: str, groups: Sequence[_Group], fallback: str) -> tuple[AgentTask, ...]:
+    """With "then", a task waits for those since the last "then" or since the sentence began."""
+    tasks: list[AgentTask] = []
+    needed: tuple[str, ...] = ()
+    stage: tuple[str, ...] = ()
+    for place, group in enumerate(groups, start=1):
+        if group.link == "then":
+            needed, stage = stage, ()
+        elif group.link == "sentence":
+            needed, stage = (), ()
+        task_id = f"t{place}"
+        stage = (*stage, task_id)
+        tasks.append(
+            AgentTask(
+                agent=group.member or fallback,
+                description=_words(text, group),
+                parameters=_context(text, group),
+                depends_on=needed,
+                task_id=task_id,
+            )
+        )
+    return tuple(tasks)
+
+
+def _alone(text: str, agent: str, *notes: str) -> TaskDecomposition:
+    task = AgentTask(agent=agent, description=text.strip(), task_id="t1")
+    return TaskDecomposition(
+        tasks=(task,), reasoning="All of it is for one agent.", notes=tuple(notes)
+    )
+
+
+def _notes(groups: Sequence[_Group], text: str, fallback: str) -> list[str]:
+    return [
+        f"no keyword or pattern speaks for anybody in "
+        f"{quote(_words(text, group), max_chars=_MAX_NOTED)}: it goes to the fallback {fallback!r}"
+        for group in groups
+        if group.member is None
+    ]
+
+
+def _words(text: str, group: _Group) -> str:
+    whole = text[group.start : group.end]
+    return whole.strip(_EDGES) or whole
+
+
+def _context(text: str, group: _Group) -> dict[str, str]:
+    """The whole request, for a part that cannot be understood without."""
+    words = _words(text, group)
+    if _is_short(words) or _REFERS.search(words):
+        return {"request": text.strip()[:_MAX_REQUEST]}
+    return {}
+
+
+def _is_short(text: str) -> bool:
+    """Whether it is a word or two: an interjection rather than a wish."""
+    words = re.findall(r"\w+", text)
+    letters = sum(map(len, words))
+    if any("\u3040" <= each <= "\u9fff" or "\uac00" <= each <= "\ud7ff" for each in text):
+        return letters <= _SHORT_CJK
+    return len(words) <= _SHORT_WORDS

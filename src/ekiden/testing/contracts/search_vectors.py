@@ -1,0 +1,179 @@
+"""The contract of `SearchStore`: finding by meaning."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from math import cos, hypot, sin
+from typing import Any
+
+import pytest
+
+from ekiden.core.errors import UserError
+from ekiden.storage.base import SearchEntry, Store
+from ekiden.testing.contracts.base import StoreContractBase
+from ekiden.testing.contracts.search import entry, listed, scores
+
+
+def at(angle: float) -> list[float]:
+    """A direction in the plane."""
+    return [cos(angle), sin(angle)]
+
+
+def of(key: str, vector: Any, model: str = "m", **fields: Any) -> SearchEntry:
+    """An entry with a vector."""
+    return entry(key, key, vector=vector, model=model, **fields)
+
+
+class VectorContract(StoreContractBase):
+    """Texts are found by the cosine of their vectors."""
+
+    async def test_the_nearest_comes_first_and_its_cosine_is_the_score(
+        self, store: Store, other: Store
+    ) -> None:
+        angles = {"a": 1.0, "b": 0.0, "c": 0.5, "opposite": 3.0}
+        await store.put_entries([of(key, at(angle)) for key, angle in angles.items()])
+        hits = await other.search_vectors("s", at(0.4), model="m")
+        assert [hit.entry.key for hit in hits] == ["c", "b", "a", "opposite"]
+        assert [hit.score for hit in hits] == pytest.approx(
+            [cos(0.1), cos(0.4), cos(0.6), 0], abs=1e-5
+        )
+        assert all(hit.entry.vector is None and hit.entry.model == "m" for hit in hits)
+        assert [hit.entry.text for hit in hits] == ["c", "b", "a", "opposite"]
+
+    async def test_a_vector_comes_back_of_length_1(self, store: Store) -> None:
+        await store.put_entries([of("k", at(1.0)), of("l", [3, 4]), of("zero", [0.0, 0.0])])
+        back = {each.key: each.vector for each in await store.find_entries("s")}
+        assert back["k"] == pytest.approx(at(1.0), abs=1e-6)
+        assert back["l"] == pytest.approx([0.6, 0.8], abs=1e-6)
+        assert back["zero"] == (0.0, 0.0)
+
+    async def test_only_the_direction_counts(self, store: Store) -> None:
+        await store.put_entries([of("a", [1e-30, 0.0]), of("b", [0.0, 1e30]), of("c", [7, 7])])
+        hits = scores(await store.search_vectors("s", [1e20, 0.0], model="m"))
+        assert hits == [("a", 1.0), ("c", 0.7071), ("b", 0.0)]
+
+    async def test_a_vector_of_zeros_is_near_nothing(self, store: Store) -> None:
+        await store.put_entries([of("a", [0.0, 0.0]), of("b", at(0.0))])
+        assert scores(await store.search_vectors("s", at(0.0), model="m")) == [
+            ("b", 1.0),
+            ("a", 0.0),
+        ]
+        assert [
+            score for _, score in scores(await store.search_vectors("s", [0.0, 0.0], model="m"))
+        ] == [0.0, 0.0]
+
+    async def test_equally_near_ones_come_by_key(self, store: Store) -> None:
+        await store.put_entries([of(key, at(1.0)) for key in "dbac"])
+        hits = await store.search_vectors("s", at(0.9), model="m", limit=3)
+        assert [hit.entry.key for hit in hits] == ["a", "b", "c"]
+
+    async def test_vectors_of_another_model_are_never_compared(self, store: Store) -> None:
+        await store.put_entries(
+            [of("a", at(0.0)), of("b", at(0.0), model="n"), of("c", [1.0, 0.0, 0.0], model="o")]
+        )
+        await store.put_entries([entry("d", "without")])
+        for model, keys in {"m": ["a"], "n": ["b"], "o": [], "M": [], "": [], "\ud800": []}.items():
+            hits = await store.search_vectors("s", at(0.0), model=model)
+            assert [hit.entry.key for hit in hits] == keys
+
+    async def test_vectors_of_another_length_are_never_compared(self, store: Store) -> None:
+        await store.put_entries([of("a", at(0.0))])
+        assert list(await store.search_vectors("s", [1.0, 0.0, 0.0], model="m")) == []
+        assert list(await store.search_vectors("s", [1.0], model="m")) == []
+        with pytest.raises(UserError, match="'b' of space 's' has 3 numbers"):
+            await store.put_entries([of("b", [1.0, 0.0, 0.0])])
+        with pytest.raises(UserError, match="numbers, but those of model 'n'"):
+            await store.put_entries([of("b", [1.0], model="n"), of("c", [1.0, 0.0], model="n")])
+        assert await listed(store) == ["a"]
+
+    async def test_the_length_of_a_model_is_that_of_the_space(self, store: Store) -> None:
+        await store.put_entries([of("a", at(0.0)), of("a", [1.0, 0.0, 0.0], space="t")])
+        hits = await store.search_vectors("t", [1.0, 0.0, 0.0], model="m")
+        assert [hit.entry.key for hit in hits] == ["a"]
+
+    async def test_all_vectors_of_a_model_can_be_replaced_by_longer_ones(
+        self, store: Store
+    ) -> None:
+        await store.put_entries([of("a", at(0.0)), of("b", at(1.0))])
+        await store.put_entries([of("a", [1.0, 0.0, 0.0]), of("b", [0.0, 1.0, 0.0])])
+        hits = await store.search_vectors("s", [0.0, 1.0, 0.0], model="m")
+        assert [hit.entry.key for hit in hits] == ["b", "a"]
+
+    async def test_a_replaced_entry_has_only_its_new_vector(self, store: Store) -> None:
+        await store.put_entries([of("a", at(0.0)), of("b", at(0.0)), of("c", at(0.0))])
+        await store.put_entries([entry("a", "a"), of("b", at(0.0), model="n")])
+        hits = await store.search_vectors("s", at(0.0), model="m")
+        assert [hit.entry.key for hit in hits] == ["c"]
+        hits = await store.search_vectors("s", at(0.0), model="n")
+        assert [hit.entry.key for hit in hits] == ["b"]
+
+    async def test_those_without_a_vector_of_a_model_are_found(self, store: Store) -> None:
+        await store.put_entries(
+            [of("a", at(0.0)), entry("b"), of("c", at(0.0), model="n"), entry("d", model="m")]
+        )
+        assert await listed(store, not_of_model="m") == ["b", "c", "d"]
+        assert await listed(store, not_of_model="n") == ["a", "b", "d"]
+        assert await listed(store, not_of_model="o", after="a", limit=2) == ["b", "c"]
+        assert await listed(store, not_of_model="m", keys=["a", "d"]) == ["d"]
+
+    @pytest.mark.parametrize("vector", [[], [float("nan")], [float("inf"), 1.0], ["a"], [None]])
+    async def test_a_question_that_is_no_vector_is_refused(self, store: Store, vector: Any) -> None:
+        with pytest.raises(UserError, match="the vector of the question"):
+            await store.search_vectors("s", vector, model="m")
+
+    async def test_long_vectors_are_found_as_arithmetic_says(self, store: Store) -> None:
+        chance = random.Random(5)
+
+        def direction() -> list[float]:
+            numbers = [chance.gauss(0, 1) for _ in range(768)]
+            size = hypot(*numbers)
+            return [number / size for number in numbers]
+
+        vectors = {f"{number:03}": direction() for number in range(200)}
+        await store.put_entries([of(key, vector) for key, vector in vectors.items()])
+        asked = direction()
+        cosines = {
+            key: sum(a * b for a, b in zip(vector, asked, strict=True))
+            for key, vector in vectors.items()
+        }
+        hits = await store.search_vectors("s", asked, model="m", limit=20)
+        nearest = sorted(cosines, key=lambda key: -cosines[key])[:20]
+        assert [hit.entry.key for hit in hits] == nearest
+        assert [hit.score for hit in hits] == pytest.approx(
+            [cosines[key] for key in nearest], abs=1e-5
+        )
+
+    async def test_new_vectors_are_for_entries_that_are_as_they_were(
+        self, store: Store, other: Store
+    ) -> None:
+        await store.put_entries([of(key, at(1.0), body=[key]) for key in ("a", "b", "c", "d")])
+        found = await store.find_entries("s")
+        await other.delete_entries("s", keys=["b"])
+        await other.put_entries([entry("c", "another text")])
+        await other.put_entries([entry("d", "d", body=["newer"])])
+        new = [replace(each, vector=[0.0, 1.0, 0.0], model="n") for each in found]
+        assert list(await store.put_vectors(new)) == ["a", "d"]
+        assert list(await store.put_vectors([])) == []
+        assert scores(await other.search_vectors("s", [0.0, 1.0, 0.0], model="n")) == [
+            ("a", 1.0),
+            ("d", 1.0),
+        ]
+        kept = await other.find_entries("s")
+        assert [(each.key, each.text, each.body, each.model) for each in kept] == [
+            ("a", "a", ["a"], "n"),
+            ("c", "another text", None, ""),
+            ("d", "d", ["newer"], "n"),
+        ]
+        [hit] = await other.search_text("s", "a")
+        assert hit.entry.key == "a"
+
+    async def test_new_vectors_keep_to_the_length_of_their_model(self, store: Store) -> None:
+        await store.put_entries([of("a", at(1.0)), of("b", [1.0, 0.0, 0.0], model="n")])
+        [first, _] = await store.find_entries("s")
+        with pytest.raises(UserError, match="3"):
+            await store.put_vectors([replace(first, vector=at(0.0), model="n")])
+        [still, _] = await store.find_entries("s")
+        assert still.model == "m"
+        nowhere = replace(first, space="nothing here", vector=at(0.0))
+        assert list(await store.put_vectors([nowhere])) == []

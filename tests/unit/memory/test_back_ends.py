@@ -1,0 +1,289 @@
+"""A back end gets copies, later if it must, and a run never waits or fails because of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ekiden.core.memory_errors import BackendUnavailable, UnknownBackend
+from ekiden.core.profile import MemorySettings
+from ekiden.embeddings.hashing import HashingEmbedder
+from ekiden.memory import (
+    BackendOptions,
+    Memory,
+    MirrorHit,
+    all_mirrors,
+    backend,
+    close_backends,
+    elsewhere,
+    known_backends,
+    register_backend,
+)
+from ekiden.memory import mirror as mirrors
+from ekiden.memory.mirror import Mirror, mirror_of
+from ekiden.memory.outbox import deliver, queue_of
+from ekiden.storage.base import QueuePut, Store
+from ekiden.storage.memory import MemoryStore
+from ekiden.testing import ManualClock
+from tests.unit.memory.conftest import Shelf
+
+SHELVED = MemorySettings(type="vector", backend="shelf")
+QUEUE = queue_of("shelf")
+
+
+def memory_in(store: Store, user: str = "u", settings: MemorySettings = SHELVED) -> Memory:
+    return Memory(store, user=user, settings=settings, embedder=HashingEmbedder(64))
+
+
+async def test_a_back_end_has_copies_of_what_is_stored_and_finds_them(
+    store: Store, shelf: Shelf
+) -> None:
+    memory = memory_in(store)
+    await memory.store("colour", "Her favourite is blue.", {"n": 1})
+    [copies] = shelf.spaces.values()
+    entry = copies["colour"]
+    assert (entry.text, entry.metadata, entry.model) == (
+        "Her favourite is blue.",
+        {"n": 1},
+        "hashing-1/64",
+    )
+    assert entry.version > 0
+    [found] = await memory.retrieve("favourite blue")
+    assert found.key == "colour"
+    assert shelf.calls[-1] == "search"
+    assert await store.queue_depth(QUEUE) == 0
+    await memory.forget("colour")
+    assert shelf.keys() == []
+    await memory.store("a", "one")
+    await memory.store("b", "two")
+    assert await memory.clear() == 2
+    assert shelf.keys() == []
+    assert await all_mirrors(store) == ["shelf"]
+
+
+async def test_a_back_end_that_comes_later_gets_what_was_there_before(
+    store: Store, shelf: Shelf
+) -> None:
+    plain = memory_in(store, settings=MemorySettings(type="vector"))
+    for number in range(120):
+        await plain.store(f"k{number:03}", f"word{number}")
+    memory = memory_in(store)
+    await memory.retrieve("word7")
+    delivery = await memory.deliver()
+    assert (delivery.waiting, delivery.problem) == (0, None)
+    assert len(shelf.keys()) == 120
+    [found, *_] = await memory.retrieve("word7")
+    assert found.key == "k007"
+    assert shelf.calls[-1] == "search"
+
+
+async def test_one_that_is_away_does_not_show(store: Store, shelf: Shelf) -> None:
+    memory = memory_in(store)
+    await memory.store("old", "an old thing")
+    shelf.is_away = True
+    await memory.store("colour", "Her favourite is blue.")
+    assert await memory.forget("old") is True
+    answer = await memory.recall("favourite")
+    assert [each.key for each in answer.found] == ["colour"]
+    assert answer.notes == ["shelf is not available now: the local copy was searched."]
+    assert shelf.keys() == ["old"]
+    assert await store.queue_depth(QUEUE) == 2
+    delivery = await memory.deliver()
+    assert (delivery.delivered, delivery.waiting) == (0, 2)
+
+
+async def test_one_that_was_away_is_told_when_it_is_back(shelf: Shelf) -> None:
+    clock = ManualClock()
+    async with MemoryStore(clock=clock) as store:
+        memory = memory_in(store)
+        await memory.store("old", "an old thing")
+        shelf.is_away = True
+        await memory.store("colour", "Her favourite is blue.")
+        await memory.forget("old")
+        await memory.deliver()
+        shelf.is_away = False
+        assert (await memory.deliver()).delivered == 0
+        clock.advance(11)
+        delivery = await memory.deliver()
+    assert (delivery.delivered, delivery.waiting, delivery.problem) == (2, 0, None)
+    assert shelf.keys() == ["colour"]
+
+
+async def test_after_a_failure_it_is_left_alone_for_a_while(
+    quick_store: Store, shelf: Shelf
+) -> None:
+    memory = memory_in(quick_store)
+    await memory.store("a", "one")
+    shelf.is_away = True
+    shelf.calls.clear()
+    for number in range(5):
+        await memory.store(f"k{number}", "text")
+        await memory.retrieve("text")
+    assert len(shelf.calls) == 1
+
+
+async def test_the_pauses_grow_and_end_with_a_success(shelf: Shelf) -> None:
+    clock = ManualClock()
+    mirror = Mirror(shelf, clock=clock)
+    shelf.is_away = True
+    pauses = []
+    for _ in range(9):
+        with pytest.raises(BackendUnavailable):
+            await mirror.delete("s", ["k"])
+        waited = 0
+        while mirror.is_resting:
+            clock.advance(5)
+            waited += 5
+        pauses.append(waited)
+    assert pauses == [5, 10, 20, 40, 80, 160, 300, 300, 300]
+    shelf.is_away = False
+    await mirror.delete("s", ["k"])
+    assert not mirror.is_resting
+
+
+async def test_one_that_does_not_answer_is_given_up(
+    quick_store: Store, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirrors, "SEARCH_TIMEOUT_S", 0.01)
+    memory = memory_in(quick_store)
+    await memory.store("k", "text")
+
+    async def never(*args: Any, **options: Any) -> Sequence[MirrorHit]:
+        await asyncio.Event().wait()
+        return ()
+
+    monkeypatch.setattr(shelf, "search", never)
+    answer = await memory.recall("text")
+    assert [each.key for each in answer.found] == ["k"]
+    assert answer.notes
+
+
+async def test_whatever_it_raises_is_no_reason_to_fail(
+    quick_store: Store, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*args: Any, **options: Any) -> Sequence[MirrorHit]:
+        raise ZeroDivisionError
+
+    memory = memory_in(quick_store)
+    await memory.store("k", "text")
+    monkeypatch.setattr(shelf, "search", broken)
+    assert [each.key for each in await memory.retrieve("text")] == ["k"]
+
+
+async def test_an_entry_that_is_refused_keeps_no_others_back(
+    quick_store: Store, shelf: Shelf
+) -> None:
+    plain = memory_in(quick_store, settings=MemorySettings(type="vector"))
+    for key in ("a", "bad", "c"):
+        await plain.store(key, f"text {key}")
+    shelf.refused = {"bad"}
+    await quick_store.put_messages(
+        [
+            QueuePut(queue=QUEUE, body={"space": plain.space, "key": key})
+            for key in "a bad c".split()
+        ]
+    )
+    delivery = await deliver(quick_store, mirror_of(shelf), model="hashing-1/64")
+    assert shelf.keys() == ["a", "c"]
+    assert (delivery.delivered, delivery.waiting) == (2, 1)
+    assert "bad is refused" in str(delivery.problem)
+    assert not mirror_of(shelf).is_resting
+
+
+async def test_what_changes_while_it_is_sent_is_sent_anew(quick_store: Store, shelf: Shelf) -> None:
+    memory = memory_in(quick_store)
+    plain = Memory(
+        quick_store, user="u", settings=MemorySettings(type="vector"), embedder=HashingEmbedder(64)
+    )
+    await memory.store("k", "first")
+
+    async def meanwhile() -> None:
+        entries = await quick_store.find_entries(plain.space)
+        await quick_store.delete_entries(plain.space, keys=[entries[0].key])
+
+    shelf.before_upsert = meanwhile
+    await memory.store("k", "second")
+    assert shelf.keys() == []
+
+
+async def test_a_death_between_announcing_and_storing_leaves_what_is_stored(
+    quick_store: Store, shelf: Shelf
+) -> None:
+    memory = memory_in(quick_store)
+    await memory.store("k", "text")
+    await quick_store.put_messages(
+        [QueuePut(queue=QUEUE, body={"space": memory.space, "key": each}) for each in ("k", "x")]
+    )
+    shelf.spaces.clear()
+    mirror = mirror_of(shelf)
+    delivery = await deliver(quick_store, mirror, model="hashing-1/64")
+    assert delivery.delivered == 2
+    assert shelf.keys() == ["k"]
+
+
+async def test_forgetting_reaches_a_back_end_that_the_forgetting_one_does_not_use(
+    quick_store: Store, shelf: Shelf
+) -> None:
+    await memory_in(quick_store).store("k", "text")
+    await Memory(quick_store, user="u").forget("k")
+    assert shelf.keys() == ["k"]
+    assert await memory_in(quick_store).retrieve("text") == []
+    assert shelf.keys() == []
+
+
+async def test_memories_by_words_need_no_back_end(quick_store: Store, shelf: Shelf) -> None:
+    memory = memory_in(quick_store, settings=MemorySettings(backend="shelf"))
+    await memory.store("k", "text")
+    assert [each.key for each in await memory.retrieve("text")] == ["k"]
+    assert (await memory.deliver()).delivered == 0
+    assert shelf.calls == []
+
+
+async def test_a_back_end_that_nobody_knows_is_named(quick_store: Store) -> None:
+    settings = MemorySettings(type="vector", backend="pinecon")
+    memory = memory_in(quick_store, settings=settings)
+    with pytest.raises(UnknownBackend, match="pinecone"):
+        await memory.store("k", "text")
+    assert await memory.list() == []
+
+
+def test_a_back_end_is_made_once_for_a_dimension() -> None:
+    made: list[BackendOptions] = []
+
+    def factory(options: BackendOptions) -> Shelf:
+        made.append(options)
+        return Shelf()
+
+    register_backend("counted", factory)
+    assert backend("counted", dimensions=3) is backend("counted", dimensions=3)
+    assert backend("counted", dimensions=4) is not backend("counted", dimensions=3)
+    assert [each.dimensions for each in made] == [3, 4]
+    register_backend("counted", factory)
+    backend("counted", dimensions=3)
+    assert len(made) == 3
+    assert {"pinecone", "counted", "store"} <= set(known_backends())
+
+
+@pytest.mark.parametrize("name", [None, "store", "sqlite", "pgvector"])
+def test_some_names_mean_the_store_itself(name: str | None) -> None:
+    assert elsewhere(name) is None
+    assert elsewhere("pinecone") == "pinecone"
+
+
+async def test_back_ends_are_closed_whatever_one_of_them_says(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    closed: list[str] = []
+
+    async def close() -> None:
+        closed.append("shelf")
+        raise OSError("gone already")
+
+    monkeypatch.setattr(shelf, "close", close)
+    backend("shelf", dimensions=5)
+    await close_backends()
+    assert closed == ["shelf"]
+    assert "gone already" in caplog.text

@@ -1,0 +1,478 @@
+"""What guardrails did not let through: who still sees it, and who does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import ModelBehaviorError
+from ekiden.core.guardrail_errors import (
+    GuardrailFailed,
+    HandoffGuardrailTripwireTriggered,
+    InputGuardrailTripwireTriggered,
+    OutputGuardrailTripwireTriggered,
+)
+from ekiden.core.guardrails import (
+    GuardrailFunctionOutput,
+    HandoffGuardrail,
+    InputGuardrail,
+    OutputGuardrail,
+    Violation,
+)
+from ekiden.core.items import assistant_message, text_of
+from ekiden.core.model import ModelDelta, ModelRequest, ModelResponse
+from ekiden.core.profile import Confirmation
+from ekiden.core.roles import Approval, ConfirmationRequest
+from ekiden.guardrails import schema_guardrail
+from ekiden.handoff import handoff
+from ekiden.runtime import RunConfig, Runner
+from ekiden.sessions import Session
+from ekiden.sessions.mirroring import mirror_sessions
+from ekiden.sessions.search import search_sessions
+from ekiden.storage.memory import MemoryStore
+from ekiden.storage.sqlite import SqliteStore
+from ekiden.testing import ScriptedModel, call, fail, say, transfer
+from ekiden.tools import function_tool
+
+Found = GuardrailFunctionOutput
+
+
+def no(word: str, **terms: Any) -> OutputGuardrail[Any]:
+    def check(ctx: Any, agent: Any, output: Any) -> Found:
+        is_bad = word in str(output)
+        wrong = (Violation(message=f"{output} has {word}", path="/here"),)
+        return Found(None, is_bad, wrong if is_bad else ())
+
+    return OutputGuardrail(check, f"no {word}", **terms)
+
+
+def not_given(word: str, *, beside: bool = False) -> InputGuardrail[Any]:
+    return InputGuardrail(
+        lambda ctx, agent, given: Found(None, word in str(given)), f"not {word}", beside
+    )
+
+
+def no_cards(**terms: Any) -> HandoffGuardrail[Any]:
+    return HandoffGuardrail(
+        lambda ctx, agent, request: Found(None, "4111" in request.reason), "no cards", **terms
+    )
+
+
+def seen_by(model: ScriptedModel, number: int = -1) -> str:
+    return str(list(model.calls[number].input))
+
+
+class Streaming:
+    """A model that gives its answers word by word."""
+
+    def __init__(self, *answers: str) -> None:
+        self._answers = list(answers)
+
+    async def respond(self, request: ModelRequest) -> AsyncIterator[Any]:
+        answer = self._answers.pop(0)
+        for kind in ("reasoning", "text"):
+            yield ModelDelta(kind=kind, text=answer)  # type: ignore[arg-type]
+        yield ModelResponse(output=[assistant_message(answer)])
+
+
+async def test_all_messages_of_an_answer_are_checked() -> None:
+    model = ScriptedModel([[assistant_message("secret"), assistant_message("fine")]])
+    agent = Agent("a", model=model, output_guardrails=[no("secret")])
+    session = Session("s", store=MemoryStore())
+    with pytest.raises(OutputGuardrailTripwireTriggered):
+        await Runner.run(agent, "hello", session=session)
+    assert "secret" not in str(await session.get_items())
+
+
+class Total(BaseModel):
+    total: int
+
+
+async def test_text_beside_a_structured_answer_is_not_let_through() -> None:
+    said = [assistant_message("secret"), assistant_message('{"total": 1}')]
+    agent = Agent(
+        "a",
+        model=ScriptedModel([said, said]),
+        output_type=Total,
+        output_guardrails=[no("secret")],
+    )
+    with pytest.raises(ModelBehaviorError, match="more text"):
+        await Runner.run(agent, "hello")
+    agent.output_guardrails = []
+    assert (await Runner.run(agent, "hello")).final_output == Total(total=1)
+
+
+@pytest.mark.parametrize("on_failure", ["reject", "repair"])
+@pytest.mark.parametrize("whose", ["agent", "run"])
+async def test_no_piece_of_an_answer_is_shown_before_it_is_let_through(
+    on_failure: str, whose: str
+) -> None:
+    guardrails = [no("secret", on_failure=on_failure)]
+    agent = Agent("a", model=Streaming("secret", "fine"))
+    config = RunConfig()
+    if whose == "agent":
+        agent.output_guardrails = guardrails
+    else:
+        config = RunConfig(output_guardrails=guardrails)
+    streamed = Runner.run_streamed(agent, "hello", run_config=config)
+    shown: list[str] = []
+
+    async def read() -> None:
+        async for each in streamed.events():
+            shown.extend([each.text] if isinstance(each, ModelDelta) else [])
+
+    if on_failure == "reject":
+        with pytest.raises(OutputGuardrailTripwireTriggered):
+            await read()
+        assert shown == []
+    else:
+        await read()
+        assert shown == ["fine", "fine"]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+async def test_a_rejected_input_is_seen_by_no_later_run(beside: bool, tmp_path: Path) -> None:
+    model = ScriptedModel(respond=lambda request: say("one"))
+    store = SqliteStore(tmp_path / "s.db")
+    agent = Agent("a", model=model, input_guardrails=[not_given("evil", beside=beside)])
+    session = Session("s", store=store)
+    await Runner.run(agent, "good", session=session)
+    for _ in range(2):
+        with pytest.raises(InputGuardrailTripwireTriggered):
+            await Runner.run(agent, "evil", session=session)
+    await Runner.run(agent, "hello", session=session)
+    await Runner.run(agent, "again", session=session)
+    assert "evil" not in seen_by(model)
+    texts = [text_of(item) for item in await session.get_items()]
+    assert texts == ["good", "one", "hello", "one", "again", "one"]
+    assert "evil" in str([event.items for event in await session.events()])
+    await store.close()
+
+
+async def test_a_rejected_input_counts_again_once_a_resumed_run_lets_it_through() -> None:
+    model = ScriptedModel(["one", "two"])
+    agent = Agent("a", model=model, input_guardrails=[not_given("evil")])
+    session = Session("s", store=MemoryStore())
+    for given in ("evil", None):
+        with pytest.raises(InputGuardrailTripwireTriggered):
+            if given is None:
+                await Runner.resume(agent, session)
+            else:
+                await Runner.run(agent, given, session=session)
+    agent.input_guardrails = []
+    assert (await Runner.resume(agent, session)).final_output == "one"
+    assert "evil" in seen_by(model)
+    await Runner.run(agent, "hello", session=session)
+    assert "evil" in seen_by(model)
+
+
+async def test_results_that_a_rejected_message_closed_stay() -> None:
+    @function_tool
+    def work() -> str:
+        raise KeyboardInterrupt
+
+    model = ScriptedModel([call("work"), "done"])
+    agent = Agent("a", model=model, tools=[work], input_guardrails=[not_given("evil")])
+    session = Session("s", store=MemoryStore())
+    with pytest.raises(KeyboardInterrupt):
+        await Runner.run(agent, "hello", session=session)
+    with pytest.raises(InputGuardrailTripwireTriggered):
+        await Runner.run(agent, "evil", session=session)
+    await Runner.run(agent, "again", session=session)
+    kinds = [item.get("type") for item in model.calls[-1].input]
+    assert kinds == [None, "function_call", "function_call_output", None]
+    assert "evil" not in seen_by(model)
+
+
+async def test_drafts_are_seen_by_the_same_agent_only() -> None:
+    model = ScriptedModel([say("secret"), transfer("b"), "done", "next"])
+    b = Agent("b", model=model)
+    a = Agent("a", model=model, handoffs=[b], output_guardrails=[no("secret", on_failure="repair")])
+    session = Session("s", store=MemoryStore())
+    result = await Runner.run(a, "hello", session=session)
+    assert "secret" in seen_by(model, 1)
+    assert "secret" not in seen_by(model, 2)
+    assert "secret" not in str(result.to_input_list())
+    await Runner.run(a, "more", session=session)
+    assert "secret" not in seen_by(model, 3)
+
+
+@pytest.mark.parametrize("include_context", [True, False])
+async def test_a_correction_is_not_passed_on_as_what_the_person_said(
+    include_context: bool,
+) -> None:
+    model = ScriptedModel([say("secret"), transfer("b"), "done"])
+    b = Agent("b", model=model)
+    a = Agent(
+        "a",
+        model=model,
+        handoffs=[handoff(b, include_context=include_context)],
+        output_guardrails=[no("secret", on_failure="repair")],
+    )
+    await Runner.run(a, "hello")
+    first = model.calls[2].input[0]
+    assert text_of(first) == "hello"
+    assert "not let through" not in seen_by(model, 2)
+
+
+async def test_drafts_are_back_when_the_handoff_after_them_is_undone() -> None:
+    model = ScriptedModel([say("secret"), transfer("b"), fail("down"), "fine"])
+    b = Agent("b", model=model)
+    a = Agent("a", model=model, handoffs=[b], output_guardrails=[no("secret", on_failure="repair")])
+    result = await Runner.run(a, "hello")
+    assert result.final_output == "fine"
+    assert "secret" in seen_by(model, 3)
+    assert "secret" not in str(result.to_input_list())
+
+
+async def test_the_next_run_and_the_conversation_have_no_drafts(tmp_path: Path) -> None:
+    model = ScriptedModel([say("secret"), "fine", say("secret"), say("secret"), "next"])
+    rail = no("secret", on_failure="repair", tries=1)
+    agent = Agent("a", model=model, output_guardrails=[rail])
+    store = SqliteStore(tmp_path / "s.db")
+    session = Session("s", store=store)
+    result = await Runner.run(agent, "hello", session=session)
+    assert "secret" not in str(result.to_input_list())
+    with pytest.raises(OutputGuardrailTripwireTriggered):
+        await Runner.run(agent, "more", session=session)
+    assert "secret" not in str(await session.get_items())
+    await Runner.run(agent, "again", session=session)
+    assert "secret" not in seen_by(model)
+    await store.close()
+
+
+class Mirror:
+    """Keeps what it is sent."""
+
+    name = "kept"
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    async def send(self, session: Any, event: Any, *, again: bool) -> None:
+        self.sent.extend(event.items)
+
+    async def close(self) -> None:
+        return None
+
+
+async def test_drafts_are_not_mirrored_and_not_found() -> None:
+    model = ScriptedModel([say("secret"), "fine"])
+    agent = Agent("a", model=model, output_guardrails=[no("secret", on_failure="repair")])
+    store = MemoryStore()
+    await Runner.run(agent, "hello", session=Session("s", store=store))
+    mirror = Mirror()
+    await mirror_sessions(store, mirror, once=True)
+    assert [text_of(item) for item in mirror.sent] == ["hello", "fine"]
+    assert await search_sessions(store, "secret") == []
+    assert len(await search_sessions(store, "fine")) == 1
+
+
+async def test_what_a_refused_handoff_would_have_passed_on_is_seen_by_nobody_else() -> None:
+    steps = [transfer("b", reason="card 4111"), transfer("b", reason="clean"), "done", "next"]
+    model = ScriptedModel(steps)
+    b = Agent("b", model=model)
+    a = Agent("a", model=model, handoffs=[b], handoff_guardrails=[no_cards()])
+    session = Session("s", store=MemoryStore())
+    await Runner.run(a, "hello", session=session)
+    assert "4111" in seen_by(model, 1)
+    assert "4111" not in seen_by(model, 2)
+    await Runner.run(a, "more", session=session)
+    assert "4111" not in seen_by(model, 3)
+    assert "4111" not in str(await session.get_items())
+
+
+async def test_a_handoff_that_ended_the_run_is_covered_in_the_next() -> None:
+    model = ScriptedModel([transfer("b", reason="card 4111"), "next"])
+    b = Agent("b", model=model)
+    a = Agent("a", model=model, handoffs=[b], handoff_guardrails=[no_cards(on_failure="reject")])
+    session = Session("s", store=MemoryStore())
+    with pytest.raises(HandoffGuardrailTripwireTriggered):
+        await Runner.run(a, "hello", session=session)
+    await Runner.run(a, "more", session=session)
+    assert "4111" not in seen_by(model)
+
+
+async def test_whoever_asked_learns_who_said_no_and_where_but_not_what() -> None:
+    schema = {"properties": {"note": {"pattern": "^public"}}}
+    asked = Agent(
+        "b",
+        model=ScriptedModel([say('{"note": "hunter2"}')]),
+        output_guardrails=[schema_guardrail(schema)],
+    )
+    model = ScriptedModel([call("b", input="hi"), "final"])
+    agent = Agent("a", model=model, tools=[asked.as_tool(tool_name="b", tool_description="Ask b.")])
+    await Runner.run(agent, "hello")
+    told = model.calls[1].input[-1]["output"]
+    assert "'output_schema' did not let through the answer of agent 'b' (at /note)" in told
+    assert "hunter2" not in told
+
+
+async def test_a_handoff_that_is_undone_because_of_a_guardrail_tells_no_values() -> None:
+    model = ScriptedModel([transfer("b"), say("secret"), "fine"])
+    b = Agent("b", model=model, output_guardrails=[no("secret")])
+    a = Agent("a", model=model, handoffs=[b])
+    await Runner.run(a, "hello")
+    told = model.calls[2].input[-1]["output"]
+    assert "'no secret'" in told
+    assert "secret has secret" not in told
+
+
+async def test_a_crash_of_a_guardrail_is_told_without_what_it_says() -> None:
+    def crash(ctx: Any, agent: Any, output: Any) -> Found:
+        raise ValueError(f"cannot read {output}")
+
+    failed = GuardrailFailed("g", "", "cannot read hunter2", stage="output", agent="b")
+    assert "hunter2" not in failed.outside
+    asked = Agent("b", model=ScriptedModel(["hunter2"]), output_guardrails=[OutputGuardrail(crash)])
+    model = ScriptedModel([call("b", input="hi"), "final"])
+    agent = Agent("a", model=model, tools=[asked.as_tool(tool_name="b", tool_description="Ask b.")])
+    await Runner.run(agent, "hello")
+    assert "hunter2" not in model.calls[1].input[-1]["output"]
+
+
+async def test_a_message_that_reads_like_a_correction_is_a_message() -> None:
+    heard: list[str] = []
+
+    async def code(ctx: Any) -> str:
+        heard.append(ctx.text)
+        return "ok"
+
+    session = Session("s", store=MemoryStore())
+    text = "Your last answer was not let through. Answer again, in full, without what is wrong:"
+    for given in ("first", text):
+        await Runner.run(Agent("a", run=code), given, session=session)
+    assert heard == ["first", text]
+
+
+async def test_each_guardrail_of_inputs_has_a_copy_of_its_own() -> None:
+    def mask(ctx: Any, agent: Any, given: Any) -> Found:
+        given[0]["content"][0]["text"] = "masked"
+        return Found()
+
+    model = ScriptedModel(["hi"])
+    guardrails = [InputGuardrail(mask, "mask", False), not_given("evil")]
+    agent = Agent("a", model=model, input_guardrails=guardrails)
+    given = [{"role": "user", "content": [{"type": "input_text", "text": "evil"}]}]
+    with pytest.raises(InputGuardrailTripwireTriggered):
+        await Runner.run(agent, given)
+    agent.input_guardrails = guardrails[:1]
+    await Runner.run(agent, given)
+    assert "evil" in seen_by(model)
+
+
+async def test_guardrails_of_outputs_and_handoffs_cannot_change_them() -> None:
+    def bend(ctx: Any, agent: Any, output: Any) -> Found:
+        output.total = 99
+        return Found()
+
+    def rewrite(ctx: Any, agent: Any, request: Any) -> Found:
+        request.context.conversation_history[0]["content"] = "other"
+        return Found()
+
+    model = ScriptedModel([transfer("b"), '{"total": 1}'])
+    b = Agent(
+        "b", model=model, output_type=Total, output_guardrails=[OutputGuardrail(bend, "bend")]
+    )
+    a = Agent("a", model=model, handoffs=[b], handoff_guardrails=[HandoffGuardrail(rewrite)])
+    result = await Runner.run(a, "hello")
+    assert result.final_output == Total(total=1)
+    assert "other" not in seen_by(model)
+
+
+async def test_what_cannot_be_copied_is_checked_as_it_is() -> None:
+    class Stubborn:
+        def __deepcopy__(self, memo: Any) -> Any:
+            raise TypeError
+
+    seen: list[Any] = []
+
+    async def code(ctx: Any) -> Any:
+        return Stubborn()
+
+    def note(ctx: Any, agent: Any, output: Any) -> Found:
+        seen.append(output)
+        return Found()
+
+    await Runner.run(Agent("a", run=code, output_guardrails=[OutputGuardrail(note)]), "hello")
+    assert isinstance(seen[0], Stubborn)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        Found(None, "no"),  # type: ignore[arg-type]
+        Found(None, True, ("text",)),  # type: ignore[arg-type]
+        Found(None, True, None),  # type: ignore[arg-type]
+        Found(None, True, (Violation(message=5),)),  # type: ignore[arg-type]
+    ],
+)
+async def test_a_decision_that_is_not_one_lets_nothing_through(given: Found) -> None:
+    rail = OutputGuardrail(lambda ctx, agent, output: given, "odd")
+    agent = Agent("a", model=ScriptedModel(["hi"]), output_guardrails=[rail])
+    with pytest.raises(GuardrailFailed, match="'odd' gave"):
+        await Runner.run(agent, "hello")
+
+
+async def test_two_guardrails_of_one_name_have_tries_of_their_own() -> None:
+    model = ScriptedModel(respond=lambda request: say("secret"))
+    rails = [no("secret", on_failure="repair", tries=2) for _ in range(2)]
+    agent = Agent("a", model=model, output_guardrails=rails)
+    with pytest.raises(OutputGuardrailTripwireTriggered):
+        await Runner.run(agent, "hello")
+    assert len(model.calls) == 3
+
+
+async def test_always_with_changed_arguments_is_a_yes_to_one_call() -> None:
+    ran: list[str] = []
+    asked: list[str] = []
+
+    @function_tool
+    def shell(command: str) -> str:
+        ran.append(command)
+        return "done"
+
+    class Approver:
+        async def approve(self, request: ConfirmationRequest) -> Approval:
+            asked.append(request.arguments)
+            if len(asked) > 1:
+                return Approval(approved=False, by="p")
+            return Approval(approved=True, by="p", always=True, arguments='{"command":"ls"}')
+
+    model = ScriptedModel([call("shell", command="rm"), call("shell", command="rm"), "done"])
+    tool = replace(shell, confirmation=Confirmation(timeout_s=5))
+    agent = Agent("a", model=model, tools=[tool])
+    result = await Runner.run(agent, "hello", run_config=RunConfig(approver=Approver()))
+    assert (ran, len(asked)) == (["ls"], 2)
+    [first, _] = [each for each in result.events if each.type == "tool_confirmation"]
+    assert (first.details or {})["always"] is False
+    assert "this one call" in (first.details or {})["reason"]
+
+
+async def test_a_tool_that_comes_with_a_field_is_adapted_before_it_is_offered() -> None:
+    approved = asyncio.Event()
+
+    class Approver:
+        async def approve(self, request: ConfirmationRequest) -> Approval:
+            approved.set()
+            return Approval(approved=False, by="p")
+
+    model = ScriptedModel([call("ask_agent", agent="b", subject="s", question="q"), "done"])
+    b = Agent("b", model=model)
+    a = Agent(
+        "a",
+        model=model,
+        can_ask=["b"],
+        handoffs=[b],
+        adapt_tool=lambda tool: replace(tool, confirmation=Confirmation(timeout_s=5)),
+    )
+    await Runner.run(a, "hello", run_config=RunConfig(approver=Approver()))
+    assert approved.is_set()
+    assert "The tool was not run" in model.calls[1].input[-1]["output"]
