@@ -5,22 +5,19 @@ An agent has them if it says whom it may ask: nobody else can be named.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ModelBehaviorError
-from ekiden.core.jsonio import dumps, loads
+from ekiden.core.jsonio import dumps
 from ekiden.core.tool import FunctionTool
-from ekiden.tools import default_tool_error_function
+from ekiden.runtime.object_tools import object_tool
 
 ASK_AGENT = "ask_agent"
 TELL_AGENT = "tell_agent"
 ASK_PERSON = "ask_person"
-
-_Invoke: TypeAlias = Callable[[ToolContext[Any], dict[str, Any]], Awaitable[Any]]
 
 
 def bus_tools(agent: Agent[Any]) -> tuple[FunctionTool, ...]:
@@ -50,7 +47,7 @@ def _ask_agent(agents: tuple[str, ...]) -> FunctionTool:
         answer = await ctx.ask(to, _text(given, "subject"), _text(given, "question"))
         return _from(f"agent {to!r}", answer)
 
-    return _tool(
+    return object_tool(
         ASK_AGENT,
         "Ask another agent something and get its answer. The conversation stays with you.",
         {
@@ -68,7 +65,7 @@ def _tell_agent(agents: tuple[str, ...]) -> FunctionTool:
         await ctx.tell(to, _text(given, "subject"), _text(given, "message"))
         return f"{to} is told."
 
-    return _tool(
+    return object_tool(
         TELL_AGENT,
         "Send another agent a message, without waiting for an answer.",
         {
@@ -92,7 +89,7 @@ def _ask_person(roles: tuple[str, ...]) -> FunctionTool:
         said = {"choice": answer.choice, "text": answer.text, "by": answer.by}
         return dumps({name: value for name, value in said.items() if value})
 
-    return _tool(
+    return object_tool(
         ASK_PERSON,
         "Ask a person to decide or to tell you something. This may take long: ask only what people "
         "have to decide.",
@@ -107,30 +104,6 @@ def _ask_person(roles: tuple[str, ...]) -> FunctionTool:
             },
         },
         invoke,
-    )
-
-
-def _tool(name: str, description: str, properties: dict[str, Any], invoke: _Invoke) -> FunctionTool:
-    async def on_invoke(ctx: ToolContext[Any], arguments: str) -> Any:
-        try:
-            given = loads(arguments or "{}")
-        except (ValueError, RecursionError) as exc:
-            raise ModelBehaviorError(f"the arguments of {name!r} are not JSON") from exc
-        if not isinstance(given, dict):
-            raise ModelBehaviorError(f"the arguments of {name!r} are not an object")
-        return await invoke(ctx, given)
-
-    return FunctionTool(
-        name=name,
-        description=description,
-        params_json_schema={
-            "type": "object",
-            "properties": properties,
-            "required": list(properties),
-            "additionalProperties": False,
-        },
-        on_invoke_tool=on_invoke,
-        failure_error_function=default_tool_error_function,
     )
 
 

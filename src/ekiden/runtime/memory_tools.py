@@ -6,25 +6,24 @@ app or a space.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import ModelBehaviorError
-from ekiden.core.jsonio import dumps, loads
+from ekiden.core.jsonio import dumps
 from ekiden.core.memory import Recall, Recollection
 from ekiden.core.memory_errors import MemoryFailed
 from ekiden.core.tool import FunctionTool
+from ekiden.runtime.object_tools import Invoke, object_tool
 from ekiden.tools import default_tool_error_function
 
 REMEMBER = "remember"
 RECALL = "recall"
 FORGET = "forget"
 
-_Invoke: TypeAlias = Callable[[ToolContext[Any], dict[str, Any]], Awaitable[str]]
 
 _MOST_SHOWN = 4_000
 """Characters of one memory that a model is shown."""
@@ -129,28 +128,8 @@ def _fields(each: Recollection) -> dict[str, Any]:
     return fields
 
 
-def _tool(name: str, description: str, properties: dict[str, Any], invoke: _Invoke) -> FunctionTool:
-    async def on_invoke(ctx: ToolContext[Any], arguments: str) -> Any:
-        try:
-            given = loads(arguments or "{}")
-        except (ValueError, RecursionError) as exc:
-            raise ModelBehaviorError(f"the arguments of {name!r} are not JSON") from exc
-        if not isinstance(given, dict):
-            raise ModelBehaviorError(f"the arguments of {name!r} are not an object")
-        return await invoke(ctx, given)
-
-    return FunctionTool(
-        name=name,
-        description=description,
-        params_json_schema={
-            "type": "object",
-            "properties": properties,
-            "required": list(properties),
-            "additionalProperties": False,
-        },
-        on_invoke_tool=on_invoke,
-        failure_error_function=_told,
-    )
+def _tool(name: str, description: str, properties: dict[str, Any], invoke: Invoke) -> FunctionTool:
+    return object_tool(name, description, properties, invoke, told=_told)
 
 
 def _told(ctx: Any, error: Exception) -> str:
