@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE :=
 DEMO := EKIDEN_STORE=.ekiden/demo/relay.db $(BIN)/ekiden
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check format lock bench docs conformance clean
+.PHONY: help setup demo test test-all check format lock bench docs openapi conformance clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -67,6 +67,9 @@ bench: setup  ## Ekiden and the floor, as JSON
 
 docs: setup  ## Check that the pages and the code say the same
 	$(PYTEST) -q tests/docs
+
+openapi: setup  ## Write docs/openapi.json anew
+	$(BIN)/python -m ekiden.server.document > docs/openapi.json
 
 clean:  ## Remove what the other targets made
 	rm -rf $(VENV) .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build

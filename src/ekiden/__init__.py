@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ekiden.core.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from ekiden.a2a.agent import a2a_agent as a2a_agent
+    from ekiden.a2a.settings import RemoteA2A as RemoteA2A
     from ekiden.agents import Problem as Problem
     from ekiden.app import Project as Project
     from ekiden.app import Settings as Settings
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
     from ekiden.conditions import Condition as Condition
     from ekiden.conditions import Evaluation as Evaluation
     from ekiden.conditions import compile_condition as compile_condition
+    from ekiden.core.a2a_errors import RemoteAgentError as RemoteAgentError
+    from ekiden.core.a2a_errors import RemoteAgentFailed as RemoteAgentFailed
+    from ekiden.core.a2a_errors import RemoteAgentInvalid as RemoteAgentInvalid
+    from ekiden.core.a2a_errors import RemoteAgentUnavailable as RemoteAgentUnavailable
     from ekiden.core.agent import Agent as Agent
     from ekiden.core.asking import Ask as Ask
     from ekiden.core.collaboration_errors import CollaborationError as CollaborationError
@@ -297,6 +303,22 @@ if TYPE_CHECKING:
     from ekiden.tools.mcp import McpServer as McpServer
     from ekiden.tools.mcp import McpTools as McpTools
     from ekiden.tools.mcp import parse_mcp_servers as parse_mcp_servers
+    from ekiden.tracing.builder import spans_of as spans_of
+    from ekiden.tracing.exports import export_jsonl as export_jsonl
+    from ekiden.tracing.exports import export_openai as export_openai
+    from ekiden.tracing.exports import trace_events as trace_events
+    from ekiden.tracing.logs import setup_logging as setup_logging
+    from ekiden.tracing.otel import export_otlp as export_otlp
+    from ekiden.tracing.otel_follower import OtelFollower as OtelFollower
+    from ekiden.tracing.otel_processor import add_otel_processor as add_otel_processor
+    from ekiden.tracing.processors import TracingProcessor as TracingProcessor
+    from ekiden.tracing.reading import read_trace as read_trace
+    from ekiden.tracing.registry import add_trace_processor as add_trace_processor
+    from ekiden.tracing.registry import flush_traces as flush_traces
+    from ekiden.tracing.registry import set_trace_processors as set_trace_processors
+    from ekiden.tracing.registry import set_tracing_disabled as set_tracing_disabled
+    from ekiden.tracing.spans import Span as Span
+    from ekiden.tracing.tree import Trace as Trace
 
 __version__ = "0.1.0"
 
@@ -422,6 +444,7 @@ _MODULE_OF = {
     "MultiAgentState": "ekiden.core.plan",
     "NoMemory": "ekiden.core.memory_errors",
     "NoRoute": "ekiden.core.errors",
+    "OtelFollower": "ekiden.tracing.otel_follower",
     "OutOfBudget": "ekiden.core.outcomes",
     "OutOfBudgetError": "ekiden.core.errors",
     "Outcome": "ekiden.core.outcomes",
@@ -452,6 +475,11 @@ _MODULE_OF = {
     "Recollection": "ekiden.core.memory",
     "RefusalText": "ekiden.core.guardrails",
     "Refused": "ekiden.core.outcomes",
+    "RemoteA2A": "ekiden.a2a.settings",
+    "RemoteAgentError": "ekiden.core.a2a_errors",
+    "RemoteAgentFailed": "ekiden.core.a2a_errors",
+    "RemoteAgentInvalid": "ekiden.core.a2a_errors",
+    "RemoteAgentUnavailable": "ekiden.core.a2a_errors",
     "RemoteTask": "ekiden.core.remote",
     "Retention": "ekiden.core.retention",
     "Rewind": "ekiden.runtime.rewind",
@@ -484,6 +512,7 @@ _MODULE_OF = {
     "Settings": "ekiden.app",
     "SettingsInvalid": "ekiden.core.errors",
     "SettingsNotWritten": "ekiden.core.errors",
+    "Span": "ekiden.tracing.spans",
     "SqliteStore": "ekiden.storage.sqlite",
     "StaleState": "ekiden.core.state_errors",
     "StateRefused": "ekiden.core.state_errors",
@@ -510,6 +539,8 @@ _MODULE_OF = {
     "ToolSettings": "ekiden.tools",
     "ToolTimeout": "ekiden.core.errors",
     "ToolUnusable": "ekiden.core.errors",
+    "Trace": "ekiden.tracing.tree",
+    "TracingProcessor": "ekiden.tracing.processors",
     "Triggers": "ekiden.core.profile",
     "UnknownAgent": "ekiden.core.errors",
     "UnknownSetting": "ekiden.core.errors",
@@ -521,6 +552,9 @@ _MODULE_OF = {
     "Violation": "ekiden.core.guardrails",
     "Waiting": "ekiden.core.outcomes",
     "Worker": "ekiden.engine",
+    "a2a_agent": "ekiden.a2a.agent",
+    "add_otel_processor": "ekiden.tracing.otel_processor",
+    "add_trace_processor": "ekiden.tracing.registry",
     "audit_records": "ekiden.audit",
     "builtin_tools": "ekiden.tools",
     "compile_condition": "ekiden.conditions",
@@ -530,9 +564,13 @@ _MODULE_OF = {
     "delete_session": "ekiden.runtime.deletion",
     "embedder_for": "ekiden.embeddings.named",
     "export_audit": "ekiden.audit",
+    "export_jsonl": "ekiden.tracing.exports",
+    "export_openai": "ekiden.tracing.exports",
+    "export_otlp": "ekiden.tracing.otel",
     "export_session": "ekiden.runtime.exporting",
     "filter_report": "ekiden.handoff.filter_report",
     "find_handoffs": "ekiden.handoff.history_query",
+    "flush_traces": "ekiden.tracing.registry",
     "fork_session": "ekiden.runtime.fork",
     "function_tool": "ekiden.tools",
     "handoff": "ekiden.handoff",
@@ -554,6 +592,7 @@ _MODULE_OF = {
     "person": "ekiden.handoff",
     "plan_state": "ekiden.runtime.plan_state",
     "prune_sessions": "ekiden.runtime.retention",
+    "read_trace": "ekiden.tracing.reading",
     "realtime_handoff": "ekiden.realtime",
     "redact": "ekiden.handoff",
     "register_backend": "ekiden.memory",
@@ -562,14 +601,19 @@ _MODULE_OF = {
     "rewind_session": "ekiden.runtime.rewind",
     "schema_guardrail": "ekiden.guardrails",
     "search_sessions": "ekiden.sessions.search",
+    "set_trace_processors": "ekiden.tracing.registry",
+    "set_tracing_disabled": "ekiden.tracing.registry",
+    "setup_logging": "ekiden.tracing.logs",
     "shared_state": "ekiden.runtime.outside_state",
     "shorten_tool_outputs": "ekiden.handoff",
+    "spans_of": "ekiden.tracing.builder",
     "state_at": "ekiden.sessions.state",
     "submit": "ekiden.engine",
     "summarise": "ekiden.handoff",
     "summarise_with": "ekiden.handoff",
     "tool_input_guardrail": "ekiden.core.tool_guardrails",
     "tool_output_guardrail": "ekiden.core.tool_guardrails",
+    "trace_events": "ekiden.tracing.exports",
     "update_shared_state": "ekiden.runtime.outside_state",
     "update_state": "ekiden.runtime.outside_state",
     "validator_guardrail": "ekiden.guardrails",

@@ -178,3 +178,46 @@ async def test_the_travel_desk_works_with_a_model(ekiden: Ekiden) -> None:
         ekiden.env.update(OPENAI_BASE_URL=server.base_url, OPENAI_API_KEY="any")
         done = await to_thread(ask_the_desk, ekiden, "--model", "openai:test", "Kyoto and money?")
     assert (done.returncode, done.stdout) == (0, "Both parts.\n"), done.stderr
+
+
+@pytest.fixture
+def server(ekiden: Ekiden) -> Iterator[str]:
+    """The served desk, behind a socket; gives its address."""
+    command = [sys.executable, "-m", "ekiden.cli", "serve", "--port", "0", "--json"]
+    path = os.pathsep.join([str(EXAMPLES), *sys.path])
+    with subprocess.Popen(
+        [*command, "--team", "served_desk:team", "--store", "served.db", "--log", "none"],
+        cwd=ekiden.folder,
+        env={**ekiden.env, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())["url"]
+        process.terminate()
+        assert process.wait(timeout=20) == 0
+
+
+@pytest.mark.parametrize(
+    ("choice", "end"),
+    [
+        ("approve", "done: Order 1042 is paid back.\n"),
+        ("reject", "done: Order 1042 is not paid back.\n"),
+    ],
+)
+def test_a_client_of_the_served_desk_is_asked_before_money_is_paid_back(
+    ekiden: Ekiden, server: str, choice: str, end: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "served_desk.py"), "--server", server, "Refund 1042"],
+        cwd=ekiden.folder,
+        env={**ekiden.env, "PYTHONPATH": os.pathsep.join(sys.path)},
+        input=f"{choice}\n",
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "   4 handoff reception\n" in done.stdout
+    assert 'may desk run refund? {"order_id":"1042"} (approve/reject): ' in done.stdout
+    assert done.stdout.endswith(end)

@@ -124,12 +124,10 @@ def test_a_conversation_as_json_has_its_items(desk: Ekiden) -> None:
 def test_the_chain_says_who_handed_to_whom_and_why(desk: Ekiden) -> None:
     shown = desk("chain", "s1").out.splitlines()
     assert shown[0] == "s1: user → triage → orders"
-    assert shown[2].split()[2:] == [
-        "triage",
-        "orders",
-        "completed",
-        *"a question about an order".split(),
-    ]
+    assert shown[1].split() == ["time", "from", "to", "status", "policy", "took", "why"]
+    row = shown[2].split()[2:]
+    assert row[:4] == ["triage", "orders", "completed", "graceful"]
+    assert row[6:] == "a question about an order".split()
 
 
 def test_the_chain_of_the_newest_session_needs_no_id(desk: Ekiden) -> None:

@@ -13,21 +13,26 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
+from tests.docs.curl import curl
 from tests.docs.matching import difference, matches
 from tests.docs.pages import ROOT, Block, Page
 from tests.docs.screens import play
+from tests.docs.serving import PORTS_VARIABLE, Servers
 from tests.support.commands import commands
 from tests.support.terminal import TMUX
 
-COMMANDS = ("ekiden", "python", "echo")
+COMMANDS = ("ekiden", "python", "echo", "curl", "kill", "export")
 """What a console block may call."""
 
 _FILE = re.compile(r"# (?P<name>[a-z_]+\.py)\n")
 _ASSIGNMENT = re.compile(r"[A-Z_]+=")
+_EXPORT = re.compile(r"export (?P<name>[A-Z_]+)=(?:\$\((?P<command>.+)\)|(?P<value>\S+))")
+_KILL = re.compile(r"kill (?P<signal>-9 )?%(?P<number>\d)")
+_VARIABLE = re.compile(r"\$([A-Z_]+)")
 _PATIENCE_S = 60
 _KILLED = "Killed\n"
 """What a shell that somebody sits at says when a process was killed."""
@@ -48,18 +53,25 @@ def run_page(page: Page, folder: Path, *, screens: bool = True) -> None:
     All `python` blocks share one namespace and one event loop, which runs only where a block
     awaits. One that begins with the comment ``# name.py`` is that file, and so is a block of any
     language below the comment ``<!-- file: path -->``. Each command of a `console` block is a
-    process of its own. A `screen` block is played in a terminal, if there is tmux and `screens`.
+    process of its own; ``ekiden serve … &`` stays until ``kill %1`` or the end of the page, and
+    what is exported holds to the end, too. A `screen` block is played in a terminal, if there is
+    tmux and `screens`.
     """
-    with _module(page) as module, asyncio.Runner() as runner:
+    with (
+        _module(page) as module,
+        asyncio.Runner() as runner,
+        contextlib.closing(Servers()) as servers,
+        _exports() as exported,
+    ):
         for block in page.blocks:
             if block.not_run is not None:
                 continue
             if block.file is not None:
-                _write(block, folder / block.file)
+                _write(block, folder / block.file, servers)
             elif block.language == "python":
-                _run_python(page, block, module, runner, folder)
+                _run_python(page, block, module, runner, folder, servers)
             elif block.language == "console":
-                _run_console(page, block, folder)
+                _run_console(page, block, folder, servers, exported)
             elif block.language == "screen" and screens and TMUX is not None:
                 _run_screen(page, block, folder)
 
@@ -99,15 +111,30 @@ def _module(page: Page) -> Iterator[ModuleType]:
         del sys.modules[module.__name__]
 
 
+@contextlib.contextmanager
+def _exports() -> Iterator[dict[str, str]]:
+    """What the page exports: seen by its commands, and by its Python until the end."""
+    exported: dict[str, str] = {}
+    try:
+        yield exported
+    finally:
+        for name in exported:
+            os.environ.pop(name, None)
+
+
 def _run_python(
-    page: Page, block: Block, module: ModuleType, runner: asyncio.Runner, folder: Path
+    page: Page,
+    block: Block,
+    module: ModuleType,
+    runner: asyncio.Runner,
+    folder: Path,
+    servers: Servers,
 ) -> None:
-    name = file_of(block)
-    if name is not None:
-        (folder / name).write_text(block.text, encoding="utf-8")
+    if file_of(block) is not None:
+        _write(block, folder / str(file_of(block)), servers)
         return
     code = compile(
-        "\n" * (block.line - 1) + block.text,
+        "\n" * (block.line - 1) + servers.real(block.text),
         page.name,
         "exec",
         flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
@@ -121,12 +148,12 @@ def _run_python(
                 runner.run(result)
     except Exception as exc:
         raise PageError(f"{page.name}:{block.line}: {type(exc).__name__}: {exc}") from exc
-    _compare(page, block, block.output, printed.getvalue())
+    _compare(page, block, block.output, servers.shown(printed.getvalue()))
 
 
-def _write(block: Block, path: Path) -> None:
+def _write(block: Block, path: Path, servers: Servers) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(block.text, encoding="utf-8")
+    path.write_text(servers.real(block.text), encoding="utf-8")
 
 
 def _run_screen(page: Page, block: Block, folder: Path) -> None:
@@ -136,9 +163,11 @@ def _run_screen(page: Page, block: Block, folder: Path) -> None:
         raise PageError(f"{page.name}:{block.line}\n{different}")
 
 
-def _run_console(page: Page, block: Block, folder: Path) -> None:
+def _run_console(
+    page: Page, block: Block, folder: Path, servers: Servers, exported: dict[str, str]
+) -> None:
     for command, expected in commands_of(block):
-        code, printed = _run_command(command, folder)
+        code, printed = _run_line(command, folder, servers, exported)
         if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
             printed = printed.removesuffix(_KILLED) + _KILLED
         if code and not expected:
@@ -146,17 +175,48 @@ def _run_console(page: Page, block: Block, folder: Path) -> None:
         _compare(page, block, expected or None, printed)
 
 
-def _run_command(command: str, folder: Path) -> tuple[int, str]:
+def _run_line(
+    command: str, folder: Path, servers: Servers, exported: dict[str, str]
+) -> tuple[int, str]:
+    """What a shell would do with the line: the exit code, and what was printed."""
+    line = servers.real(command)
+    env = {**_environment(), **exported, PORTS_VARIABLE: servers.ports}
+    if line.endswith(" &"):
+        return 0, servers.start(line.removesuffix(" &"), folder=folder, env=env)
+    if found := _KILL.fullmatch(line):
+        servers.stop(int(found["number"]), signal.SIGKILL if found["signal"] else signal.SIGTERM)
+        return 0, ""
+    if found := _EXPORT.fullmatch(line):
+        value = found["value"] or _output(str(found["command"]), folder, env)
+        exported[found["name"]] = os.environ[found["name"]] = value
+        return 0, ""
+    if line.startswith("curl "):
+        code, printed = curl(_VARIABLE.sub(lambda found: exported[found[1]], line))
+    else:
+        code, printed = _run_command(line, folder, env)
+    return code, servers.shown(printed)
+
+
+def _output(command: str, folder: Path, env: Mapping[str, str]) -> str:
+    """What a command writes to its standard output."""
+    words = shlex.split(command)
+    assert words[0] == "ekiden", command
+    ended = commands()(words[1:], folder=folder, env=env, offline=True)
+    if ended.code:
+        raise PageError(f"{command!r} fails: {ended.err.decode()}")
+    return ended.out.decode().strip()
+
+
+def _run_command(command: str, folder: Path, env: Mapping[str, str]) -> tuple[int, str]:
     """The exit code, and all that was printed; what needs no shell begins quickly without one."""
     words = shlex.split(command)
     if words[0] == "ekiden" and _OF_SHELLS.isdisjoint(command):
-        env = _environment()
         ended = commands()(words[1:], folder=folder, env=env, offline=True, together=True)
         return ended.code, ended.out.decode()
     done = subprocess.run(
         ["sh", "-c", command],
         cwd=folder,
-        env=_environment(),
+        env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -11,7 +11,9 @@ import pytest
 
 import ekiden
 from ekiden.app.settings import SETTINGS, Setting, SettingsProblem
+from ekiden.client import errors as client_errors
 from ekiden.core import (
+    a2a_errors,
     collaboration_errors,
     errors,
     guardrail_errors,
@@ -19,6 +21,7 @@ from ekiden.core import (
     memory_errors,
     message_errors,
     mirror_errors,
+    server_errors,
     session_errors,
     state_errors,
 )
@@ -40,6 +43,9 @@ _MODULES = (
     state_errors,
     session_errors,
     mirror_errors,
+    server_errors,
+    a2a_errors,
+    client_errors,
 )
 ERRORS = list(
     dict.fromkeys(

@@ -13,6 +13,7 @@ import pytest
 
 from tests.docs.pages import Block, Page, pages
 from tests.docs.running import commands_of, file_of, is_runnable, run_page
+from tests.docs.serving import guarded, guarded_lookup
 from tests.support.terminal import TMUX
 
 NOT_RUN_AT_MOST = 5
@@ -42,8 +43,8 @@ def folder(
     for name in [name for name in os.environ if name.startswith("EKIDEN_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("EKIDEN_BLOCK_MODELS", "1")
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", guarded_lookup(socket.getaddrinfo, refuse))
+    monkeypatch.setattr(socket.socket, "connect", guarded(socket.socket.connect, refuse))
     monkeypatch.syspath_prepend(tmp_path)
     yield tmp_path
     for name, module in list(sys.modules.items()):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
 import pytest
 
 from tests.docs import pages
+from tests.docs.curl import curl
 from tests.docs.matching import matches
 from tests.docs.pages import Page, read_blocks, slug
 from tests.docs.running import PageError, commands_of, is_runnable, run_page
 from tests.docs.screens import play, steps, visible
+from tests.docs.serving import Servers
 from tests.support.terminal import TMUX
 
 
@@ -200,6 +203,69 @@ def test_a_command_cannot_use_the_network(folder: Path) -> None:
     code = "import socket; socket.create_connection(('127.0.0.1', 9))"
     page = written(folder, f"'''console\n$ python -c \"{code}\"\n...\nOSError: docu...\n'''\n")
     run_page(page, folder)
+
+
+def test_a_server_stays_for_the_page_at_a_port_of_its_own(folder: Path) -> None:
+    page = written(
+        folder,
+        """
+'''console
+$ ekiden serve --store a.db --log none &
+serving on http://127.0.0.1:8321; Ctrl-C ends it
+$ curl -s -i http://127.0.0.1:8321/healthz
+HTTP/1.1 200 OK
+...
+$ export NOTE_KEY=$(ekiden keys create note --scope run --store a.db)
+$ curl -s http://127.0.0.1:8321/api/v1/runs -H "X-API-Key: $NOTE_KEY" --json '{"input": "1042?"}'
+{"run_id":"ses_...","status":"done",...
+'''
+
+'''python
+import os
+import socket
+
+where = ("127.0.0.1", int("http://127.0.0.1:8321".rpartition(":")[2]))
+with socket.socket() as found:
+    print(found.connect_ex(where), os.environ["NOTE_KEY"][:3])
+'''
+
+'''text
+0 ek_
+'''
+
+'''console
+$ kill %1
+'''
+
+'''python
+with socket.socket() as gone:
+    print(gone.connect_ex(where) == 0)
+'''
+
+'''text
+False
+'''
+""",
+    )
+    run_page(page, folder)
+    assert "NOTE_KEY" not in os.environ
+
+
+def test_ports_are_translated_there_and_back() -> None:
+    with contextlib.closing(Servers()) as servers:
+        real = servers.real("ws://127.0.0.1:8321/ and --port 8322, not 8321 alone")
+        assert "127.0.0.1:8321" not in real
+        assert "--port 8322" not in real
+        assert real.endswith("not 8321 alone")
+        assert servers.shown(real).startswith("ws://127.0.0.1:8321/ and --port 8322")
+        assert servers.port(8321) != servers.port(8322)
+
+
+def test_curl_calls_the_servers_of_the_page_only() -> None:
+    assert curl("curl -s http://127.0.0.1:9/") == (
+        7,
+        "curl: (7) documentation calls its own servers only: http://127.0.0.1:9/\n",
+    )
 
 
 @pytest.mark.parametrize(

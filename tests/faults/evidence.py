@@ -12,7 +12,7 @@ from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import Event
 from ekiden.sessions.state import variables_at
 from ekiden.storage.base import SessionRow, Store
-from tests.faults.ledger import Ledger, Line, keys_of
+from tests.faults.ledger import Ledger, Line, keys_of, timeless
 from tests.faults.lives import check_handoffs, owners_of, settled_keys
 
 Said: TypeAlias = tuple[Any, ...]
@@ -233,6 +233,6 @@ def _shown(ledger: Ledger) -> dict[str, tuple[str, str]]:
 def _attempts(ledger: Ledger, session_id: str) -> dict[str, str]:
     made: dict[str, str] = {}
     for line in ledger.lines("attempt"):
-        step = line["key"].removeprefix(session_id)
+        step = timeless(line["key"]).removeprefix(session_id)
         assert made.setdefault(step, line["what"]) == line["what"], "one key for two effects"
     return made

@@ -13,7 +13,7 @@ from ekiden.storage.base import MessageFilter, Store
 from tests.faults.aftermath import check_audit
 from tests.faults.evidence import Record, Said, check_log, check_work, read
 from tests.faults.family_life import open_items, relatives
-from tests.faults.ledger import Ledger
+from tests.faults.ledger import Ledger, timeless
 
 _MOST = 10_000
 _OF_ITS_TIME = ("created_at", "at_us", "base")
@@ -128,7 +128,7 @@ class FamilyEnd:
             assert digest == line["digest"], "a repeated call was shown otherwise"
         attempts: dict[str, str] = {}
         for line in ledger.lines("attempt"):
-            key = family.name_of(line["key"])
+            key = family.name_of(timeless(line["key"]))
             assert attempts.setdefault(key, line["what"]) == line["what"], "one key, two effects"
         return cls(
             logs=family.logs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,8 @@ from ekiden.core.items import Item
 from ekiden.core.model import ModelRequest
 
 Line = dict[str, Any]
+
+_CREATED = re.compile(r":[0-9a-f]{12,15}:")
 
 
 class Ledger:
@@ -59,8 +62,13 @@ class Ledger:
 
 
 def keys_of(lines: Iterable[Line]) -> set[str]:
-    """The idempotency keys that the lines name."""
-    return {line["key"] for line in lines}
+    """The idempotency keys that the lines name, as `timeless` has them."""
+    return {timeless(line["key"]) for line in lines}
+
+
+def timeless(key: str) -> str:
+    """An idempotency key without when its session was made: as it is in every life of the world."""
+    return _CREATED.sub(":", key)
 
 
 def digest(request: ModelRequest) -> str:

@@ -38,32 +38,36 @@ NAMES = """
     MemorySettings MemoryStore MessageNotFound MirrorFailed MirrorPolicy MirrorRefused
     MirrorReport MirrorUnavailable Model ModelAggregator ModelBehaviorError ModelDecomposer
     ModelDelta ModelError ModelRefused ModelRequest ModelResponse ModelSettings ModelTimeout
-    MultiAgentState NoMemory NoRoute OutOfBudget OutOfBudgetError Outcome OutputGuardrail
-    OutputGuardrailResult OutputGuardrailTripwireTriggered PlanFailed PlanSettings
-    PostgresStore Price Problem Project ProtocolError Pruned QueryFailed QueryTimeout
-    RealtimeAgent RealtimeClosed RealtimeDisconnected RealtimeModel RealtimeModelSettings
-    RealtimeRunConfig RealtimeRunner RealtimeServerError RealtimeSession RealtimeUnavailable
-    RealtimeWebSocketModel Recollection RefusalText Refused RemoteTask Retention Rewind
-    Rollback RouteDecision Router RoutingError RoutingSettings RuleDecomposer RunConfig
-    RunContextWrapper RunHooks RunResult Runner SchemaUnusable SearchEntry SearchHit Seat
-    SenderForged Session SessionBusy SessionError SessionExists SessionHit SessionImportInvalid
-    SessionInfo SessionMirror SessionNotFound SessionState Settings SettingsInvalid
-    SettingsNotWritten SqliteStore StaleState StateRefused Store StoreError StoreTooNew
-    StoreUnavailable Subscription Supervisor TaskDecomposition Team TeamOnBus ToolContext
-    ToolError ToolGuardrailFunctionOutput ToolInputGuardrail ToolInputGuardrailData
-    ToolInputGuardrailResult ToolInputGuardrailTripwireTriggered ToolOutputGuardrail
-    ToolOutputGuardrailData ToolOutputGuardrailResult ToolOutputGuardrailTripwireTriggered
-    ToolSettings ToolTimeout ToolUnusable Triggers UnknownAgent UnknownSetting UnknownTool
-    Usage UserError Verification VertexMirror Violation Waiting Worker __version__
-    audit_records builtin_tools compile_condition compose cost_report deadlocks delete_session
-    embedder_for export_audit export_session filter_report find_handoffs fork_session
-    function_tool handoff handoff_guardrail import_session input_guardrail keep_first_and_last
-    keep_last load_project load_settings load_team mirror_sessions missing_capabilities
-    negotiation_tools nest_history open_store output_guardrail parse_mcp_servers person
-    plan_state prune_sessions realtime_handoff redact register_backend register_tool
-    remove_all_tools rewind_session schema_guardrail search_sessions shared_state
-    shorten_tool_outputs state_at submit summarise summarise_with tool_input_guardrail
-    tool_output_guardrail update_shared_state update_state validator_guardrail verify_audit
+    MultiAgentState NoMemory NoRoute OtelFollower OutOfBudget OutOfBudgetError Outcome
+    OutputGuardrail OutputGuardrailResult OutputGuardrailTripwireTriggered PlanFailed
+    PlanSettings PostgresStore Price Problem Project ProtocolError Pruned QueryFailed
+    QueryTimeout RealtimeAgent RealtimeClosed RealtimeDisconnected RealtimeModel
+    RealtimeModelSettings RealtimeRunConfig RealtimeRunner RealtimeServerError RealtimeSession
+    RealtimeUnavailable RealtimeWebSocketModel Recollection RefusalText Refused RemoteA2A
+    RemoteAgentError RemoteAgentFailed RemoteAgentInvalid RemoteAgentUnavailable RemoteTask
+    Retention Rewind Rollback RouteDecision Router RoutingError RoutingSettings RuleDecomposer
+    RunConfig RunContextWrapper RunHooks RunResult Runner SchemaUnusable SearchEntry SearchHit
+    Seat SenderForged Session SessionBusy SessionError SessionExists SessionHit
+    SessionImportInvalid SessionInfo SessionMirror SessionNotFound SessionState Settings
+    SettingsInvalid SettingsNotWritten Span SqliteStore StaleState StateRefused Store
+    StoreError StoreTooNew StoreUnavailable Subscription Supervisor TaskDecomposition Team
+    TeamOnBus ToolContext ToolError ToolGuardrailFunctionOutput ToolInputGuardrail
+    ToolInputGuardrailData ToolInputGuardrailResult ToolInputGuardrailTripwireTriggered
+    ToolOutputGuardrail ToolOutputGuardrailData ToolOutputGuardrailResult
+    ToolOutputGuardrailTripwireTriggered ToolSettings ToolTimeout ToolUnusable Trace
+    TracingProcessor Triggers UnknownAgent UnknownSetting UnknownTool Usage UserError
+    Verification VertexMirror Violation Waiting Worker __version__ a2a_agent add_otel_processor
+    add_trace_processor audit_records builtin_tools compile_condition compose cost_report
+    deadlocks delete_session embedder_for export_audit export_jsonl export_openai export_otlp
+    export_session filter_report find_handoffs flush_traces fork_session function_tool handoff
+    handoff_guardrail import_session input_guardrail keep_first_and_last keep_last load_project
+    load_settings load_team mirror_sessions missing_capabilities negotiation_tools nest_history
+    open_store output_guardrail parse_mcp_servers person plan_state prune_sessions read_trace
+    realtime_handoff redact register_backend register_tool remove_all_tools rewind_session
+    schema_guardrail search_sessions set_trace_processors set_tracing_disabled setup_logging
+    shared_state shorten_tool_outputs spans_of state_at submit summarise summarise_with
+    tool_input_guardrail tool_output_guardrail trace_events update_shared_state update_state
+    validator_guardrail verify_audit
 """.split()
 
 

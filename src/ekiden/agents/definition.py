@@ -127,6 +127,19 @@ class SupervisorDefinition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteDefinition:
+    """`a2a`: the agent works elsewhere, and is called over A2A."""
+
+    card: str
+    token_env: str | None = None
+    header: str | None = None
+    """`None`: `Authorization`, with `Bearer`."""
+    timeout_s: float = 300.0
+    line: int = 1
+    column: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDefinition:
     """Everything that a file says of an agent."""
 
@@ -162,6 +175,7 @@ class AgentDefinition:
     guardrails: GuardrailDefinition | None = None
     memory: MemoryDefinition | None = None
     supervisor: SupervisorDefinition | None = None
+    a2a: RemoteDefinition | None = None
     line: int = 1
     """Where in the file the name stands."""
     column: int = 1

@@ -8,6 +8,7 @@ from typing import Any
 from unicodedata import normalize
 
 from ekiden.agents import nodes
+from ekiden.agents.a2a_keys import check_remote, remote_definition
 from ekiden.agents.definition import (
     AgentDefinition,
     GuardrailDefinition,
@@ -33,6 +34,7 @@ def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> Ag
     confirmation = _confirmation(root, values, tools, report)
     triggers = values.get("triggers", {})
     _warn_of_broad_patterns(root, triggers, report)
+    check_remote(root, values, body, report)
     place = _entry(root, "name")[1]
     supervises = _entry(root, "supervisor")[0]
     checkable = AgentDefinition(
@@ -55,6 +57,7 @@ def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> Ag
         supervisor=supervisor_definition(
             values.get("supervisor"), line=supervises.line, column=supervises.column
         ),
+        a2a=remote_definition(values.get("a2a")),
         line=place.line,
         column=place.column,
     )

@@ -83,7 +83,7 @@ def _read(text: str | None, report: Report, origin: Origin, scope: Scope) -> Age
             found = read_own(root, parts.body, report, scope)
         else:
             found = read_foreign(root, parts.body, report, origin, scope)
-        if not parts.body and found is not None:
+        if not parts.body and found is not None and found.a2a is None:
             report.warning(
                 None,
                 "no_instructions",

@@ -5,6 +5,7 @@ The reader and the JSON Schema both come from this table.
 
 from __future__ import annotations
 
+from ekiden.agents.a2a_keys import A2A
 from ekiden.agents.checks import (
     MAX_NAME,
     RESERVED,
@@ -272,6 +273,13 @@ AGENT = Object(
         text="The agent splits what it is given into tasks for others, and makes one answer of "
         "their results: true, or a mapping that says more.",
         example={"agents": ["weather", "travel"]},
+    ),
+    Field(
+        name="a2a",
+        kind=A2A,
+        text="The agent works elsewhere and is called over A2A: the address of its agent card, or "
+        "a mapping that says more.",
+        example="https://partner.example",
     ),
     wanted="keys and values, such as name: debugger",
 )

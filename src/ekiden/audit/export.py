@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
@@ -12,7 +12,7 @@ from ekiden.audit.chain import ChainHead, head_of
 from ekiden.audit.query import AuditQuery, read_page
 from ekiden.audit.record import AuditRecord
 from ekiden.core.errors import SessionNotFound
-from ekiden.core.jsonio import dumps
+from ekiden.core.jsonio import dumps, loads
 from ekiden.storage.base import Store
 
 EXPORT_FORMAT = "ekiden.audit"
@@ -71,20 +71,27 @@ async def export_audit(store: Store, query: AuditQuery, write: Callable[[str], o
         with open("audit.jsonl", "w", encoding="utf-8") as file:
             manifest = await export_audit(store, AuditQuery(), file.write)
     """
+    line = ""
+    async for line in export_lines(store, query):
+        write(line)
+    return Manifest.from_json(loads(line))
+
+
+async def export_lines(store: Store, query: AuditQuery) -> AsyncGenerator[str, None]:
+    """The lines that `export_audit` writes, as somebody asks for them."""
     digest = sha256()
     count = 0
     sessions: dict[str, None] = {}
     async for record in _all(store, replace(query, newest_first=False)):
         line = _line(record.to_json())
-        write(line)
+        yield line
         digest.update(line.encode())
         sessions[record.session_id] = None
         count += 1
     manifest = Manifest(
         records=count, heads=await _heads(store, sessions), sha256=digest.hexdigest()
     )
-    write(_line(manifest.to_json()))
-    return manifest
+    yield _line(manifest.to_json())
 
 
 def _line(value: Mapping[str, Any]) -> str:

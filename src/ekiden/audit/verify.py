@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TypeAlias
 
@@ -50,6 +51,7 @@ async def verify_audit(
         _add(found, walk)
         if progress is not None:
             progress(found)
+        await asyncio.sleep(0)  # A store in memory never waits, and others want their turn.
     return found
 
 

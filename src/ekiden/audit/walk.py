@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from ekiden.audit.chain import GENESIS, ChainHead, head_of, link
 from ekiden.audit.findings import BrokenLink, Fault
 from ekiden.audit.record import hash_of
@@ -64,6 +66,7 @@ class Walk:
                     return
             if len(page) < size or page[-1].seq > self._row.seq:
                 break
+            await asyncio.sleep(0)  # A store in memory never waits, and others want their turn.
         if await self._is_still_there():
             self._arrive()
 

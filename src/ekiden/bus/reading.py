@@ -52,7 +52,7 @@ async def read_message(store: Store, message_id: str) -> MessageRecord:
     rows = await store.find_messages(MessageFilter(keys=(message_id,)), limit=1)
     for row in rows:
         if row.queue.startswith(_MAILBOX):
-            return _record(row)
+            return record_of(row)
     raise MessageNotFound(message_id)
 
 
@@ -60,7 +60,7 @@ async def dead_letters(store: Store, *, agent: str | None, limit: int) -> list[M
     """Messages that were given up, the oldest first."""
     found: list[MessageRecord] = []
     async for row in _rows(store, agent, "dead"):
-        found.append(_record(row))
+        found.append(record_of(row))
         if len(found) == limit:
             break
     return found
@@ -88,7 +88,8 @@ async def _rows(
         after = page[-1].id
 
 
-def _record(row: StoredMessage) -> MessageRecord:
+def record_of(row: StoredMessage) -> MessageRecord:
+    """What a stored message says, and what became of it."""
     answer = row.answer if isinstance(row.answer, dict) else {}
     return MessageRecord(
         message=_message(row),

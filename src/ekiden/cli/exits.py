@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from ekiden.cli.errors import Interrupted, NobodyCapable, NoRecord
+from ekiden.client.errors import ServerUnavailable
 from ekiden.core.errors import (
     EkidenError,
     HandoffNotFound,
@@ -18,6 +19,7 @@ from ekiden.core.errors import (
 )
 from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxItemNotFound
 from ekiden.core.memory_errors import BackendUnavailable, MemoryFailed, MemoryNotFound
+from ekiden.core.server_errors import KeyNotFound
 
 if TYPE_CHECKING:
     from ekiden.core.handoff_record import RefusalCode
@@ -49,7 +51,7 @@ class Exit(IntEnum):
         "there is no such session, handoff, inbox item or memory, or the team has no such agent",
     )
     BUSY = 6, "another process has the session"
-    STORE = 7, "the store cannot be reached, is too new, or fails"
+    STORE = 7, "the store or the server cannot be reached, or the store is too new, or fails"
     TAMPERED = 8, "what is stored is not what was written: the audit is broken"
     INTERNAL = 70, "a mistake in Ekiden; EKIDEN_DEBUG=1 shows where"
     INTERRUPTED = 130, "stopped with Ctrl-C; the session is kept"
@@ -62,6 +64,7 @@ _BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (
     (UnknownAgent, Exit.NOT_FOUND),
     (NobodyCapable, Exit.NOT_FOUND),
     (NoRecord, Exit.NOT_FOUND),
+    (KeyNotFound, Exit.NOT_FOUND),
     (HandoffNotFound, Exit.NOT_FOUND),
     (InboxItemNotFound, Exit.NOT_FOUND),
     (InboxAnswerInvalid, Exit.USAGE),
@@ -71,6 +74,7 @@ _BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (
     (SessionBusy, Exit.BUSY),
     (LeaseLost, Exit.BUSY),
     (StoreError, Exit.STORE),
+    (ServerUnavailable, Exit.STORE),
     (UserError, Exit.USAGE),
 )
 """The first that fits decides."""

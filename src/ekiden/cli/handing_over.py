@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import getpass
-from dataclasses import dataclass
-from typing import Any
 
+from ekiden.app.records.handoff_endings import Ending as Ending
+from ekiden.app.records.handoff_endings import cancel_record, start_record
+from ekiden.app.records.handoff_endings import ending_of as ending_of
 from ekiden.cli.errors import BadInput
 from ekiden.cli.exits import Exit, exit_for_outcome, exit_for_refusal
 from ekiden.cli.output import complain, emit, note, say
-from ekiden.core.errors import HandoffNotFound
 from ekiden.core.handoff_record import HandoffResult
 from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S
-from ekiden.core.items import is_message, text_of
 from ekiden.core.jsonio import dumps
 from ekiden.handoff.history_query import HandoffQuery
-from ekiden.handoff.records import read_handoff, records_of
+from ekiden.handoff.records import records_of
 from ekiden.runtime import RunResult
 from ekiden.runtime.asked import open_requests
-from ekiden.sessions import said
 from ekiden.storage.base import SessionRow, Store
 
 _REFUSED = "handoff.refused"
@@ -74,49 +72,16 @@ async def stopped(store: Store, session_id: str, *, to: str, by: str, how_to_res
     return f"stopped; the session is kept, go on with: {how_to_resume}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """Where a session stands after a handoff that was asked for."""
-
-    row: SessionRow
-    speaker: str | None
-    """Who said the answer; `None` if there is none, or the session is being run."""
-    answer: str | None
-    problem: tuple[str, str] | None
-    """Code and message, if the run that followed failed."""
-
-
-async def ending_of(store: Store, session_id: str, result: HandoffResult) -> Ending:
-    """What came after the handoff."""
-    row = await store.get(session_id)
-    try:
-        record = await read_handoff(store, result.request_id)
-    except HandoffNotFound:  # only the request for it is known
-        return Ending(row=row, speaker=None, answer=None, problem=None)
-    if not record.is_made:
-        return Ending(row=row, speaker=None, answer=None, problem=None)
-    events = await store.events(session_id, after=record.moves[0].seq)
-    is_over = row.outcome is not None and row.owner is None
-    speaker = answer = problem = None
-    if is_over:
-        for event in said(events):
-            texts = [text_of(item) for item in event.items if _is_answer(item)]
-            if any(texts):
-                speaker, answer = event.agent, "\n".join(filter(None, texts))
-    if is_over and row.outcome not in ("done", "waiting"):
-        failed = next((each for each in reversed(events) if each.type == "agent_error"), None)
-        code = (failed.details or {}).get("code") if failed is not None else None
-        error = failed.error if failed is not None else None
-        problem = (code or f"run.{row.outcome}", error or f"the run ended: {row.outcome}")
-    return Ending(row=row, speaker=speaker, answer=answer, problem=problem)
-
-
-def report_start(result: HandoffResult, end: Ending, *, hint: str, as_json: bool) -> int:
+def report_start(
+    result: HandoffResult, end: Ending, *, hint: str, as_json: bool, is_shown: bool = False
+) -> int:
     """Tell what came of a handoff that was asked for, and give the exit code.
 
-    `hint` is the command that goes on with the session.
+    `hint` is the command that goes on with the session; `is_shown`: all but what is wrong was told
+    already.
     """
-    _show(result, end, as_json=as_json)
+    if not is_shown:
+        _show(result, end, as_json=as_json)
     if result.error is not None:
         _complain_of(result, as_json=as_json)
         return exit_for_refusal(result.error.code)
@@ -135,7 +100,7 @@ def report_start(result: HandoffResult, end: Ending, *, hint: str, as_json: bool
 def report_cancel(result: HandoffResult, *, handoff_id: str, as_json: bool) -> int:
     """Tell what became of a handoff that was to be cancelled, and give the exit code."""
     if as_json:
-        emit({"id": handoff_id, **_fields(result)})
+        emit(cancel_record(handoff_id, result))
     else:
         say(_line(handoff_id, result))
     if result.error is not None and result.error.code == "CANCELLED":
@@ -170,19 +135,8 @@ def _complain_of(result: HandoffResult, *, as_json: bool) -> None:
 
 
 def _show(result: HandoffResult, end: Ending, *, as_json: bool) -> None:
-    row = end.row
     if as_json:
-        emit(
-            {
-                "id": result.request_id,
-                "session_id": row.id,
-                **_fields(result),
-                "agent": row.agent,
-                "outcome": row.outcome,
-                "speaker": end.speaker,
-                "output": end.answer,
-            }
-        )
+        emit(start_record(result, end))
         return
     say(_line(result.request_id, result))
     if end.answer is not None:
@@ -191,11 +145,3 @@ def _show(result: HandoffResult, end: Ending, *, as_json: bool) -> None:
 
 def _line(handoff_id: str, result: HandoffResult) -> str:
     return f"{handoff_id}: {result.source} → {result.target} {result.status}"
-
-
-def _fields(result: HandoffResult) -> dict[str, Any]:
-    return {name: value for name, value in result.to_json().items() if name != "request_id"}
-
-
-def _is_answer(item: Any) -> bool:
-    return is_message(item) and item.get("role") == "assistant"

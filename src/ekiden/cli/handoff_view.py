@@ -11,7 +11,7 @@ from ekiden.core.handoff_record import Actor
 from ekiden.core.jsonio import dumps
 
 if TYPE_CHECKING:
-    from ekiden.cli.handoff_details import HandoffDetails
+    from ekiden.app.records.handoffs import HandoffDetails
     from ekiden.handoff.filter_report import FilterReport
     from ekiden.handoff.records import HandoffRecord
 

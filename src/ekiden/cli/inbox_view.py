@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from ekiden.app.records.inbox import item_record as item_record
 from ekiden.cli.approving import Question, marked
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.tables import clock_time, print_pairs, print_table
@@ -24,11 +25,6 @@ _LONGEST_SUBJECT = 80
 _LONGEST_TEXT = 20_000
 _NAMES = {number: name for name, number in PRIORITIES.items()}
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
-
-
-def item_record(item: InboxItem) -> dict[str, Any]:
-    """An item for programs."""
-    return {**item.to_json(), "version": item.version}
 
 
 def print_items(

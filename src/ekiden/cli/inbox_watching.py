@@ -67,12 +67,14 @@ class InboxSpectator:
 
     async def _show(self, found: HubEvent) -> None:
         details = found.event.details or {}
+        if "status" in details and "change" not in details:
+            return  # A session took its answer: the inbox has told of that itself.
         if self.role is not None and details.get("role") != self.role:
             return
         if self.as_json:
             emit(await self._record(found.id, details))
         else:
-            say(_line(found.event.at_us, details))
+            say(change_line(found.event.at_us, details))
 
     async def _record(self, event_id: str, details: Mapping[str, Any]) -> dict[str, Any]:
         """As it is pushed to programs."""
@@ -107,7 +109,8 @@ def _change(details: Mapping[str, Any]) -> str:
     return str(details.get("change") or "posted")
 
 
-def _line(at_us: int, details: Mapping[str, Any]) -> str:
+def change_line(at_us: int, details: Mapping[str, Any]) -> str:
+    """A change of a question, for people."""
     change = _change(details)
     by = details.get("by")
     answer = details.get("choice") or details.get("text")

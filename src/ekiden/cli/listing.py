@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Literal, TypeAlias
 
+from ekiden.app.records.sessions import session_record
 from ekiden.cli.output import emit, note, say
-from ekiden.cli.records import session_record
 from ekiden.cli.tables import clock_time, print_table
 from ekiden.core.jsonio import dumps
 from ekiden.storage.base import SessionFilter, SessionPage, SessionRow, Store
@@ -38,7 +38,7 @@ async def list_sessions(
             for row in page.sessions:
                 emit(session_record(row))
         case "table":
-            _table(page)
+            print_sessions(page)
     if page.next_cursor is not None and form == "table":
         note(f"more: --cursor {page.next_cursor}")
     elif page.next_cursor is not None:
@@ -55,7 +55,8 @@ async def _all(store: Store, where: SessionFilter, cursor: str | None) -> AsyncI
             return
 
 
-def _table(page: SessionPage) -> None:
+def print_sessions(page: SessionPage) -> None:
+    """One page as a table."""
     if not page.sessions:
         say("no sessions")
         return

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from ekiden import __version__
 from ekiden.cli.errors import Interrupted, UsageError
 from ekiden.cli.exits import Exit, exit_for_error
 from ekiden.cli.output import complain, prepare_streams, say
+from ekiden.cli.remote.connection import at_server
+from ekiden.cli.remote.table import LOCAL_ONLY, take_server
 from ekiden.core.errors import EkidenError
 
 if TYPE_CHECKING:
@@ -23,9 +26,12 @@ _COMMANDS = {
     "run": "Say something to a team.",
     "route": "Show which agent would get a request, and why; nothing is run.",
     "plan": "Show how a request would be split among agents; nothing is run.",
+    "trace": "Show what happened in a session: runs, agents, calls, handoffs.",
     "chain": "Show who handed a session to whom, and why.",
     "watch": "Show events as they happen.",
     "cost": "Show what model calls used and cost.",
+    "serve": "Serve the team over HTTP.",
+    "mcp": "Serve the team as an MCP server on the standard streams.",
     "doctor": "Check this installation and the store.",
     "bench": "Measure Ekiden against plain asyncio.",
 }
@@ -118,6 +124,14 @@ _GROUPS = {
             "watch": "Show questions, and what becomes of them, as they come.",
         },
     ),
+    "keys": (
+        "Look after the keys that callers of the server need.",
+        {
+            "create": "Make a key; it is shown once.",
+            "list": "List the keys, without their secrets.",
+            "revoke": "Make a key useless, for ever.",
+        },
+    ),
     "audit": (
         "Look into the audit: who handed what to whom, who decided, and whether it was changed.",
         {
@@ -180,13 +194,18 @@ def overview() -> str:
             "",
             *(f"  {name:{width}}  {text}" for name, text in commands.items()),
             "",
-            "`ekiden COMMAND --help` says more. EKIDEN_STORE names the store.",
+            "`ekiden COMMAND --help` says more. EKIDEN_STORE names the store; --server URL, or",
+            "EKIDEN_SERVER, lets a command work with a server instead, with the key in",
+            "EKIDEN_API_KEY.",
         ]
     )
 
 
-def build() -> App:
-    """The parser; the commands' own modules are loaded when they are called."""
+def build(*, remote: bool = False) -> App:
+    """The parser; the commands' own modules are loaded when they are called.
+
+    With `remote` the commands are those that ask a server.
+    """
     from cyclopts import App
 
     app = App(
@@ -198,13 +217,16 @@ def build() -> App:
         result_action="return_value",
         suppress_keyboard_interrupt=False,
     )
+    place = "remote" if remote else "commands"
     for name in _COMMANDS:
-        app.command(f"ekiden.cli.commands.{name}:{name}", name=name)
+        if not (remote and name in LOCAL_ONLY):
+            app.command(f"ekiden.cli.{place}.{name}:{name}", name=name)
     for group, (about, members) in _GROUPS.items():
         commands = App(name=group, help=about)
         for name, text in members.items():
-            target = f"ekiden.cli.commands.{group}:{group}_{name}"
-            commands.command(target, name=name, help=text)
+            if not (remote and f"{group} {name}" in LOCAL_ONLY):
+                target = f"ekiden.cli.{place}.{group}:{group}_{name}"
+                commands.command(target, name=name, help=text)
         app.command(commands)
     return app
 
@@ -222,8 +244,11 @@ def _dispatch(arguments: list[str]) -> int:
         # A lone dash is standard input, which the parser would take for an option.
         arguments.remove("-")
         arguments += ["--", "-"]
+    server = take_server(arguments, _GROUPS)
     try:
-        code = build()(arguments, exit_on_error=False, print_error=False)
+        with nullcontext() if server is None else at_server(server):
+            app = build() if server is None else build(remote=True)
+            code = app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as exc:
         raise UsageError(f"{exc} `ekiden --help` shows what there is.") from exc
     return Exit.OK if code is None else code

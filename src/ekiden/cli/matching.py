@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ekiden.capabilities import CapabilityMatcher, Fit, Match, missing_capabilities
+from ekiden.app.matching import capable
+from ekiden.app.matching import parse_names as parse_names
+from ekiden.capabilities import Fit, Match, missing_capabilities
 from ekiden.cli.errors import NobodyCapable, UsageError
 from ekiden.core.suggest import suggestion
 
@@ -15,13 +17,6 @@ if TYPE_CHECKING:
 HEADERS = ("agent", "score", "matched", "missing", "how")
 _LISTED = 20
 _SHOWN = 200
-
-
-def parse_names(words: Iterable[str]) -> list[str]:
-    """The names in `words`, each of which may be several with commas between, also Chinese ones."""
-    commas = str.maketrans("，、", ",,")
-    split = (name.strip() for word in words for name in word.translate(commas).split(","))
-    return [name for name in split if name]
 
 
 def search(
@@ -36,8 +31,7 @@ def search(
         raise UsageError("name what is required, as in `ekiden agents match refunds,invoices`")
     if not 0 <= min_score <= 1:
         raise UsageError(f"--min-score is a number from 0 to 1, not {min_score:g}")
-    left_out = [project.team[name.removeprefix("@")].name for name in exclude]
-    return _matcher(project).find(required, exclude=left_out, min_score=0)
+    return capable(project, required, exclude=exclude)
 
 
 def rows(found: Iterable[Match]) -> list[tuple[str, ...]]:
@@ -70,12 +64,6 @@ def nobody(project: Project, found: Sequence[Match], min_score: float) -> Nobody
     more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
     there = f"{', '.join(known[:_LISTED])}{more}{meant}"
     return NobodyCapable(f"{start}; there are {there}{_not_compared(project, best.missing)}")
-
-
-def _matcher(project: Project) -> CapabilityMatcher:
-    from ekiden.embeddings.local import local_embedder
-
-    return CapabilityMatcher.of(project.agents.values(), embedder=local_embedder())
 
 
 def _asked(match: Match) -> str:

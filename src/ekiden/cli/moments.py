@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta
-from typing import Final
 
+from ekiden.app.moments import AGO, UNITS, read_moment
 from ekiden.cli.errors import UsageError
-
-_AGO = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def moment(text: str | None, *, option: str, now: datetime | None = None) -> datetime | None:
@@ -19,13 +15,9 @@ def moment(text: str | None, *, option: str, now: datetime | None = None) -> dat
     """
     if text is None:
         return None
-    now = (now or datetime.now()).astimezone()
-    ago = _AGO.fullmatch(text)
     try:
-        if ago is not None:
-            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        return datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError, OSError) as exc:
+        return read_moment(text, now=now)
+    except (ValueError, OverflowError) as exc:
         raise UsageError(
             f"{option} {text[:40]!r} is no time; give a date, such as 2025-03-01 or "
             "2025-03-01T14:30, or how long ago: 90s, 30m, 2h, 7d or 4w"
@@ -38,10 +30,10 @@ def ahead(text: str, *, what: str, now: datetime | None = None) -> float:
     `UsageError` for anything else.
     """
     now = (now or datetime.now()).astimezone()
-    span = _AGO.fullmatch(text)
+    span = AGO.fullmatch(text)
     try:
         if span is not None:
-            seconds = timedelta(**{_UNITS[span[2]]: int(span[1])}).total_seconds()
+            seconds = timedelta(**{UNITS[span[2]]: int(span[1])}).total_seconds()
         else:
             seconds = (datetime.fromisoformat(text).astimezone() - now).total_seconds()
     except (ValueError, OverflowError, OSError) as exc:

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from ekiden.cli.errors import Interrupted
 from ekiden.cli.exits import exit_for_outcome
@@ -31,6 +31,23 @@ if TYPE_CHECKING:
     from ekiden.app.settings import Settings
     from ekiden.cli.approving import ApproveWhere
     from ekiden.core.inbox_item import InboxItem
+
+
+class Reported(Protocol):
+    """How a run ended, here or at a server."""
+
+    @property
+    def session_id(self) -> str: ...
+
+    @property
+    def outcome(self) -> Outcome: ...
+
+    @property
+    def chain(self) -> Sequence[str]: ...
+
+    def to_json(self) -> dict[str, Any]:
+        """As the command prints it."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,20 +78,24 @@ class Onlooker:
         """Read the run to its end; `Interrupted` after Ctrl-C."""
         try:
             async for shown in run.events():
-                self.begun = self.seen = True
-                if isinstance(shown, Event) and shown.session_id != run.session_id:
-                    self._show_beside(shown)
-                elif self.stream:
-                    self._show(shown)
-                elif not self.as_json and isinstance(shown, Event):
-                    _show_route(shown)
+                self.show(shown, run.session_id)
         except asyncio.CancelledError:
-            raise Interrupted(self._stopped()) from None
+            raise Interrupted(self.stopped()) from None
         except Exception:
             # A run that failed has a result; one that could not begin has none.
             if not run.is_complete:
                 raise
         return run.result
+
+    def show(self, shown: Event | ModelDelta, session_id: str | None) -> None:
+        """Show what happened in the session, or in one that answers it."""
+        self.begun = self.seen = True
+        if isinstance(shown, Event) and shown.session_id != session_id:
+            self._show_beside(shown)
+        elif self.stream:
+            self._show(shown)
+        elif not self.as_json and isinstance(shown, Event):
+            _show_route(shown)
 
     def _show(self, shown: Event | ModelDelta) -> None:
         if self.as_json:
@@ -107,7 +128,7 @@ class Onlooker:
         elif event.type == "task" and (told := task_line(event)) is not None:
             note(told)
 
-    def report(self, result: RunResult, questions: Sequence[InboxItem] = ()) -> None:
+    def report(self, result: Reported, questions: Sequence[InboxItem] = ()) -> None:
         """Tell how a run ended; `questions` are those that it waits for."""
         record = result.to_json()
         if isinstance(result.outcome, Waiting):
@@ -131,7 +152,8 @@ class Onlooker:
                 message = f"{message}; after the answer go on with: {self.how_to_resume}"
             complain(code, message, as_json=self.as_json, session_id=result.session_id)
 
-    def _stopped(self) -> str:
+    def stopped(self) -> str:
+        """What whoever stopped it is told."""
         if not (self.begun and self.how_to_resume):
             return "stopped; nothing is kept"
         return f"stopped; the session is kept, go on with: {self.how_to_resume}"

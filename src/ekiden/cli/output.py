@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, TextIO
 
+from ekiden.core.covering import cover
 from ekiden.core.jsonio import dumps
 
 _UNSAFE = re.compile(
@@ -59,12 +60,13 @@ def emit(value: Any) -> None:
 
 
 def complain(code: str, message: str, *, as_json: bool, **facts: Any) -> None:
-    """An error, on standard error."""
+    """An error, on standard error, without the secrets that its words repeat."""
+    message = cover(message)
     if as_json:
         error: Mapping[str, Any] = {"code": code, "message": message, **facts}
         sys.stderr.write(safe(dumps({"error": error})) + "\n")
     else:
-        sys.stderr.write(f"error[{code}]: {safe(message)}\n")
+        sys.stderr.write(f"error[{safe(code)}]: {safe(message)}\n")
     sys.stderr.flush()
 
 

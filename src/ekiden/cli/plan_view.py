@@ -9,7 +9,7 @@ from ekiden.core.jsonio import dumps
 
 if TYPE_CHECKING:
     from ekiden.app.planning import Planned
-    from ekiden.core.plan import AgentTask
+    from ekiden.core.plan import AgentTask, TaskDecomposition
 
 _MAX_CHARS = 200
 
@@ -19,13 +19,18 @@ def plan_lines(planned: Planned) -> Iterator[str]:
     tasks = planned.plan.tasks
     count = f"{len(tasks)} tasks" if len(tasks) > 1 else "1 task"
     yield f"{_method(planned)} → {count}, {_whose(planned)}"
-    if planned.plan.reasoning:
-        yield f"because: {_flat(planned.plan.reasoning)}"
+    yield from tree_lines(planned.plan)
+
+
+def tree_lines(plan: TaskDecomposition) -> Iterator[str]:
+    """Why it is split so, the tasks, and what was changed on the way."""
+    if plan.reasoning:
+        yield f"because: {_flat(plan.reasoning)}"
     yield ""
-    yield from _tree(tasks)
-    if planned.plan.notes:
+    yield from _tree(plan.tasks)
+    if plan.notes:
         yield ""
-        yield from (f"note: {_flat(note)}" for note in planned.plan.notes)
+        yield from (f"note: {_flat(note)}" for note in plan.notes)
 
 
 def _method(planned: Planned) -> str:

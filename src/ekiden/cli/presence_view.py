@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ekiden.app.records.presence import Presence
 from ekiden.bus.deadlocks import Deadlock
 from ekiden.cli.output import emit, note, say
-from ekiden.cli.presence import Presence
 from ekiden.cli.tables import clock_time, print_table
 from ekiden.core.jsonio import dumps
 from ekiden.core.messages import BlockingContext

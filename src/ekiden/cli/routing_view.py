@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ekiden.app.addressing import Address
-    from ekiden.app.project import Project
     from ekiden.routing.decision import RouteDecision, Score, StageResult
 
 _LABELS = {"rule": "rule-match", "sticky": "kept"}
@@ -83,12 +81,3 @@ def score_rows(decision: RouteDecision, names: Collection[str] = ()) -> list[tup
     ]
     rest = sorted({*names} - {score.agent for score in scores})
     return rows + [(name, "", "0", "0 %", "") for name in rest if len(names) <= _FEW]
-
-
-async def decide(project: Project, address: Address) -> RouteDecision:
-    """What routing says of a request; `UnknownAgent` for a name that nobody has."""
-    from ekiden.app.addressing import AUTO
-
-    if address.to is None or address.to == AUTO:
-        return await project.router.route(address.text, strategy=address.strategy)
-    return project.router.named(address.to)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ekiden.app.records.state import shared_record as shared_record
 from ekiden.cli.tables import clock_time
 from ekiden.cli.transcript import shorten
 from ekiden.core.jsonio import dumps
@@ -50,19 +51,6 @@ def shared_rows(variables: Mapping[str, SharedVariable]) -> list[tuple[str, ...]
         )
         for name, each in sorted(variables.items())
     ]
-
-
-def shared_record(variables: Mapping[str, SharedVariable]) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        name: {
-            "value": each.value,
-            "version": each.version,
-            "by": each.by,
-            "updated_at": each.updated_at,
-        }
-        for name, each in sorted(variables.items())
-    }
 
 
 def shown_value(value: Any) -> str:

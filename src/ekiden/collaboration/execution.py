@@ -22,6 +22,7 @@ from ekiden.collaboration.moves import SYSTEM
 from ekiden.collaboration.record import Collaboration
 from ekiden.collaboration.rules import follow, started
 from ekiden.core.collaboration_errors import CollaborationNotFound
+from ekiden.core.covering import cover
 from ekiden.core.errors import EkidenError, StaleDocument, StoreUnavailable
 from ekiden.core.handoff_record import HandoffResult
 from ekiden.storage.base import Document, DocumentWrite
@@ -307,4 +308,5 @@ def _text_of(exc: Exception) -> str:
         text = str(exc)
     except Exception:
         text = "(it cannot be shown)"
-    return (text if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {text}")[:_MAX_TEXT]
+    shown = text if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {text}"
+    return cover(shown)[:_MAX_TEXT]

@@ -19,6 +19,9 @@ from ekiden.core.lineage import lineage_agent
 
 AGENT_VARIABLE = "EKIDEN_ACTING_AGENT"
 """Set for the processes that tools start, so that they cannot do it either."""
+AGENT_HEADER = "X-Ekiden-Agent"
+"""Sent with every request that is made for an agent, to MCP servers and to A2A agents: an Ekiden
+that is called so lets nobody decide in the place of people."""
 
 _acting: ContextVar[str | None] = ContextVar("ekiden_acting_agent", default=None)
 

@@ -30,6 +30,10 @@ Each of these events carries the hash of the one before in its session, and stor
 of them over all sessions, so a type that is added here needs a migration.
 """
 
+PRIVATE = "private"
+"""A detail of events of runs with `trace_include_sensitive_data=False`: no trace shows what was
+said in such a run."""
+
 
 class Event:
     """Something that happened in a session, stored in the transaction that made it true.

@@ -54,6 +54,7 @@ _PREFIXED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for prefix, pattern in (
         ("sk-", r"sk-(?=[A-Za-z_-]*+[0-9])(?=[0-9_-]*+[A-Za-z])[0-9A-Za-z_-]{16,}+"),
         ("k_", r"[srp]k_(?:live|test)_[0-9A-Za-z]{10,}+"),
+        ("ek_", r"ek_[0-9a-z]{8}_[0-9A-Za-z]{20,}+"),
         ("A", r"(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z])"),
         ("LTAI", r"LTAI[0-9A-Za-z]{12,24}(?![0-9A-Za-z])"),
         ("AKID", r"AKID[0-9A-Za-z]{13,40}(?![0-9A-Za-z])"),

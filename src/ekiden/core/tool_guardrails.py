@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypedDict, cast, overload
 
 from ekiden.core.context import TContext, ToolContext
+from ekiden.core.covering import covered_keys
 from ekiden.core.errors import UserError
 
 
@@ -165,7 +166,7 @@ class GuardrailDecision:
         return self.behavior == "allow"
 
     def to_json(self, *, sensitive: bool = True) -> dict[str, Any]:
-        """For an event; without what may be secret if not `sensitive`."""
+        """For an event: keys are covered, and what may be secret is left out if not `sensitive`."""
         data: dict[str, Any] = {
             "type": self.type,
             "guardrail": self.guardrail,
@@ -173,9 +174,9 @@ class GuardrailDecision:
             "behavior": self.behavior,
         }
         if sensitive and self.message is not None:
-            data["message"] = self.message
+            data["message"] = covered_keys(self.message)
         if sensitive and self.info is not None:
-            data["info"] = self.info
+            data["info"] = covered_keys(self.info)
         return data
 
     @classmethod

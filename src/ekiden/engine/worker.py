@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
-from contextlib import suppress
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any, Protocol
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import LeaseLost, StoreError
+from ekiden.core.events import Event
+from ekiden.core.model import ModelDelta
 from ekiden.core.retention import Retention
 from ekiden.core.team import Team
 from ekiden.engine.housekeeping import Housekeeping
@@ -19,6 +21,7 @@ from ekiden.runtime.calls import to_the_end
 from ekiden.runtime.leases import owner_name
 from ekiden.runtime.timekeeping import run_timers, seconds_to_timer
 from ekiden.storage.base import Claim, SessionRow, Store
+from ekiden.tracing.log_context import LogSession, bind_log_session
 
 _log = logging.getLogger("ekiden.worker")
 
@@ -27,6 +30,22 @@ _TIMERS_S = 0.5
 """After so long timers are looked at, if none is due before."""
 _IDLE_S = 1.0
 """How long to wait for a hint of work before looking anyway: expired leases send no hint."""
+
+
+class Audience(Protocol):
+    """Those who watch sessions that a worker runs."""
+
+    def wants(self, session_id: str) -> bool:
+        """Whether anybody watches it now: then its models answer piece by piece."""
+        ...
+
+    def showing(self, session_id: str) -> AbstractContextManager[None]:
+        """The session is run here during the body."""
+        ...
+
+    def show(self, session_id: str, shown: Event | ModelDelta) -> None:
+        """Something happened in the session; events are stored already."""
+        ...
 
 
 class Worker:
@@ -50,8 +69,10 @@ class Worker:
         context: Any = None,
         run_config: RunConfig | None = None,
         retention: Retention | None = None,
+        audience: Audience | None = None,
     ) -> None:
         """With `retention` it also lets go of what is old, at most once an hour."""
+        self._audience = audience
         self._store = store
         self._housekeeping = Housekeeping(store, retention or Retention())
         self._team = team if isinstance(team, Team) else Team(team)
@@ -60,12 +81,26 @@ class Worker:
         self._context = context
         self._config = run_config or RunConfig()
         self._stopping = asyncio.Event()
+        self._under_way: dict[str, tuple[asyncio.Task[None], Circumstances]] = {}
+        """By session."""
         self.finished = 0
         """Sessions advanced to an outcome by this worker."""
 
     def stop(self) -> None:
         """Take no further session and end when those under way are done."""
         self._stopping.set()
+
+    async def cancel(self, session_id: str) -> bool:
+        """Stop working on the session, which stays as it is and can be resumed; whether this worker
+        had it."""
+        found = self._under_way.get(session_id)
+        if found is None:
+            return False
+        task, around = found
+        around.left_as = "idle"
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return True
 
     async def run(self, *, until_idle: bool = False) -> None:
         """Work until `stop`; with `until_idle` also end when no session is ready or under way."""
@@ -163,6 +198,9 @@ class Worker:
             await asyncio.gather(hint, stop, return_exceptions=True)
 
     async def _advance(self, claim: Claim, row: SessionRow) -> None:
+        bind_log_session(
+            LogSession(session_id=row.id, meta=row.meta, created_at_us=row.created_at_us)
+        )
         around = Circumstances(
             root=self._team,
             config=self._config,
@@ -170,13 +208,14 @@ class Worker:
             left_as="ready",
             drives=False,
         )
+        audience = self._audience
+        around.live = audience is not None and audience.wants(row.id)
+        task = asyncio.current_task()
+        assert task is not None
+        self._under_way[row.id] = task, around
         try:
-            async with taken_up(around, self._store, claim, row) as run:
-                async for _ in advance(run):
-                    pass
-            self.finished += 1
-            if run.exception is not None:
-                _log.warning("session %s failed: %s", row.id, run.exception)
+            with nullcontext() if audience is None else audience.showing(row.id):
+                await self._take_up(around, claim, row)
         except LeaseLost:
             _log.warning("session %s was taken over by another process", row.id)
         except StoreError as exc:
@@ -185,3 +224,15 @@ class Worker:
         except Exception:
             _log.exception("session %s cannot be advanced", row.id)
             await self._rest()
+        finally:
+            self._under_way.pop(row.id, None)
+
+    async def _take_up(self, around: Circumstances, claim: Claim, row: SessionRow) -> None:
+        audience = self._audience
+        async with taken_up(around, self._store, claim, row) as run:
+            async for shown in advance(run):
+                if audience is not None:
+                    audience.show(row.id, shown)
+        self.finished += 1
+        if run.exception is not None:
+            _log.warning("session %s failed: %s", row.id, run.exception)

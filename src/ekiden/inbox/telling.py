@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ekiden.core.covering import covered_keys
 from ekiden.core.events import Event
 from ekiden.core.inbox_errors import InboxItemClosed
 from ekiden.core.inbox_item import NOBODY, InboxItem
@@ -45,7 +46,8 @@ def posted_details(item: InboxItem) -> dict[str, Any]:
 
 
 def change_details(change: Change) -> dict[str, Any]:
-    """What the event of a change tells; who did it is in `by`, and `nobody` is the clock."""
+    """What the event of a change tells, with keys covered; who did it is in `by`, and `nobody` is
+    the clock."""
     item, answer = change.item, change.item.answer
     details: dict[str, Any] = {
         "change": change.name,
@@ -53,24 +55,24 @@ def change_details(change: Change) -> dict[str, Any]:
         "kind": item.kind,
         "from": item.from_agent,
         "role": item.role,
-        "subject": item.subject,
+        "subject": covered_keys(item.subject),
         "priority": item.priority,
         "by": change.by or {"kind": "agent", "name": item.from_agent},
         "via": change.via,
         "at_us": change.at_us,
     }
     if answer is not None:
-        details |= {"choice": answer.choice, "text": answer.text[:_MAX_TEXT]}
+        details |= {"choice": answer.choice, "text": covered_keys(answer.text)[:_MAX_TEXT]}
         details |= {"always": answer.always, "edited": change.edited}
         if answer.arguments is not None:
-            details["arguments"] = answer.arguments[:_MAX_TEXT]
+            details["arguments"] = covered_keys(answer.arguments)[:_MAX_TEXT]
     optional = {
         "task": item.session_id,
         "tool": item.tool,
         "assignee": item.assignee,
         "snoozed_until_us": item.snoozed_until_us,
         "deadline_us": item.deadline_us,
-        "reason": item.reason or None,
+        "reason": covered_keys(item.reason) or None,
     }
     return details | {name: value for name, value in optional.items() if value is not None}
 

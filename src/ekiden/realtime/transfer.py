@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.context import AgentHookContext
+from ekiden.core.covering import cover
 from ekiden.core.errors import EkidenError, HandoffRefused, ModelBehaviorError, UserError
 from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_record import RefusalCode
@@ -128,7 +129,7 @@ def _code(exc: Exception) -> RefusalCode:
 
 def describe(exc: BaseException) -> str:
     """An exception for people and models: an error of ours says it all in its message."""
-    text = str(exc) if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {exc}"
+    text = cover(str(exc) if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {exc}")
     text = text.rstrip(": ")
     return text if len(text) <= _ERROR_LIMIT else f"{text[:_ERROR_LIMIT]} …"
 

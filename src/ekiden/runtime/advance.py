@@ -29,6 +29,7 @@ from ekiden.runtime.spending import allowed, own_left
 from ekiden.runtime.state import RunState
 from ekiden.runtime.turn import resume_acting, settle_answer, think
 from ekiden.runtime.withdrawing import WITHDRAWN, is_withdrawn
+from ekiden.tracing.log_context import logging_for
 
 
 async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
@@ -117,7 +118,7 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
 
 async def _guarded(run: RunState, step: Coroutine[Any, Any, None]) -> None:
     """One step, done by the agent: its hooks, instructions and callbacks are its code, too."""
-    with acting_as(run.agent.name):
+    with acting_as(run.agent.name), logging_for(run):
         await _settled(run, step)
 
 

@@ -12,7 +12,7 @@ from ekiden.core.events import Event
 from ekiden.core.hooks import RunHooks
 from ekiden.core.team import Team
 from ekiden.runtime.config import RunConfig
-from ekiden.storage.base import SessionStatus
+from ekiden.storage.base import DocumentWrite, SessionStatus
 
 AUTO = "auto"
 """As an addressee: whomever the team's router chooses."""
@@ -40,6 +40,12 @@ class Circumstances:
     """Whom a new message goes to: an agent's name, or `AUTO`; `None`: who has the session."""
     route_options: Mapping[str, Any] | None = None
     """Of this one message, for the router."""
+    is_polite: bool = False
+    """Whether a message waits, or is refused with `SessionBusy`, while the session has work that
+    nobody has taken up yet; else that is broken off, as what waits for people is."""
+    along: Callable[[int], DocumentWrite] | None = None
+    """What is stored together with the message, made of the number of its run: if that is refused,
+    so is the message."""
 
     @property
     def team(self) -> Team:

@@ -31,9 +31,11 @@ from ekiden.runtime.corrections import is_request
 from ekiden.runtime.findings import tell_findings
 from ekiden.runtime.offer import refresh_offer
 from ekiden.runtime.parked import Parked, is_parked
+from ekiden.runtime.snapshot import KEPT
 from ekiden.runtime.state import RunState
 from ekiden.runtime.tool_calls import PlannedCall, perform, record_call
 from ekiden.runtime.turn import conclude, start_agent
+from ekiden.sessions.scopes import checked_value
 from ekiden.tools import ToolResult, output_text
 
 
@@ -81,6 +83,28 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
     def agent(self) -> Agent[Any]:
         """The agent that this code is."""
         return self._run.agent
+
+    @property
+    def session_key(self) -> str:
+        """What others may know the session by: no session of another store, and none that has the
+        same id after this one is deleted, has it."""
+        return self._run.session_key
+
+    async def recall(self, name: str) -> Any:
+        """What `keep` stored under the name in this session; `None` if that is nothing."""
+        prefix = f"{KEPT}{name}/"
+        kept = await self._run.store.steps(self._run.session_id, prefix=prefix)
+        numbered = {int(key.removeprefix(prefix)): value for key, value in kept.items()}
+        return numbered[max(numbered)] if numbered else None
+
+    def keep(self, name: str, value: Any) -> None:
+        """Store JSON of the code's own with the end of its turn: nobody who uses the session can
+        read it or change it as a variable, and a branch or a copy of the session does not have it.
+        """
+        if "/" in name:
+            raise UserError(f"{name!r} cannot be kept: its name must not have a slash")
+        # A step is stored once; the event that follows gives this one its number.
+        self._run.remember(f"{KEPT}{name}/{self._run.next_seq}", checked_value(name, value))
 
     @property
     def items(self) -> list[Item]:

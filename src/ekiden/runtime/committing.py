@@ -10,6 +10,7 @@ from typing import Any
 
 from ekiden.core.events import AUDITED, Event
 from ekiden.core.model import ModelDelta
+from ekiden.core.onlookers import ONLOOKERS
 from ekiden.core.usage import Usage
 from ekiden.runtime.beside import NOTHING, Beside
 from ekiden.runtime.calls import to_the_end
@@ -27,6 +28,7 @@ from ekiden.storage.base import (
     SessionRow,
     SessionStatus,
 )
+from ekiden.tracing.log_context import logging_for
 
 _log = logging.getLogger("ekiden.runtime")
 
@@ -59,13 +61,16 @@ class Committing(Recording):
         "_wakes",
         "_woken",
         "before",
+        "created_at_us",
         "hold",
         "outbox",
         "status",
     )
 
     before: SessionRow | None
+    created_at_us: int
     hold: Hold | None
+    meta: Mapping[str, Any]
     outbox: list[Event | ModelDelta]
     status: SessionStatus
     _charged: list[object] | None
@@ -74,6 +79,16 @@ class Committing(Recording):
     _stored_cursor: Mapping[str, Any]
     _wakes: int
     _woken: asyncio.Event | None
+
+    @property
+    def number(self) -> int:
+        """Which run of the session it is."""
+        return self.cursor.run
+
+    @property
+    def correlation_id(self) -> str:
+        """What the session belongs to: itself, unless whoever made it named something."""
+        return str(self.meta.get("correlation_id") or self.claim.session_id)
 
     @property
     def was_woken(self) -> bool:
@@ -335,7 +350,11 @@ class Committing(Recording):
             self.variables.settle(state)
         self.events.extend(batch.events)
         self.outbox.extend(batch.events)
-        self._show_sinks(batch.events)
+        if self.config.sinks:
+            with logging_for(self):
+                self._show_sinks(batch.events)
+        if ONLOOKERS:
+            await self._show_onlookers(batch.events)
         if cancelled is not None:
             raise cancelled
 
@@ -346,3 +365,10 @@ class Committing(Recording):
                     sink.emit(event)
                 except Exception:
                     _log.exception("a sink could not take event %s", event.event_id)
+
+    async def _show_onlookers(self, events: list[Event]) -> None:
+        for onlooker in tuple(ONLOOKERS):
+            try:
+                await onlooker.see(self, events)
+            except Exception:
+                _log.exception("an onlooker could not take events of %s", self.session_id)

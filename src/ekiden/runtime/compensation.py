@@ -90,7 +90,7 @@ def _rollback(run: RunState, pending: PendingHandoff, each: Compensation, reason
         agent=each.agent,
         reason=reason,
         context=run.context.context,
-        idempotency_key=f"{pending.id}:{each.key}",
+        idempotency_key=f"{pending.id}:{run.created_at_us:x}:{each.key}",
     )
 
 

@@ -159,8 +159,9 @@ class RunConfig:
     events: bool = True
     """Whether events that carry no part of the conversation are recorded."""
     trace_include_sensitive_data: bool = True
-    """Whether `Event.error` has the text of the error; what an agent is told of it is part of the
-    conversation either way."""
+    """`False`: `Event.error` does not have the text of an error, and no trace, in whichever process
+    it is made, shows prompts, answers, arguments, results or reasons of the run. What was said is
+    part of the conversation either way."""
     sinks: Sequence[EventSink] = ()
     """Shown every event after it is stored."""
     clock: Clock = SYSTEM_CLOCK

@@ -77,7 +77,7 @@ async def _reply(run: RunState, key: str) -> AgentReply:
         agent=run.agent.name,
         items=tuple(run.visible),
         received={**(run.cursor.received or {}), "chain": list(run.cursor.chain)},
-        idempotency_key=f"{run.session_id}:{key}",
+        idempotency_key=f"{run.session_key}:{key}",
         timeout_s=left,
         variables=copy_json(run.variables.own),
     )

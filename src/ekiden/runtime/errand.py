@@ -45,6 +45,7 @@ class Errand:
         asked: Asked,
         *,
         is_left: bool = False,
+        patience_s: float | None = None,
     ) -> None:
         self._around = around
         self._config = replace(around.config, on_busy="refuse")
@@ -53,7 +54,10 @@ class Errand:
         self._asked = asked
         self._is_left = is_left
         """Whether the request is stored, so that others may have seen to it."""
-        self._deadline = self._config.clock.monotonic() + asked.wait_s
+        began = self._config.clock.monotonic()
+        self._deadline = began + asked.wait_s
+        self._patience = None if patience_s is None else began + patience_s
+        """When it is told as it stands, and left to whoever runs the session."""
 
     async def finish(self, *, run: bool) -> HandoffResult:
         """See to it that it is done, and say what came of it.
@@ -74,6 +78,8 @@ class Errand:
                     await self._leave()
                 elif self._remaining() <= 0:
                     return await self.withdraw("timed_out")
+                elif self._is_impatient():
+                    return await self._standing()
                 else:
                     await self._wait(busy.free_in_s)
                 continue
@@ -150,7 +156,7 @@ class Errand:
             await self._cancel(here, taken, was_open=was_open)
             return (await read_handoff(self._store, asked.cancel)).result()
         number = here.cursor.handoffs + 1
-        if await make(here, asked, taken, release=True):
+        if await make(here, asked, taken, release=True, may_wait=False):
             await self._go_on(here, run=run)
         made = await read_handoff(self._store, f"{self._session_id}.h{number}")
         return made.result()
@@ -178,7 +184,7 @@ class Errand:
             await here.commit(status="ready", outcome="", release=True)
             fault_point("handoff.start.after_release")
             return
-        async with parked_if_left(here, "idle"):
+        async with parked_if_left(here, self._around):
             async for _ in advance(here):
                 pass
 
@@ -199,7 +205,7 @@ class Errand:
                 with suppress(SessionBusy):
                     await self._take_over(record.id, run=run)
                     return (await read_handoff(self._store, record.id)).result()
-            elif self._remaining() <= 0:
+            elif self._remaining() <= 0 or self._is_impatient():
                 return record.result()
             await self._wait(_LONGEST_WAIT_S)
 
@@ -256,9 +262,25 @@ class Errand:
             error=failure,
         )
 
+    async def _standing(self) -> HandoffResult:
+        """What is known of a request that still waits for whoever runs the session."""
+        if self._asked.cancel is not None:
+            return (await read_handoff(self._store, self._asked.cancel)).result()
+        return HandoffResult(
+            request_id=self._asked.id,
+            status="initiated",
+            source=(await self._store.get(self._session_id)).agent,
+            target=self._asked.to,
+        )
+
     def _remaining(self) -> float:
         return self._deadline - self._config.clock.monotonic()
 
+    def _is_impatient(self) -> bool:
+        return self._patience is not None and self._config.clock.monotonic() >= self._patience
+
     async def _wait(self, free_in_s: float) -> None:
         longest = min(self._remaining(), max(free_in_s, 0.05), _LONGEST_WAIT_S)
+        if self._patience is not None:
+            longest = min(longest, self._patience - self._config.clock.monotonic())
         await self._store.wait_for_change(max(longest, 0))

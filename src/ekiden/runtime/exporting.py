@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ekiden.core.events import Event
+from ekiden.runtime.snapshot import KEPT
 from ekiden.sessions.info import session_record
 from ekiden.storage.base import SessionRow, Store
 from ekiden.storage.values import copy_json
@@ -51,11 +52,15 @@ def export_record(
         "events": [event.to_json() for event in events],
         "resume": {
             "cursor": dict(row.cursor),
-            "steps": {key: value for key, value in steps.items() if not is_shared_step(key)},
+            "steps": {key: value for key, value in steps.items() if not _is_not_exported(key)},
         },
     }
     copied: dict[str, Any] = copy_json(document)
     return copied
+
+
+def _is_not_exported(key: str) -> bool:
+    return is_shared_step(key) or key.startswith(KEPT)
 
 
 def _version() -> str | None:

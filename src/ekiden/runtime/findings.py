@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ekiden.core.covering import cover, covered_keys
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrail_errors import shown
 from ekiden.runtime.state import RunState
@@ -52,7 +53,7 @@ class Finding:
         return f"guardrail {self.guardrail!r} did not let it through{shown(self.violations)}"
 
     def to_json(self, *, sensitive: bool = True) -> dict[str, Any]:
-        """For an event; without what may be secret if not `sensitive`."""
+        """For an event: keys are covered, and what may be secret is left out if not `sensitive`."""
         data: dict[str, Any] = {
             "type": self.type,
             "guardrail": self.guardrail,
@@ -61,11 +62,11 @@ class Finding:
         }
         if sensitive and self.violations:
             data["violations"] = [
-                {"path": each.path, "message": each.message[:_LONGEST]}
+                {"path": each.path, "message": cover(each.message)[:_LONGEST]}
                 for each in self.violations[:_MOST]
             ]
         if sensitive and self.info is not None:
-            data["info"] = self.info
+            data["info"] = covered_keys(self.info)
         return data
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ekiden.core.covering import cover
 from ekiden.core.errors import EkidenError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
@@ -66,11 +67,12 @@ async def fail(run: RunState, exc: Exception) -> None:
 
 def told_outside(exc: BaseException) -> str:
     """What other agents are told of the failure: of what guardrails withhold, no values."""
-    return exc.outside if isinstance(exc, GuardrailError) else describe(exc)
+    return cover(exc.outside) if isinstance(exc, GuardrailError) else describe(exc)
 
 
 def describe(exc: BaseException) -> str:
-    """An exception as one line; it may be the user's and unable to describe itself."""
+    """An exception as one line, without secrets; it may be the user's and unable to describe
+    itself."""
     try:
         text = str(exc)
     except Exception:
@@ -78,7 +80,7 @@ def describe(exc: BaseException) -> str:
     shown = text if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {text}"
     for note in getattr(exc, "__notes__", ()):
         shown = f"{shown} ({note})"
-    return shown
+    return cover(shown)
 
 
 async def park(run: RunState, status: SessionStatus) -> None:

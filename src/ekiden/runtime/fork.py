@@ -15,6 +15,7 @@ from ekiden.runtime.folding import beginning, runs_begun
 from ekiden.runtime.leases import owner_name
 from ekiden.runtime.past import Past, past_of
 from ekiden.runtime.question_sessions import ANSWERS
+from ekiden.runtime.snapshot import is_snapshot_key, without_grants
 from ekiden.sessions import Session, is_rewind, standing
 from ekiden.storage.base import Claim, Commit, NewSession, SessionPatch, SessionRow, Store
 
@@ -43,10 +44,11 @@ async def fork_session(
     The session it branches off stays as it is, and may be running meanwhile. The new one goes on
     as if what came later had never happened: the same agent has it, with the same view, variables
     and unfinished run, which `Runner.resume` goes on with. Calls of tools that were not answered
-    yet are made anew. Handoffs that were not confirmed count as confirmed. Whom it asked something
-    it asks again; tasks of a plan that have a result are not done again. A branch is the same
-    person's conversation: what they said need not be confirmed again, in a run that was over by
-    then, need not be in the branch either. Values of its user and of its app are not copied.
+    yet are made anew, and if people decided about them, these are asked again: a yes is one to one
+    call. What they said need not be asked about again in that session has to be asked in this one.
+    Handoffs that were not confirmed count as confirmed. Whom it asked something it asks again;
+    tasks of a plan that have a result are not done again. Values of its user and of its app are not
+    copied.
 
     Before the first message there is nothing to store: then the session is made by its first run,
     as every new one. Killed in between, this leaves at most an empty session.
@@ -89,6 +91,7 @@ async def _content(store: Store, past: Past, session_id: str) -> Commit:
         past.confirmed, session_id, past.seq, agent=past.agent, at_us=await store.now_us()
     )
     cursor = past.cursor
+    cursor.always = {}
     if cursor.head or any("hash" in (event.details or {}) for event in events):
         events, cursor.head, cursor.audited = chained(events)
     return Commit(
@@ -100,9 +103,14 @@ async def _content(store: Store, past: Past, session_id: str) -> Commit:
             variables=past.variables,
         ),
         events=events,
-        steps=past.steps,
+        steps={key: _of_a_branch(key, value) for key, value in past.steps.items()},
         release=True,
     )
+
+
+def _of_a_branch(key: str, value: Any) -> Any:
+    """What is remembered; of how the session stood, without what need not be asked about in it."""
+    return without_grants(value) if is_snapshot_key(key) else value
 
 
 def confirmations(

@@ -83,6 +83,7 @@ class HandoffController:
         capabilities: tuple[str, ...] = (),
         by: Actor = A_PROGRAM,
         run: bool = True,
+        patience_s: float | None = None,
     ) -> HandoffResult:
         """Hand the session to the agent `to`, by a way that its agent has, and say what came of it.
 
@@ -91,7 +92,9 @@ class HandoffController:
         runs it: when its step is finished (`graceful`), or at once (`immediate`, unless it is clear
         beforehand that it will be refused). That is waited for, and given up after `timeout_s`,
         which is also the target's time to confirm. Without it, the target has the time that the way
-        between the two says, and it is waited for 300 s.
+        between the two says, and it is waited for 300 s. With `patience_s` it is waited only so
+        long for whoever runs the session: then it is told as it stands, ``initiated`` with the id
+        of the request, and stays asked for until it is done or cancelled.
 
         A handoff that somebody took up and that stays open, because the run ended for want of a
         budget for example, is told as it stands: `transferring`. `request_id` of the result is the
@@ -114,9 +117,11 @@ class HandoffController:
         plain_text("session_id", session_id)
         await self._store.open()
         await self._store.get(session_id)
-        return await self._errand(session_id, asked).finish(run=run)
+        return await self._errand(session_id, asked, patience_s=patience_s).finish(run=run)
 
-    async def initiate(self, request: HandoffRequest, *, run: bool = True) -> HandoffResult:
+    async def initiate(
+        self, request: HandoffRequest, *, run: bool = True, patience_s: float | None = None
+    ) -> HandoffResult:
         """Hand over the task of `request`, whose session is named like the task.
 
         A task that has no session yet, or one in which nothing happened, gets the history and the
@@ -146,9 +151,10 @@ class HandoffController:
             unknown = not_found(source, [agent.name for agent in self._team])
             return self._refused(asked, HandoffFailure(code=unknown.refusal, message=str(unknown)))
         await self._store.open()
-        errand = self._errand(task.session.id, asked)
-        if not await self._begun(task, asked.wait_s):
-            late = f"task {task.session.id!r} was busy for {asked.wait_s:g} s before it began"
+        errand = self._errand(task.session.id, asked, patience_s=patience_s)
+        wait_s = asked.wait_s if patience_s is None else min(asked.wait_s, patience_s)
+        if not await self._begun(task, wait_s):
+            late = f"task {task.session.id!r} was busy for {wait_s:g} s before it began"
             return self._refused(asked, HandoffFailure(code="TIMEOUT", message=late))
         return await errand.finish(run=run)
 
@@ -158,15 +164,21 @@ class HandoffController:
         return await read_handoff(self._store, handoff_id)
 
     async def cancel(
-        self, handoff_id: str, *, reason: str = "", by: Actor = A_PERSON
+        self,
+        handoff_id: str,
+        *,
+        reason: str = "",
+        by: Actor = A_PERSON,
+        patience_s: float | None = None,
     ) -> HandoffResult:
         """Undo a handoff that is not confirmed, or withdraw one that was only asked for.
 
         Handoffs that followed it and are not confirmed either are undone first. One that is settled
-        stays as it is: the result says how. `HandoffNotFound`.
+        stays as it is: the result says how. With `patience_s` it is waited only so long for whoever
+        runs the session, and then told as it stands. `HandoffNotFound`.
         """
         plain_text("reason", reason)
-        actor(by)
+        by = actor(by)
         await self._store.open()
         request = await find_request(self._store, handoff_id)
         if request is not None:
@@ -186,7 +198,7 @@ class HandoffController:
             by=by,
             asked_us=self._config.clock.now_us(),
         )
-        await self._errand(record.session_id, asked).finish(run=False)
+        await self._errand(record.session_id, asked, patience_s=patience_s).finish(run=False)
         return (await read_handoff(self._store, handoff_id)).result()
 
     async def answer(
@@ -223,8 +235,22 @@ class HandoffController:
     def _around(self) -> Circumstances:
         return Circumstances(root=self._team, config=self._config, context=self._context)
 
-    def _errand(self, session_id: str, asked: Asked, *, is_left: bool = False) -> Errand:
-        return Errand(self._around(), self._store, session_id, asked, is_left=is_left)
+    def _errand(
+        self,
+        session_id: str,
+        asked: Asked,
+        *,
+        is_left: bool = False,
+        patience_s: float | None = None,
+    ) -> Errand:
+        return Errand(
+            self._around(),
+            self._store,
+            session_id,
+            asked,
+            is_left=is_left,
+            patience_s=patience_s,
+        )
 
     def _wish(
         self,

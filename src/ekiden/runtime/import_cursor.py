@@ -21,7 +21,7 @@ from ekiden.runtime.import_values import (
     texts,
     usage,
 )
-from ekiden.runtime.past import REWOUND
+from ekiden.runtime.snapshot import REWOUND
 
 OUTCOMES = (None, "", "done", "waiting", "refused", "failed", "out_of_budget")
 _PHASES = ("think", "act", "answered", "end")

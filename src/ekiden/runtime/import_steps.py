@@ -21,6 +21,7 @@ from ekiden.runtime.import_values import (
     text_or_none,
     texts,
 )
+from ekiden.runtime.snapshot import KEPT
 
 _KEY = re.compile(r"[0-9]+\.[0-9]+\.(.+)", re.ASCII | re.DOTALL)
 _OF_PEOPLE = re.compile(r"(?:ask\.|p[0-9]).*", re.ASCII | re.DOTALL)
@@ -39,7 +40,7 @@ def read_steps(data: Any) -> dict[str, Any]:
     for key, value in mapping(data, "resume.steps").items():
         if not 0 < len(key) <= MAX_NAME:
             raise SessionImportInvalid("resume.steps", f"{key[:40]!r} is not a key")
-        if not _is_of_people(key, value) and not is_shared_step(key):
+        if not (is_of_people(key, value) or is_shared_step(key) or key.startswith(KEPT)):
             steps[key] = value
     for key, value in steps.items():
         _check(key, value, f"resume.steps.{key}", steps)
@@ -52,7 +53,8 @@ def _kind(key: str) -> str:
     return found[1] if found else ""
 
 
-def _is_of_people(key: str, value: Any) -> bool:
+def is_of_people(key: str, value: Any) -> bool:
+    """Whether the step is what people decided: about a call, a handoff, a question or a case."""
     kind = _kind(key)
     if _OF_PEOPLE.fullmatch(kind):
         return True

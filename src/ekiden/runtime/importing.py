@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, Final
 
 from ekiden.audit.chain import HASH, chained
 from ekiden.core.errors import UserError
@@ -13,6 +14,9 @@ from ekiden.runtime.fork import NOT_OF_A_BRANCH, confirmations, moved, store_ane
 from ekiden.runtime.import_checks import Imported, read_document
 from ekiden.sessions import Session
 from ekiden.storage.base import Commit, SessionPatch, Store
+
+_LONG: Final = 100_000
+"""A longer document is read beside the event loop: everybody else would have to wait for it."""
 
 
 async def import_session(
@@ -37,7 +41,10 @@ async def import_session(
     """
     if user_id is not None and (not isinstance(user_id, str) or not user_id):
         raise UserError("user_id is a text that is not empty, or None for the document's own")
-    read = read_document(data)
+    if isinstance(data, str | bytes) and len(data) > _LONG:
+        read = await asyncio.to_thread(read_document, data)
+    else:
+        read = read_document(data)
     await store.open()
     owner = read.user_id if user_id is None else user_id
     session = Session(new_id or read.session_id, store=store, user_id=owner)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.errors import HandoffRefused, UserError
+from ekiden.core.errors import HandoffRefused, SessionBusy, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.items import Item, function_output
@@ -39,6 +39,8 @@ async def first_step(
     release: bool = False,
 ) -> RunState:
     """A new run whose message is stored; with `release` it is left to others."""
+    if around.is_polite and row.status == "ready":
+        raise SessionBusy(row.id, owner="a worker that will take it up", free_in_s=1.0)
     visible: list[Item] = []
     closing: tuple[Item, ...] = ()
     holder = row.agent or around.entry.name
@@ -80,6 +82,8 @@ async def first_step(
         run.remember(snapshot_key(run.cursor.run), snapshot_of(row))
     if to.route is not None:
         run.record("route", details=dict(to.route))
+    if around.along is not None:
+        run.write(around.along(run.cursor.run))
     run.history_length = len(run.visible)
     fault_point("run.begin.before_commit")
     await run.commit(status="ready", outcome="", release=release)

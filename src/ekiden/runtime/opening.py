@@ -37,15 +37,19 @@ from ekiden.storage.base import (
 from ekiden.storage.memory import MemoryStore
 
 
-async def submit(around: Circumstances, input: str | Iterable[Any], session: Session) -> None:
-    """Store a message and leave the work to whoever claims the session: a worker."""
+async def submit(around: Circumstances, input: str | Iterable[Any], session: Session) -> int:
+    """Store a message and leave the work to whoever claims the session: a worker.
+
+    Gives the number of the run.
+    """
     items = read_input(input)
     around.check_addressee()
     await session.store.open()
     draft = session.draft(around.entry.name)
     claim, row = await claimed(session.store, draft.id, around.config, create=draft)
     async with owned(session.store, claim) as hold:
-        await first_step(around, session.store, claim, row, items, hold=hold, release=True)
+        run = await first_step(around, session.store, claim, row, items, hold=hold, release=True)
+    return run.cursor.run
 
 
 @asynccontextmanager
@@ -73,12 +77,17 @@ async def taken_up(
         except (SessionError, StoreUnavailable):
             raise
         except Exception as exc:
-            if around.left_as == "ready":
+            if around.left_as == "ready" and _has_work(row):
                 await _set_aside(store, claim, row, exc, around.config)
             raise
         with on_display(run):
-            async with parked_if_left(run, around.left_as):
+            async with parked_if_left(run, around):
                 yield run
+
+
+def _has_work(row: SessionRow) -> bool:
+    """Whether somebody would take the session up again."""
+    return row.status == "ready" or row.cursor.get("p", "end") != "end"
 
 
 async def _set_aside(
@@ -174,11 +183,11 @@ class parked_if_left:
     Where that cannot be stored, the session is free when its lease has run out.
     """
 
-    __slots__ = ("_run", "_status")
+    __slots__ = ("_around", "_run")
 
-    def __init__(self, run: RunState, status: SessionStatus) -> None:
+    def __init__(self, run: RunState, around: Circumstances) -> None:
         self._run = run
-        self._status = status
+        self._around = around
 
     async def __aenter__(self) -> None:
         """Nothing is to be done yet."""
@@ -190,7 +199,7 @@ class parked_if_left:
         traceback: TracebackType | None,
     ) -> None:
         if exc is None or isinstance(exc, (asyncio.CancelledError, GeneratorExit)):
-            await _park(self._run, self._status)
+            await _park(self._run, self._around.left_as)
 
 
 class begun:
@@ -235,7 +244,7 @@ class begun:
             raise
         self._display = on_display(run)
         self._display.__enter__()
-        self._parked = parked_if_left(run, around.left_as)
+        self._parked = parked_if_left(run, around)
         return run
 
     async def __aexit__(

@@ -11,14 +11,12 @@ from ekiden.core.events import Event
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.exporting import is_shared_step
 from ekiden.runtime.folding import Fold, beginning, begins_run, runs_begun
+from ekiden.runtime.import_steps import is_of_people
 from ekiden.runtime.loading import still_open
-from ekiden.runtime.snapshot import run_of, snapshot_key, turn_of
+from ekiden.runtime.snapshot import REWOUND, run_of, snapshot_key, turn_of
 from ekiden.sessions import is_rewind, standing, variables_at
 from ekiden.sessions.state import told_state
 from ekiden.storage.base import SessionRow, Store
-
-REWOUND = "rewound"
-"""In the snapshot before a step back: how the session stood after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +36,8 @@ class Past:
     events: list[Event]
     """All up to there."""
     steps: dict[str, Any]
-    """What was remembered by then."""
+    """What was remembered by then, but for what people decided in the turn under way: each decision
+    counts for what it led to, and nobody gets to use it again by going back to it."""
 
 
 async def past_of(store: Store, row: SessionRow, seq: int) -> Past:
@@ -89,7 +88,7 @@ def _past(row: SessionRow, events: list[Event], steps: Mapping[str, Any], seq: i
         )
     confirmed, cursor.open, cursor.asks = cursor.open, [], {}
     cursor.purse, cursor.levels = None, []
-    remembered = _remembered(events[:point], steps, run, None if is_whole else cursor)
+    remembered = _remembered(events[:point], steps, run, cursor, is_whole=is_whole)
     if cursor.base is not None and cursor.base not in remembered:
         raise _unknown(row.id, point)
     waited = known["outcome"] == "waiting"
@@ -181,24 +180,24 @@ def _check_age(
 
 
 def _remembered(
-    events: list[Event], steps: Mapping[str, Any], run: int, cursor: Cursor | None
+    events: list[Event], steps: Mapping[str, Any], run: int, cursor: Cursor, *, is_whole: bool
 ) -> dict[str, Any]:
     """The steps up to the end of `events`, but for values of users and apps: of the turn under way
-    those that an event tells of, and all of them if `cursor`, which tells the turn that was
-    finished last, is `None`: nothing more came of it."""
-    told = {event.step for event in events if event.step}
-    turn = None if cursor is None else cursor.turn
-    if cursor is not None:
+    those that an event tells of, or all if nothing more came of it (`is_whole`), and none that
+    people decided. `cursor` tells the turn that was finished last."""
+    told = set(steps) if is_whole else {event.step for event in events if event.step}
+    if not is_whole:
         events = [event for event in standing(events) if event.seq >= cursor.first]
         told |= _of_plan(events, steps, f"{run}.{cursor.turn + 1}.")
+
+    def counts(key: str, value: Any) -> bool:
+        of = run_of(key)
+        if of != run or turn_of(key) <= cursor.turn:
+            return 0 < of <= run
+        return key in told and not is_of_people(key, value)
+
     return {
-        key: value
-        for key, value in steps.items()
-        if not is_shared_step(key)
-        and (
-            0 < run_of(key) < run
-            or (run_of(key) == run and (turn is None or turn_of(key) <= turn or key in told))
-        )
+        key: value for key, value in steps.items() if not is_shared_step(key) and counts(key, value)
     }
 
 

@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import Any
 
 from ekiden.core.asking import Ask
-from ekiden.core.events import Event
+from ekiden.core.events import PRIVATE, Event
 from ekiden.core.ids import new_id
 from ekiden.core.items import user_message
 from ekiden.core.jsonio import dumps
@@ -39,13 +39,18 @@ def question_session(run: RunState, message: AgentMessage, question: Ask) -> Ses
         user_id=run.user_id,
         words=question.words,
         budget=budget_of(run, question.budget, question.max_turns),
+        is_private=not run.config.trace_include_sensitive_data,
     )
 
 
 def notice_session(run: RunState, message: AgentMessage) -> SessionOpening:
     """A session of the agent that is told something."""
     return session_for(
-        message, session_id=new_id("told"), meta=_meta(run, message), user_id=run.user_id
+        message,
+        session_id=new_id("told"),
+        meta=_meta(run, message),
+        user_id=run.user_id,
+        is_private=not run.config.trace_include_sensitive_data,
     )
 
 
@@ -57,8 +62,12 @@ def session_for(
     user_id: str | None = None,
     words: str | None = None,
     budget: dict[str, float] | None = None,
+    is_private: bool = False,
 ) -> SessionOpening:
-    """A session in which the message's addressee has it before itself, ready to be run."""
+    """A session in which the message's addressee has it before itself, ready to be run.
+
+    `is_private`: no trace shows what it is about.
+    """
     assert message.to_agent is not None
     received = {"from": message.from_agent, "reason": message.subject}
     if message.payload is not None:
@@ -72,6 +81,9 @@ def session_for(
         received=received if words is None else None,
         budget=budget or {},
     )
+    details: dict[str, Any] = {"message": {**message.to_json(), "payload": None}}
+    if is_private:
+        details[PRIVATE] = True
     said = Event(
         session_id=session_id,
         seq=1,
@@ -79,7 +91,7 @@ def session_for(
         at_us=int(message.created_at * 1e6),
         agent=message.to_agent,
         items=(user_message(_wording(message) if words is None else words),),
-        details={"message": {**message.to_json(), "payload": None}},
+        details=details,
     )
     return SessionOpening(
         new=NewSession(

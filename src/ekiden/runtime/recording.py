@@ -8,8 +8,9 @@ from typing import Any
 from ekiden.audit.chain import link
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
+from ekiden.core.covering import cover, covered_keys
 from ekiden.core.errors import UserError
-from ekiden.core.events import AUDITED, Event, EventType
+from ekiden.core.events import AUDITED, PRIVATE, Event, EventType
 from ekiden.core.items import Item
 from ekiden.core.team import Team
 from ekiden.runtime.beside import NOTHING, Beside
@@ -31,6 +32,13 @@ REDACTED = "Error details are redacted."
 _MAX_EVENT_NAME = 200
 _MAX_SLIP = 200
 _MAX_SLIPS = 9
+_WORDS = frozenset(
+    {
+        "answer", "arguments", "body", "case", "context", "guardrails", "info", "message",
+        "not_compensated", "problem", "reason", "subject", "summary", "text", "violations",
+    }
+)  # fmt: skip
+"""Details of audited events that are words of people and models, for people to read."""
 
 
 class Recording:
@@ -128,15 +136,19 @@ class Recording:
     ) -> int:
         """Note that something happened; it becomes true with the next `commit`.
 
-        `kinds` are the names that an error of a tool is known by.
+        `kinds` are the names that an error of a tool is known by. Keys and other secrets are
+        covered in `error`, and in what the audit tells of words; `items` are the conversation, and
+        stay as they are.
         """
+        config = self.config
         is_bare = not items and error is None and type != "handoff"
-        if is_bare and not self.config.events and STATE not in (details or ()):
+        if is_bare and not config.events and STATE not in (details or ()):
             return self._seq
         cursor = self.cursor
         if error is not None:
+            error = cover(error)
             cursor.errors += 1
-            is_shown = self.config.trace_include_sensitive_data
+            is_shown = config.trace_include_sensitive_data
             if type == "tool_call":
                 names = "|".join(kinds) or error.partition(":")[0]
                 slip = f"{names}: {error}"[:_MAX_SLIP] if is_shown else names[:_MAX_SLIP]
@@ -145,12 +157,16 @@ class Recording:
                 error = REDACTED
         elif type == "tool_call":
             cursor.work += 1
+        if not config.trace_include_sensitive_data:
+            details = {**(details or {}), PRIVATE: True}
+        if details is not None and type in AUDITED and not _WORDS.isdisjoint(details):
+            details = _covered(details)
         self._seq += 1
         event = Event(
             session_id=self.claim.session_id,
             seq=self._seq,
             type=type,
-            at_us=self.config.clock.now_us(),
+            at_us=config.clock.now_us(),
             agent=self.agent.name,
             step=step,
             duration_us=duration_us,
@@ -160,7 +176,7 @@ class Recording:
         )
         if self._labels and type == "handoff" and details is not None:
             details.update(self._labels)
-        if type in AUDITED and (self.config.events or cursor.head):
+        if type in AUDITED and (config.events or cursor.head):
             if details is None:
                 details = event.details = {}
             details["hash"] = cursor.head = link(cursor.head, event)
@@ -261,3 +277,13 @@ class Recording:
         if agent is None:
             agent = self._known[name] = self.team[name]
         return agent
+
+
+def _covered(details: dict[str, Any]) -> dict[str, Any]:
+    """The details, with keys covered in their words."""
+    changed = {
+        name: now
+        for name in _WORDS.intersection(details)
+        if (now := covered_keys(details[name])) is not details[name]
+    }
+    return {**details, **changed} if changed else details

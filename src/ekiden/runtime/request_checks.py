@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ekiden.core.acting import acting_agent
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_record import Actor
@@ -70,11 +71,13 @@ def capability_names(given: Any) -> tuple[str, ...]:
 
 
 def actor(given: Any) -> Actor:
-    """Who asks for it."""
+    """Who asks for it; a person only where no agent acts, for whom people have to be asked."""
     if not isinstance(given, Actor):
         raise UserError(
             f'`by` says who asks, as in Actor(kind="person", name="ada"), not {_shown(given)}'
         )
+    if given.kind == "person" and (agent := acting_agent()) is not None:
+        return Actor(kind="program", name=agent)
     return given
 
 

@@ -37,10 +37,17 @@ from ekiden.runtime.attempt import Attempt
 from ekiden.runtime.controller import carry_out, refuse, store_refusal
 from ekiden.runtime.handed import received
 from ekiden.runtime.occupancy import check_available
+from ekiden.runtime.parked import Parked
 from ekiden.runtime.request_documents import Asked, asked_in, removal_of, requests_of
 from ekiden.runtime.rollback import finish_rollback, give_back
 from ekiden.runtime.state import RunState
 from ekiden.storage.base import Document, DocumentWrite, SessionRow
+
+_NOBODY_TO_ASK = (
+    "it has to be confirmed by a person, and no run of the session is at work that could wait for "
+    "them: send it a message, so that its agent hands it over and they are asked, or let a person "
+    "hand it over (`ekiden handoff start`)"
+)
 
 
 async def serve_requests(run: RunState) -> bool:
@@ -85,13 +92,19 @@ async def settle_rollback(run: RunState) -> None:
 
 
 async def make(
-    run: RunState, asked: Asked, taken: Sequence[DocumentWrite], *, release: bool = False
+    run: RunState,
+    asked: Asked,
+    taken: Sequence[DocumentWrite],
+    *,
+    release: bool = False,
+    may_wait: bool = True,
 ) -> bool:
     """Hand over as it was asked for; False if that is refused, which is then stored.
 
-    The document of the request is gone with either: `taken` is part of its transaction. What goes
-    wrong in code of the team is a refusal, too: a request that nobody can serve would be tried
-    again for ever.
+    Without `may_wait` there is no run that could wait for a person who has to confirm it: what
+    nobody can say yes to now is refused. The document of the request is gone with either: `taken`
+    is part of its transaction. What goes wrong in code of the team is a refusal, too: a request
+    that nobody can serve would be tried again for ever.
     """
     standing = _Standing.of(run)
     problem: Exception | None = None
@@ -109,6 +122,10 @@ async def make(
                 return True
         except UserError as exc:
             problem = exc
+        except Parked:
+            if may_wait:
+                raise
+            problem = HandoffRefused("NOT_APPROVED", _NOBODY_TO_ASK)
     if problem is not None:
         standing.restore(run)
         attempt = _unconnected(asked)

@@ -13,9 +13,9 @@ from ekiden.runtime.deletion import withdraw_item
 from ekiden.runtime.folding import runs_begun
 from ekiden.runtime.fork import confirmations
 from ekiden.runtime.leases import owner_name
-from ekiden.runtime.past import REWOUND, Past, past_of
+from ekiden.runtime.past import Past, past_of
 from ekiden.runtime.purse import purse_removals
-from ekiden.runtime.snapshot import snapshot_key, snapshot_of
+from ekiden.runtime.snapshot import REWOUND, snapshot_key, snapshot_of
 from ekiden.runtime.withdrawing import abandon, timer_end
 from ekiden.sessions.state import STATE, told_state
 from ekiden.storage.base import Claim, Commit, MessageSettle, SessionPatch, SessionRow, Store
@@ -52,8 +52,10 @@ async def rewind_session(store: Store, session_id: str, *, to_seq: int) -> Rewin
     Nothing is removed: an event tells which ones do not count any more, and to step back before
     that event takes the step back. Who has the session, its view, its variables and its unfinished
     run are as they were, as `fork_session` tells; in the middle of an agent that is code, as before
-    its turn. What the session asked people and agents is withdrawn. What tools did outside is not
-    undone. Dying on the way leaves the session as it was, or its questions withdrawn.
+    its turn. What the session asked people and agents is withdrawn, and what people decided about
+    calls that were not answered by then is asked again: a yes is one to one call. What need not be
+    asked about in this session, as they had said by then, still need not be. What tools did outside
+    is not undone. Dying on the way leaves the session as it was, or its questions withdrawn.
 
     Raises `SessionNotFound`, `SessionBusy` while somebody runs it, and `UserError` if there is no
     such event, or nobody knows how the session stood then. For example::

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ekiden.storage.base import SessionRow
+
+KEPT = "0.0.kept."
+"""What the keys of steps begin with that belong to the session as a whole, and to no other one."""
+
+REWOUND = "rewound"
+"""In the snapshot before a step back: how the session stood after it."""
 
 
 def snapshot_key(run: int) -> str:
@@ -23,6 +30,22 @@ def snapshot_of(row: SessionRow) -> dict[str, Any]:
         "cursor": row.cursor,
         "variables": row.variables,
     }
+
+
+def is_snapshot_key(step_key: str) -> bool:
+    """Whether it is such a key."""
+    return step_key.endswith(".0.before")
+
+
+def without_grants(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """How a session stood, without what people said need not be asked about again in it."""
+    copied: dict[str, Any] = {}
+    for name, value in snapshot.items():
+        if name == "cursor":
+            copied[name] = {part: each for part, each in value.items() if part != "al"}
+        else:
+            copied[name] = without_grants(value) if name == REWOUND else value
+    return copied
 
 
 def turn_of(step_key: str) -> int:

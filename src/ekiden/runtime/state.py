@@ -97,6 +97,8 @@ class RunState(Committing):
         self.store = store
         self.claim = claim
         self.meta = row.meta
+        self.created_at_us = row.created_at_us
+        """When the store made the session."""
         self.user_id = row.user_id
         self._wakes = row.wakes
         self.kept: list[Callable[[], None]] | None = None
@@ -177,14 +179,16 @@ class RunState(Committing):
         self._woken: asyncio.Event | None = None
 
     @property
+    def session_key(self) -> str:
+        """What others know the session by: who makes one chooses its id, but not when it is made,
+        so that no other session, of another store or made after this one is deleted, is taken for
+        it."""
+        return f"{self.claim.session_id}:{self.created_at_us:x}"
+
+    @property
     def task_id(self) -> str:
         """The task that the session is about: itself, unless whoever made it named one."""
         return str(self.meta.get("task_id") or self.claim.session_id)
-
-    @property
-    def correlation_id(self) -> str:
-        """What the session belongs to: itself, unless whoever made it named something."""
-        return str(self.meta.get("correlation_id") or self.claim.session_id)
 
     async def learn_shared(self) -> None:
         """Read the variables of the session's user and of the app, if it has these."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from ekiden.core.acting import acting_as
 from ekiden.core.context import ToolContext
+from ekiden.core.covering import cover
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrail_errors import GuardrailError
 from ekiden.core.items import Item, function_output
@@ -224,7 +225,7 @@ async def _perform(
     except Exception as exc:
         if not always_told or _is_own(exc):
             raise
-        error = f"{type(exc).__name__}: {exc}"
+        error = cover(f"{type(exc).__name__}: {exc}")
         result = ToolResult(output=error, value=None, error=error)
     duration_us = int((run.config.clock.monotonic() - began) * 1e6)
     if watched:
@@ -253,7 +254,7 @@ def tool_context(
         tool_name=tool.name,
         tool_call_id=call["call_id"],
         tool_arguments=call.get("arguments") or "",
-        idempotency_key=f"{run.session_id}:{key}",
+        idempotency_key=f"{run.session_key}:{key}",
         agent=run.agent,
         session_id=run.session_id,
         variables=base.variables if variables is None else variables,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -95,29 +95,59 @@ def cost_report(
         report = cost_report(await session.events())
         print(report.total.usage.tokens, report.total.cost)
     """
-    if isinstance(by, str) or any(name not in _KEYS for name in by):
-        raise UserError(f"costs are put together by some of: {', '.join(_KEYS)}; not by {by!r}")
-    lines: dict[tuple[str, ...], CostLine] = {}
-    total = CostLine(key={})
-    unpriced: set[str] = set()
-    for event in events:
-        if not is_model_call(event):
-            continue
+    book = CostBook(prices, by=by)
+    book.add(events)
+    return book.report()
+
+
+class CostBook:
+    """A report in the making, for more events than can be held at once; `cost_report` says how
+    they are counted."""
+
+    def __init__(
+        self,
+        prices: Mapping[str, PriceOf] | None = None,
+        *,
+        by: Sequence[CostKey] = ("agent", "model"),
+    ) -> None:
+        """`UserError` for an unknown key."""
+        if isinstance(by, str) or any(name not in _KEYS for name in by):
+            raise UserError(f"costs are put together by some of: {', '.join(_KEYS)}; not by {by!r}")
+        self._prices = prices or {}
+        self._by = by
+        self._lines: dict[tuple[str, ...], CostLine] = {}
+        self._total = CostLine(key={})
+        self._unpriced: set[str] = set()
+
+    def add(self, events: Iterable[Event]) -> None:
+        """Count the model calls among them."""
+        for event in events:
+            if is_model_call(event):
+                self._count(event)
+
+    def report(self) -> CostReport:
+        """What was counted so far."""
+        return CostReport(
+            by=tuple(self._by),
+            lines=sorted(
+                self._lines.values(), key=lambda line: (-line.usage.cost, -line.usage.tokens)
+            ),
+            total=self._total,
+            unpriced_models=tuple(sorted(self._unpriced)),
+        )
+
+    def _count(self, event: Event) -> None:
         usage = _usage(event)
         model = str((event.details or {}).get("model") or UNKNOWN_MODEL)
-        cost = _cost(model, usage, event, prices or {})
+        cost = cost_of_call(model, usage, self._prices, at_us=event.at_us)
         if cost is None:
-            unpriced.add(model)
+            self._unpriced.add(model)
         usage.cost = cost or 0.0
-        key: dict[str, str] = {name: _key(name, event, model) for name in by}
-        line = lines.setdefault(tuple(key.values()), CostLine(key=key))
-        for each in (line, total):
+        key: dict[str, str] = {name: _key(name, event, model) for name in self._by}
+        line = self._lines.setdefault(tuple(key.values()), CostLine(key=key))
+        for each in (line, self._total):
             each.usage.add(usage)
             each.unpriced += usage.requests if cost is None else 0
-    ordered = sorted(lines.values(), key=lambda line: (-line.usage.cost, -line.usage.tokens))
-    return CostReport(
-        by=tuple(by), lines=ordered, total=total, unpriced_models=tuple(sorted(unpriced))
-    )
 
 
 async def events_with_asked(store: Store, session_id: str) -> list[Event]:
@@ -143,16 +173,22 @@ async def events_with_asked(store: Store, session_id: str) -> list[Event]:
 
 async def all_calls(store: Store, *, since_us: int | None = None) -> list[Event]:
     """The events that tell of model calls, of all sessions, in their order; each call once."""
+    return [event async for page in call_pages(store, since_us=since_us) for event in page]
+
+
+async def call_pages(
+    store: Store, *, since_us: int | None = None
+) -> AsyncIterator[Sequence[Event]]:
+    """The same, some at a time."""
     where = EventFilter(types={"llm_call", "route"}, since_us=since_us, newest_first=False)
-    found: list[Event] = []
     rows: dict[str, SessionRow | None] = {}
     cursor = None
     while True:
         page = await store.find_events(where, limit=_PAGE, cursor=cursor)
-        found += await own_events(store, page.events, rows)
+        yield await own_events(store, page.events, rows)
         cursor = page.next_cursor
         if cursor is None:
-            return found
+            return
 
 
 async def own_events(
@@ -200,12 +236,16 @@ def _usage(event: Event) -> Usage:
     )
 
 
-def _cost(model: str, usage: Usage, event: Event, prices: Mapping[str, PriceOf]) -> float | None:
+def cost_of_call(
+    model: str, usage: Usage, prices: Mapping[str, PriceOf], *, at_us: int
+) -> float | None:
+    """What a call cost that was made then: as the usage tells, by `prices`, or by the price list;
+    `None` if nobody knows."""
     if usage.cost:
         return usage.cost
     from ekiden.models.pricing import cost_of
 
-    return cost_of(_names(model, prices), usage, prices, at_us=event.at_us)
+    return cost_of(_names(model, prices), usage, prices, at_us=at_us)
 
 
 def _names(model: str, prices: Mapping[str, PriceOf]) -> list[str]:

@@ -10,6 +10,7 @@ from ekiden.core.events import Event
 from ekiden.core.usage import Usage
 from ekiden.sessions.conversation import chain_of
 from ekiden.storage.base import SessionRow
+from ekiden.storage.records import is_copied as is_copied
 
 _MADE = ("transferring", "completed")
 
@@ -94,12 +95,6 @@ def is_model_call(event: Event) -> bool:
     if event.type == "route":
         return isinstance((event.details or {}).get("usage"), Mapping)
     return event.type == "llm_call"
-
-
-def is_copied(row: SessionRow, event: Event) -> bool:
-    """Whether the event happened in the session that this one branched off."""
-    last = row.meta.get("forked_at") if "forked_from" in row.meta else None
-    return isinstance(last, int) and event.seq <= last
 
 
 def _tokens(event: Event) -> int:

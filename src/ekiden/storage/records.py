@@ -53,6 +53,18 @@ class SessionRow:
     """How often somebody woke it."""
 
 
+def is_copied(row: SessionRow, event: Event) -> bool:
+    """Whether the event happened in the session that this one branched off.
+
+    ``forked_at`` is the last event that was copied, or the message in whose place the branch says
+    something else: that one is younger than the branch.
+    """
+    last = row.meta.get("forked_at") if "forked_from" in row.meta else None
+    if not isinstance(last, int) or event.seq > last:
+        return False
+    return event.seq < last or event.at_us < row.created_at_us
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """The right to write to one session."""

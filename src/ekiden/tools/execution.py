@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ekiden.core.context import ToolContext
+from ekiden.core.covering import cover, covered_keys, without_known
 from ekiden.core.errors import ToolError, ToolTimeout, error_names
 from ekiden.core.tool import FunctionTool
 from ekiden.tools.cancellation import is_being_cancelled
@@ -31,7 +32,8 @@ def invoke(
     A failure (bad arguments, an exception, `ToolTimeout`, a result that cannot be shown) is a
     result whose `output` the tool's `failure_error_function` words. A tool without one raises it
     instead, and so does a `failure_error_function` that fails itself. Cancellation passes through;
-    a `CancelledError` that nobody asked for is the tool's own failure.
+    a `CancelledError` that nobody asked for is the tool's own failure. In `output` secrets of this
+    process are covered, and in that of a failure everything that looks like a key.
 
     The tool's guardrails are asked before and after, its failures included, each for no longer than
     `timeout_s`; `checked` is what `check_input` gave if the caller asked it already. A rejection is
@@ -67,7 +69,7 @@ async def _call(tool: FunctionTool, ctx: ToolContext[Any], timeout_s: float | No
             value = await tool.on_invoke_tool(ctx, ctx.tool_arguments)
         else:
             value = await _in_time(tool, ctx, limit)
-        return ToolResult(output_of(value), value)
+        return ToolResult(without_known(output_of(value)), value)
     except Exception as exc:
         failure = exc
     except asyncio.CancelledError as exc:
@@ -86,8 +88,10 @@ async def _call(tool: FunctionTool, ctx: ToolContext[Any], timeout_s: float | No
     told = tool.failure_error_function(ctx, failure)
     if inspect.isawaitable(told):
         told = await told
-    said = f"{type(failure).__name__}: {failure}"
-    return ToolResult(output_of(told), None, said, kinds=tuple(error_names(failure)))
+    said = cover(f"{type(failure).__name__}: {failure}")
+    shown = output_of(told)
+    shown = cover(shown) if isinstance(shown, str) else covered_keys(without_known(shown))
+    return ToolResult(shown, None, said, kinds=tuple(error_names(failure)))
 
 
 async def _in_time(tool: FunctionTool, ctx: ToolContext[Any], limit: float) -> Any:

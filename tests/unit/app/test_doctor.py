@@ -82,7 +82,7 @@ def test_extras_say_what_is_there_and_how_to_get_the_rest() -> None:
 
 
 def test_an_extra_without_a_feature_is_not_advised() -> None:
-    (check,) = extras(["no-such-thing>=1; extra == 'server'"])
+    (check,) = extras(["no-such-thing>=1; extra == 'temporal'"])
     assert (check.status, check.detail) == ("later", "brings no feature yet")
 
 

@@ -38,3 +38,8 @@ def test_other_letters_stay_as_they_are(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_text_for_people_has_its_control_characters_spelled_out() -> None:
     assert safe("\x1b[2J\r\x9b\u202e\tok\n") == "\\x1b[2J\\r\\u009b\\u202e\tok\n"
+
+
+def test_the_code_of_an_error_is_harmless_too(capsys: pytest.CaptureFixture[str]) -> None:
+    complain("x\x1b]0;gone\x07", "words", as_json=False)
+    assert is_harmless(capsys.readouterr().err)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ekiden import MemoryStore
-from ekiden.cli.presence import Presence, presences
+from ekiden.app.records.presence import Presence, presences
 from ekiden.core.messages import BlockingContext, BlockingStatus
 from ekiden.storage.base import NewSession
 

@@ -77,7 +77,9 @@ class Relay:
 
         @function_tool
         async def act(ctx: ToolContext[Any], n: int) -> str:
-            self.effects.append(ctx.idempotency_key)
+            # Two runs are compared, of sessions that were made at different times.
+            session_id, _, step = ctx.idempotency_key.split(":")
+            self.effects.append(f"{session_id}:{step}")
             return f"did {n}"
 
         self.agents = {name: Agent(name, model=model, tools=[act]) for name in NAMES}

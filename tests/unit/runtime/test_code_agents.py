@@ -109,7 +109,8 @@ async def test_a_stored_call_is_not_made_again_when_the_code_is_run_again() -> N
     broken = False
     result = await Runner.resume(agent, session)
     assert result.final_output == "charged 3"
-    assert calls == ["fetch", "s:1.1.c2"]
+    created = (await session.row()).created_at_us
+    assert calls == ["fetch", f"s:{created:x}:1.1.c2"]
 
 
 async def test_a_tool_that_fails_raises_in_the_code_which_may_go_on() -> None:

@@ -143,8 +143,9 @@ async def test_the_callers_object_and_the_sessions_variables_reach_tools() -> No
     await Runner.run(agent, "two", context=mine, session=session)
     assert seen[0][0] is mine
     assert [row[1] for row in seen] == [0, 1]
-    assert seen[0][2:] == ("c1", "s1:1.1.t0")
-    assert seen[1][3] == "s1:2.1.t0"
+    created = (await session.row()).created_at_us
+    assert seen[0][2:] == ("c1", f"s1:{created:x}:1.1.t0")
+    assert seen[1][3] == f"s1:{created:x}:2.1.t0"
     assert (await session.row()).variables == {"count": 2}
 
 

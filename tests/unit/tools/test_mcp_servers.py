@@ -125,6 +125,19 @@ def test_variables_that_are_not_set_are_all_named() -> None:
         server.filled_in({})
 
 
+def test_a_line_feed_at_the_end_of_a_header_is_no_part_of_it() -> None:
+    server = McpServer(name="s", url="https://x/", headers={"Authorization": "Bearer ${KEY}"})
+    assert server.filled_in({"KEY": "k\n"}).headers == {"Authorization": "Bearer k"}
+
+
+@pytest.mark.parametrize("secret", ["qu13t\nqu13t", "qu13t\x00", "qu13té"])
+def test_a_header_that_cannot_be_sent_is_named_without_its_value(secret: str) -> None:
+    server = McpServer(name="s", url="https://x/", headers={"Authorization": "Bearer ${KEY}"})
+    with pytest.raises(McpUnavailable, match="'Authorization'") as caught:
+        server.filled_in({"KEY": secret})
+    assert "qu13t" not in str(caught.value)
+
+
 def test_what_may_be_secret_is_not_shown() -> None:
     server = McpServer(name="s", env={"KEY": "hush"}, headers={"X": "hush"})
     assert "hush" not in repr(server)

@@ -250,6 +250,73 @@ SETTINGS: tuple[Setting, ...] = (
         meaning="whether answers are drawn as Markdown on a terminal",
     ),
     Setting(
+        name="server.host",
+        kind=Text(what="an address or a name"),
+        env="EKIDEN_HOST",
+        meaning="where `ekiden serve` listens; other machines can only call it with a key",
+    ),
+    Setting(
+        name="server.port",
+        kind=Whole(low=0, high=65535),
+        env="EKIDEN_PORT",
+        meaning="its port; 0 takes a free one",
+    ),
+    Setting(
+        name="server.hosts",
+        kind=Texts(what="names"),
+        meaning="names by which it may be called, beside localhost and `server.host`",
+    ),
+    Setting(
+        name="server.origins",
+        kind=Texts(what="origins"),
+        meaning="pages of other origins that may call it, such as https://desk.example.com",
+    ),
+    Setting(
+        name="server.allow_local",
+        kind=Flag(),
+        meaning="whether callers on this machine need no key as long as there is none",
+    ),
+    Setting(
+        name="server.rate",
+        kind=Number(low=0, high=100_000),
+        meaning="requests a second that one key may make in the long run; 0 is no limit",
+    ),
+    Setting(
+        name="server.burst",
+        kind=Whole(low=1, high=1_000_000),
+        meaning="requests that one key may make at once",
+    ),
+    Setting(
+        name="server.max_body",
+        kind=_BYTES,
+        meaning="longer bodies of requests are refused, in bytes",
+    ),
+    Setting(
+        name="server.max_requests",
+        kind=Whole(low=1, high=1_000_000),
+        meaning="requests that are under way at the same time; more are told to come again",
+    ),
+    Setting(
+        name="server.max_streams",
+        kind=Whole(low=1, high=1_000_000),
+        meaning="streams and WebSockets that are open at the same time",
+    ),
+    Setting(
+        name="server.max_key_requests",
+        kind=Whole(low=0, high=1_000_000),
+        meaning="requests of one key at the same time; 0 is a quarter of all, but at least 50",
+    ),
+    Setting(
+        name="server.max_key_streams",
+        kind=Whole(low=0, high=1_000_000),
+        meaning="streams and WebSockets of one key; 0 is a quarter of all, but at least 50",
+    ),
+    Setting(
+        name="server.max_connections",
+        kind=Whole(low=1, high=1_000_000),
+        meaning="connections that are open at the same time; more are closed at once",
+    ),
+    Setting(
         name="retention.days",
         kind=Number(low=0.01, high=36500, optional=True),
         env="EKIDEN_RETENTION_DAYS",

@@ -61,6 +61,38 @@ class ChatSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """`server`: of `ekiden serve`."""
+
+    host: str = "127.0.0.1"
+    """Where it listens."""
+    port: int = 8321
+    hosts: tuple[str, ...] = ()
+    """Names by which it may be called, beside those of this machine."""
+    origins: tuple[str, ...] = ()
+    """Pages of other origins that may call it."""
+    allow_local: bool = True
+    """Whether callers on this machine need no key as long as there is none."""
+    rate: float = 50.0
+    """Requests a second of one key; 0 is no limit."""
+    burst: int = 200
+    """Requests that a key may make at once."""
+    max_body: int = 10_000_000
+    """Bytes of a request's body."""
+    max_requests: int = 10_000
+    """Requests at the same time."""
+    max_streams: int = 5000
+    """Streams and WebSockets at the same time."""
+    max_key_requests: int = 0
+    """Requests of one key at the same time; 0 is a quarter of all, but at least 50."""
+    max_key_streams: int = 0
+    """Streams and WebSockets of one key at the same time; 0 is a quarter of all, but at least
+    50."""
+    max_connections: int = 20_000
+    """Connections at the same time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything that can be set, after files, environment and call were merged."""
 
@@ -84,5 +116,6 @@ class Settings:
     inbox: InboxSettings = field(default_factory=InboxSettings)
     memory: MemoryDefaults = field(default_factory=MemoryDefaults)
     chat: ChatSettings = field(default_factory=ChatSettings)
+    server: ServerSettings = field(default_factory=ServerSettings)
     retention: Retention = field(default_factory=Retention)
     mirror: MirrorSettings = field(default_factory=MirrorSettings)

@@ -21,6 +21,7 @@ _SECRET = re.compile(
 _TOKEN = re.compile(
     r"""(?<![A-Za-z0-9])(?:
         gh[a-z]_\w+ | github_pat_\w+ | glpat-[\w-]+         # code hosting
+    |   ek_[a-z0-9]{8}_\w+                                  # our own
     |   sk-[\w-]{8,} | [sr]k_(?:live|test)_\w+ | AIza[\w-]+ | hf_\w{8,} | gsk_\w{8,}
     |   xox[a-z]-[\w-]+ | xapp-[\w-]+ | ya29\.[\w-]+
     |   (?:AKIA|ASIA)[A-Z0-9]{8,}

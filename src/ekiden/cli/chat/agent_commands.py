@@ -24,7 +24,7 @@ _LONGEST_LINE = 100
 
 async def agents(chat: Chat, argument: str) -> Reply:
     """`/agents`."""
-    from ekiden.cli.agent_records import agent_record
+    from ekiden.app.records.agents import agent_record
 
     project = chat.roster.project
     records = [
@@ -48,7 +48,7 @@ async def agents(chat: Chat, argument: str) -> Reply:
 
 async def show(chat: Chat, argument: str) -> Reply:
     """`/agents show NAME`."""
-    from ekiden.cli.agent_records import agent_details
+    from ekiden.app.records.agents import agent_details
     from ekiden.cli.agent_view import detail_pairs
 
     name = argument.removeprefix("@")
@@ -62,13 +62,8 @@ async def show(chat: Chat, argument: str) -> Reply:
 async def route(chat: Chat, argument: str) -> Reply:
     """`/agents route TEXT`."""
     from ekiden.app.addressing import parse_address
-    from ekiden.cli.routing_view import (
-        SCORE_HEADERS,
-        decide,
-        reason_pairs,
-        route_line,
-        score_rows,
-    )
+    from ekiden.app.deciding import decide
+    from ekiden.cli.routing_view import SCORE_HEADERS, reason_pairs, route_line, score_rows
 
     address = parse_address(argument)
     if not address.text.strip():
@@ -161,8 +156,8 @@ def _flat(value: Any, key: str, above: str = "") -> list[tuple[str, Any]]:
 
 async def handoff_chain(chat: Chat, argument: str) -> Reply:
     """`/agents handoff-chain`."""
-    from ekiden.cli.records import chain_record
-    from ekiden.cli.tables import clock_time
+    from ekiden.app.records.sessions import chain_record
+    from ekiden.cli.chain_view import CHAIN_HEADERS, chain_rows
 
     if chat.row is None:
         record: dict[str, Any] = {
@@ -172,18 +167,10 @@ async def handoff_chain(chat: Chat, argument: str) -> Reply:
         }
     else:
         record = chain_record(chat.row, await chat.events())
-    rows = [
-        (
-            clock_time(each["timestamp"]),
-            str(each["from"]),
-            str(each["to"]),
-            str(each["status"]),
-            each.get("error") or each.get("reason") or "",
-        )
-        for each in record["handoffs"]
-    ]
     chain = " → ".join(record["chain"]) or "nothing was said yet"
-    table = Table(headers=("time", "from", "to", "status", "why"), rows=rows, empty="no handoffs")
+    if "waiting_for" in record:
+        chain = f"{chain}, waiting for {record['waiting_for']}"
+    table = Table(headers=CHAIN_HEADERS, rows=chain_rows(record), empty="no handoffs")
     return Reply(type="chain", record=record, shapes=(Lines(text=chain), table))
 
 

@@ -11,7 +11,7 @@ from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta
 
 if TYPE_CHECKING:
-    from ekiden.runtime import RunResult
+    from ekiden.cli.onlooker import Reported
 
 
 class JsonScreen:
@@ -28,7 +28,7 @@ class JsonScreen:
         if record is not None:
             emit({**record, "beside": True})
 
-    def end(self, result: RunResult) -> None:
+    def end(self, result: Reported) -> None:
         emit({"type": "result", **result.to_json()})
 
     def break_off(self) -> None:

@@ -14,7 +14,7 @@ from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta
 
 if TYPE_CHECKING:
-    from ekiden.runtime import RunResult
+    from ekiden.cli.onlooker import Reported
 
 
 class PlainScreen:
@@ -52,7 +52,7 @@ class PlainScreen:
         if line is not None:
             note(line)
 
-    def end(self, result: RunResult) -> None:
+    def end(self, result: Reported) -> None:
         """The answer is there already."""
 
     def break_off(self) -> None:

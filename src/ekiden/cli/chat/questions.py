@@ -13,9 +13,9 @@ from ekiden.cli.chat.screen import Lines, Quoted, Reply, Screen
 
 if TYPE_CHECKING:
     from ekiden.cli.approving import Question
+    from ekiden.cli.onlooker import Reported
     from ekiden.core.events import Event
     from ekiden.core.model import ModelDelta
-    from ekiden.runtime import RunResult
 
 
 class HeldScreen:
@@ -42,7 +42,7 @@ class HeldScreen:
     def beside(self, event: Event) -> None:
         self._do(lambda: self._screen.beside(event))
 
-    def end(self, result: RunResult) -> None:
+    def end(self, result: Reported) -> None:
         self._do(partial(self._screen.end, result))
 
     def break_off(self) -> None:

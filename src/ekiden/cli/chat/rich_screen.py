@@ -20,7 +20,7 @@ from ekiden.core.model import ModelDelta
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ekiden.runtime import RunResult
+    from ekiden.cli.onlooker import Reported
 
 _STYLES = {
     "route": "cyan",
@@ -72,7 +72,7 @@ class RichScreen:
         if line is not None:
             self.note(line)
 
-    def end(self, result: RunResult) -> None:
+    def end(self, result: Reported) -> None:
         self._finish()
         self._speaker = None
 

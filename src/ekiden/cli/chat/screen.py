@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from ekiden.cli.onlooker import Reported
     from ekiden.core.events import Event
     from ekiden.core.model import ModelDelta
-    from ekiden.runtime import RunResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class Screen(Protocol):
         """Something happened in a session that answers the one that is run."""
         ...
 
-    def end(self, result: RunResult) -> None:
+    def end(self, result: Reported) -> None:
         """The run is over."""
         ...
 

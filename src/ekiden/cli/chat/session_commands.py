@@ -27,7 +27,7 @@ _LONGEST = 300
 
 async def current(chat: Chat, argument: str) -> Reply:
     """`/session`."""
-    from ekiden.cli.records import session_record
+    from ekiden.app.records.sessions import session_record
 
     if chat.row is None:
         return told(
@@ -46,7 +46,7 @@ async def current(chat: Chat, argument: str) -> Reply:
 
 async def listed(chat: Chat, argument: str) -> Reply:
     """`/session list`."""
-    from ekiden.cli.records import session_record
+    from ekiden.app.records.sessions import session_record
     from ekiden.cli.tables import clock_time
     from ekiden.storage.base import SessionFilter
 
@@ -109,7 +109,7 @@ async def choose_session(chat: Chat) -> str | None:
 
 async def show(chat: Chat, argument: str) -> Reply:
     """`/session show [ID]`."""
-    from ekiden.cli.records import show_record
+    from ekiden.app.records.sessions import show_record
 
     if not argument and chat.row is None:
         return await current(chat, "")

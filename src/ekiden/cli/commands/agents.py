@@ -28,7 +28,7 @@ def agents_list(
     as_json: JsonOption = False,
 ) -> None:
     """List the agents: what each is for, where it comes from, what it may use and hand to."""
-    from ekiden.cli.agent_records import agent_record
+    from ekiden.app.records.agents import agent_record
     from ekiden.cli.projects import open_project
 
     as_json = as_json or json_lines
@@ -41,7 +41,7 @@ def agents_list(
     elif as_json:
         emit(records)
     else:
-        _print_agents(records)
+        print_agents(records)
         if project.is_demo:
             note("this is the demo team; `ekiden init` writes one of your own")
 
@@ -55,7 +55,7 @@ def agents_show(
     as_json: JsonOption = False,
 ) -> None:
     """Show everything about an agent, its transfer tools and its file included."""
-    from ekiden.cli.agent_records import agent_details
+    from ekiden.app.records.agents import agent_details
     from ekiden.cli.agent_view import detail_pairs
     from ekiden.cli.projects import open_project
 
@@ -158,7 +158,8 @@ def agents_schema(*, as_json: JsonOption = False) -> None:
     emit(agent_file_schema())
 
 
-def _print_agents(records: list[dict[str, Any]]) -> None:
+def print_agents(records: list[dict[str, Any]]) -> None:
+    """The agents as a table."""
     from ekiden.routing.decision import ROUTER_NAME
 
     print_table(

@@ -23,10 +23,10 @@ async def agents_ps(
     the team does not have are listed too, if they have sessions or wait.
     """
     from ekiden.app import open_store
+    from ekiden.app.records.presence import presences
     from ekiden.app.stores import sqlite_path
     from ekiden.bus.blocked import blocked
     from ekiden.cli.output import emit
-    from ekiden.cli.presence import presences
     from ekiden.cli.presence_view import print_presences
     from ekiden.cli.projects import open_project
 

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from ekiden.cli.errors import NoSessions
 from ekiden.cli.options import STORE, JsonOption, StoreOption
 from ekiden.cli.output import emit, say
-from ekiden.cli.tables import clock_time, print_table
+from ekiden.cli.tables import print_table
 
 
 async def chain(
@@ -23,8 +23,9 @@ async def chain(
 ) -> None:
     """Show who handed a session to whom, and why."""
     from ekiden.app import open_store
+    from ekiden.app.records.sessions import chain_record
+    from ekiden.cli.chain_view import CHAIN_HEADERS, chain_line, chain_rows, waiting_line
     from ekiden.cli.projects import store_address
-    from ekiden.cli.records import chain_record
 
     async with open_store(store_address(store), create=False) as opened:
         if session is None:
@@ -37,18 +38,8 @@ async def chain(
     if as_json:
         emit(record)
         return
-    say(f"{session}: {' → '.join(record['chain'])}")
+    say(chain_line(record))
     if record["handoffs"]:
-        print_table(
-            ("time", "from", "to", "status", "why"),
-            [
-                (
-                    clock_time(each["timestamp"]),
-                    each["from"],
-                    each["to"],
-                    each["status"],
-                    each.get("error") or each.get("reason") or "",
-                )
-                for each in record["handoffs"]
-            ],
-        )
+        print_table(CHAIN_HEADERS, chain_rows(record))
+    if waits := waiting_line(record):
+        say(waits)

@@ -29,17 +29,18 @@ UserOption = Annotated[
 
 def config_list(*, as_json: JsonOption = False) -> None:
     """List every setting with its value and where that comes from; secrets are hidden."""
+    from ekiden.app.records.settings import setting_record
     from ekiden.app.settings import load_settings, redacted
     from ekiden.cli.tables import print_table
 
-    entries = [
-        (each.name, redacted(each.name, each.value), each.origin)
-        for each in load_settings().entries()
-    ]
+    entries = list(load_settings().entries())
     if as_json:
-        emit([{"key": key, "value": value, "origin": _record(o)} for key, value, o in entries])
+        emit([setting_record(each) for each in entries])
     else:
-        rows = [(key, _shown(value), str(o)) for key, value, o in entries]
+        rows = [
+            (each.name, shown(redacted(each.name, each.value)), str(each.origin))
+            for each in entries
+        ]
         print_table(("key", "value", "origin"), rows)
 
 
@@ -51,7 +52,7 @@ def config_get(key: KeyArgument, /, *, as_json: JsonOption = False) -> None:
     if as_json:
         emit(value)
     else:
-        say(_shown(value))
+        say(shown(value))
 
 
 def config_set(
@@ -74,13 +75,15 @@ def config_set(
     where: Where = "user" if user else "project"
     check = default_agent_check(key, where=where)
     change = set_setting(key, value, where=where, check=check)
-    shown = redacted(change.name, change.value)
+    covered = redacted(change.name, change.value)
     origin, fault = _who_decides(change.name)
     if as_json:
-        record = None if origin is None else _record(origin)
-        emit({"key": change.name, "value": shown, **_result(change), "origin": record})
+        from ekiden.app.records.settings import origin_record
+
+        record = None if origin is None else origin_record(origin)
+        emit({"key": change.name, "value": covered, **_result(change), "origin": record})
         return
-    say(f"{change.name} is {_shown(shown)} in {change.path}")
+    say(f"{change.name} is {shown(covered)} in {change.path}")
     if origin is None:
         note(f"other settings are wrong, and nothing runs with them: {fault}")
     elif origin.kind not in (where, "default") and not settings_files().are_one:
@@ -134,12 +137,9 @@ def _who_decides(name: str) -> tuple[Origin, None] | tuple[None, str]:
         return None, str(exc)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value as it is printed."""
     return value if isinstance(value, str) else dumps(value)
-
-
-def _record(origin: Origin) -> dict[str, Any]:
-    return {"kind": origin.kind, "where": origin.where, "line": origin.line}
 
 
 def _result(change: Change) -> dict[str, Any]:

@@ -41,26 +41,20 @@ async def cost(
     comes with the extra `prices`, in US dollars; nothing is fetched.
     """
     from ekiden.app import load_settings, open_store
-    from ekiden.app.running import prices_of
+    from ekiden.app.spending import costs
     from ekiden.cli.cost_view import cost_headers, cost_rows, unpriced_note
     from ekiden.cli.moments import moment
     from ekiden.cli.projects import store_address
     from ekiden.models.pricing import has_price_list
-    from ekiden.sessions.costs import all_calls, cost_report, events_with_asked
 
     start = moment(since, option="--since")
-    since_us = None if start is None else int(start.timestamp() * 1e6)
     keys = by or ("agent", "model")
     if len(set(keys)) < len(keys):
         raise UsageError("--by names something twice")
     async with open_store(store_address(store), create=False) as opened:
-        if session is None:
-            events = await all_calls(opened, since_us=since_us)
-        else:
-            events = await events_with_asked(opened, session)
-    if since_us is not None:
-        events = [event for event in events if event.at_us >= since_us]
-    report = cost_report(events, prices_of(load_settings().settings), by=keys)
+        report = await costs(
+            opened, load_settings().settings, session_id=session, since=start, by=keys
+        )
     if as_json:
         emit(report.to_json())
         return

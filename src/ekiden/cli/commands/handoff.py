@@ -235,7 +235,7 @@ async def handoff_show(
 ) -> None:
     """Show everything about a handoff: its moves, who wanted it and why, and what the agent saw."""
     from ekiden.app import open_store
-    from ekiden.cli.handoff_details import read_details
+    from ekiden.app.records.handoffs import read_details
     from ekiden.cli.handoff_view import print_details
     from ekiden.cli.output import emit
     from ekiden.cli.projects import store_address

@@ -173,7 +173,7 @@ async def inbox_answer(
                 by=who,
                 via=VIA,
             )
-            _tell_bulk(list(bulk.answered), bulk.closed, as_json=as_json)
+            tell_bulk(list(bulk.answered), bulk.closed, as_json=as_json)
             return
         is_meant = found.status == "open" and await edit_is_meant(found, arguments, yes=yes)
         done = await inbox.answer(
@@ -189,7 +189,7 @@ async def inbox_answer(
         )
     answer = done.answer
     said = "" if answer is None else answer.choice or answer.text
-    _tell(done, f"answered: {said}" if said else "answered", as_json=as_json)
+    tell(done, f"answered: {said}" if said else "answered", as_json=as_json)
 
 
 async def inbox_assign(
@@ -216,7 +216,7 @@ async def inbox_assign(
     async with _opened(store) as (_, inbox):
         found = await find_item(inbox, item)
         done = await inbox.assign(found.id, who, by=name, via=VIA)
-    _tell(done, f"assigned to {done.assignee or 'nobody'}", as_json=as_json)
+    tell(done, f"assigned to {done.assignee or 'nobody'}", as_json=as_json)
 
 
 async def inbox_snooze(
@@ -238,7 +238,7 @@ async def inbox_snooze(
         found = await find_item(inbox, item)
         done = await inbox.snooze(found.id, for_s=seconds, by=name, via=VIA)
     until = clock_time((done.snoozed_until_us or 0) / 1e6)
-    _tell(done, f"hidden until {until}", as_json=as_json)
+    tell(done, f"hidden until {until}", as_json=as_json)
 
 
 async def inbox_cancel(
@@ -259,7 +259,7 @@ async def inbox_cancel(
     async with _opened(store) as (_, inbox):
         found = await find_item(inbox, item)
         done = await inbox.cancel(found.id, reason=reason, by=name, via=VIA)
-    _tell(done, "cancelled", as_json=as_json)
+    tell(done, "cancelled", as_json=as_json)
 
 
 async def inbox_watch(
@@ -318,7 +318,8 @@ async def _opened(option: str | None) -> AsyncIterator[tuple[Store, Inbox]]:
         yield store, Inbox(store)
 
 
-def _tell(item: InboxItem, what: str, *, as_json: bool) -> None:
+def tell(item: InboxItem, what: str, *, as_json: bool) -> None:
+    """What was done with an item."""
     from ekiden.cli.inbox_view import item_record
     from ekiden.cli.output import emit, say
 
@@ -328,7 +329,8 @@ def _tell(item: InboxItem, what: str, *, as_json: bool) -> None:
         say(f"{item.id} {what}")
 
 
-def _tell_bulk(ids: list[str], closed: int, *, as_json: bool) -> None:
+def tell_bulk(ids: list[str], closed: int, *, as_json: bool) -> None:
+    """What was done with all that ask the same."""
     from ekiden.cli.output import emit, say
 
     if as_json:

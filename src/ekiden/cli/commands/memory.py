@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -163,7 +163,7 @@ async def memory_store(
     as_json: JsonOption = False,
 ) -> None:
     """Remember something, in the place of what is under the same key."""
-    facts = _json_object(metadata)
+    facts = json_object(metadata)
     async with _memory(store, user=user, app=app, shared=shared, create=True) as memory:
         stored = await memory.store(key, content, facts)
     if as_json:
@@ -268,6 +268,12 @@ async def memory_sync(*, store: StoreOption = STORE, as_json: JsonOption = False
             done = await delivered(opened, settings)
         finally:
             await close_backends()
+    print_deliveries(done, as_json=as_json)
+    return Exit.FAILED if any(each["waiting"] for each in done) else Exit.OK
+
+
+def print_deliveries(done: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """What back ends were told."""
     if as_json:
         emit(done)
     elif not done:
@@ -285,7 +291,6 @@ async def memory_sync(*, store: StoreOption = STORE, as_json: JsonOption = False
                 for each in done
             ],
         )
-    return Exit.FAILED if any(each["waiting"] for each in done) else Exit.OK
 
 
 @asynccontextmanager
@@ -307,7 +312,8 @@ async def _memory(
         yield opened_memory(opened, settings, user=user, app=app, shared=shared, kind=kind)
 
 
-def _json_object(text: str | None) -> dict[str, Any] | None:
+def json_object(text: str | None) -> dict[str, Any] | None:
+    """The metadata that the option has; `UsageError` for what is no JSON object."""
     if text is None:
         return None
     try:

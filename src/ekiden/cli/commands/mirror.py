@@ -87,10 +87,11 @@ async def mirror_status(*, store: StoreOption = STORE, as_json: JsonOption = Fal
     if as_json:
         emit(asdict(found))
     else:
-        print_pairs(_shown(found))
+        print_pairs(status_pairs(found))
 
 
-def _shown(status: MirrorStatus) -> Iterator[tuple[str, str]]:
+def status_pairs(status: MirrorStatus) -> Iterator[tuple[str, str]]:
+    """How a mirror stands, for people."""
     yield "mirror", status.name
     yield "fed now", "yes" if status.fed else "no"
     yield "sent", str(status.sent)

@@ -37,9 +37,9 @@ async def route(
     understood as in `ekiden run`. The exit code is 0 also when no agent
     matches.
     """
+    from ekiden.app.deciding import decide
     from ekiden.cli.projects import open_project
     from ekiden.cli.requests import read_request
-    from ekiden.cli.routing_view import decide
 
     address = read_request(text, more)
     project = open_project(

@@ -79,8 +79,8 @@ async def session_show(
 ) -> None:
     """Show a session's conversation."""
     from ekiden.app import open_store
+    from ekiden.app.records.sessions import show_record
     from ekiden.cli.projects import store_address
-    from ekiden.cli.records import show_record
     from ekiden.cli.transcript import session_heading, transcript
 
     async with open_store(store_address(store), create=False) as opened:

@@ -59,16 +59,9 @@ async def session_fork(
         branch = await fork_session(opened, session, before_seq=before, at_seq=at, new_id=id)
         made = await branch.row()
     if as_json:
-        emit(
-            {
-                "session_id": made.id,
-                "forked_from": session,
-                "forked_at": made.meta["forked_at"],
-                "agent": made.agent,
-                "events": made.seq,
-                "unfinished": made.cursor.get("p", "end") != "end",
-            }
-        )
+        from ekiden.app.records.sessions import fork_record
+
+        emit(fork_record(made))
         return
     place = f"before event {before}" if before else f"after event {made.meta['forked_at']}"
     say(f"{made.id} goes on from {place} of {session}, with {made.agent}")
@@ -96,14 +89,9 @@ async def session_rewind(
     async with open_store(store_address(store), create=False) as opened:
         done = await rewind_session(opened, session, to_seq=to)
     if as_json:
-        emit(
-            {
-                "session_id": done.session_id,
-                "to_seq": done.to_seq,
-                "undone": done.undone,
-                "agent": done.agent,
-            }
-        )
+        from ekiden.app.records.sessions import rewind_record
+
+        emit(rewind_record(done))
     else:
         say(str(done))
 
@@ -129,19 +117,14 @@ async def session_import(
 
     if user is not None and not user:
         raise UsageError("--user is empty: name whose session it becomes")
-    data = _read(file)
+    data = read_file(file)
     async with open_store(store_address(store)) as opened:
         session = await import_session(opened, data, new_id=id, user_id=user)
         row = await session.row()
     if as_json:
-        emit(
-            {
-                "session_id": row.id,
-                "agent": row.agent,
-                "user_id": row.user_id,
-                "events": row.seq,
-            }
-        )
+        from ekiden.app.records.sessions import import_record
+
+        emit(import_record(row))
     else:
         owner = "nobody" if row.user_id is None else f"user {row.user_id}"
         say(f"{row.id} is imported, with {row.agent}; it belongs to {owner}")
@@ -245,7 +228,8 @@ def _age_s(text: str) -> float:
     return age_s
 
 
-def _read(file: str) -> bytes:
+def read_file(file: str) -> bytes:
+    """What is in the file, or on standard input; `UsageError`."""
     if file == "-":
         return sys.stdin.buffer.read()
     try:

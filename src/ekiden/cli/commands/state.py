@@ -15,6 +15,7 @@ from ekiden.cli.tables import print_pairs, print_table
 from ekiden.core.jsonio import loads
 
 if TYPE_CHECKING:
+    from ekiden.sessions import SessionState
     from ekiden.sessions.scopes import SharedScope
     from ekiden.storage.base import Store
 
@@ -57,8 +58,8 @@ async def state_show(
     from ekiden.cli.projects import store_address
     from ekiden.cli.state_view import HEADERS, shared_record, shared_rows
 
-    whose = _whose(session, user, app)
-    if whose is None:
+    owner = whose(session, user, app)
+    if owner is None:
         assert session is not None
         async with open_store(store_address(store), create=False) as opened:
             await _show_session(opened, session, at, as_json=as_json)
@@ -68,13 +69,13 @@ async def state_show(
     from ekiden.runtime.outside_state import shared_state
 
     async with open_store(store_address(store), create=False) as opened:
-        found = await shared_state(opened, *whose)
+        found = await shared_state(opened, *owner)
     if as_json:
-        emit({whose[0]: whose[1], "variables": shared_record(found)})
+        emit({owner[0]: owner[1], "variables": shared_record(found)})
     elif found:
         print_table(HEADERS, shared_rows(found))
     else:
-        say(f"the {whose[0]} {whose[1]} has no variables")
+        say(f"the {owner[0]} {owner[1]} has no variables")
 
 
 async def state_set(
@@ -95,15 +96,8 @@ async def state_set(
     as_json: JsonOption = False,
 ) -> None:
     """Set variables of a session, a user or an app."""
-    session, given = _split(words, user, app)
-    changes: dict[str, Any] = {}
-    for each in given:
-        name, equals, value = each.partition("=")
-        if not equals or not name:
-            raise UsageError(f"{each[:60]!r} sets nothing: write NAME=VALUE")
-        if name in changes:
-            raise UsageError(f"{name[:60]!r} is set twice")
-        changes[name] = _value(value)
+    session, given = split(words, user, app)
+    changes = parse_changes(given)
     await _change(
         session, changes, (), user=user, app=app, expect=expect, by=by, no_wait=no_wait,
         store=store, as_json=as_json,
@@ -126,7 +120,7 @@ async def state_delete(
     as_json: JsonOption = False,
 ) -> None:
     """Delete variables of a session, a user or an app."""
-    session, given = _split(words, user, app)
+    session, given = split(words, user, app)
     await _change(
         session, {}, given, user=user, app=app, expect=expect, by=by, no_wait=no_wait,
         store=store, as_json=as_json,
@@ -134,13 +128,19 @@ async def state_delete(
 
 
 async def _show_session(opened: Store, session: str, at: int | None, *, as_json: bool) -> None:
-    from ekiden.cli.state_view import state_pairs, variable_rows
     from ekiden.sessions import Session
 
     state = await Session(session, store=opened).state(at)
     if as_json:
         emit(state.to_json())
-        return
+    else:
+        print_state(state)
+
+
+def print_state(state: SessionState) -> None:
+    """How a session stands, for people."""
+    from ekiden.cli.state_view import state_pairs, variable_rows
+
     print_pairs(state_pairs(state))
     if state.variables:
         say()
@@ -167,11 +167,11 @@ async def _change(
 
     names = [*changes, *delete]
     who = who_answers(by)
-    whose = _whose(session, user, app)
-    if whose is not None and expect is not None and len(names) != 1:
+    owner = whose(session, user, app)
+    if owner is not None and expect is not None and len(names) != 1:
         raise UsageError("--expect with --user or --app is the version of one variable: name one")
     async with open_store(store_address(store), create=False) as opened:
-        if whose is None:
+        if owner is None:
             assert session is not None
             version = await update_state(
                 opened,
@@ -187,26 +187,42 @@ async def _change(
         else:
             versions = await update_shared_state(
                 opened,
-                *whose,
+                *owner,
                 changes,
                 delete=delete,
                 expected=None if expect is None else {names[0]: expect},
                 by=who,
             )
-            record = {whose[0]: whose[1], "versions": versions}
-            text = ", ".join(
-                f"{name} has version {version}" if version else f"{name} is deleted"
-                for name, version in versions.items()
-            )
+            record = {owner[0]: owner[1], "versions": versions}
+            text = versions_text(versions)
     if as_json:
         emit(record)
     else:
         say(text)
 
 
-def _whose(
-    session: str | None, user: str | None, app: str | None
-) -> tuple[SharedScope, str] | None:
+def parse_changes(given: Sequence[str]) -> dict[str, Any]:
+    """What NAME=VALUE, once or more, sets; `UsageError`."""
+    changes: dict[str, Any] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise UsageError(f"{each[:60]!r} sets nothing: write NAME=VALUE")
+        if name in changes:
+            raise UsageError(f"{name[:60]!r} is set twice")
+        changes[name] = _value(value)
+    return changes
+
+
+def versions_text(versions: Mapping[str, int]) -> str:
+    """The new versions of variables, for people."""
+    return ", ".join(
+        f"{name} has version {version}" if version else f"{name} is deleted"
+        for name, version in versions.items()
+    )
+
+
+def whose(session: str | None, user: str | None, app: str | None) -> tuple[SharedScope, str] | None:
     """Whose variables are meant; `None`: the session's."""
     from ekiden.cli.handing_over import plain_text
 
@@ -218,9 +234,10 @@ def _whose(
     return None if app is None else ("app", app)
 
 
-def _split(
+def split(
     words: Sequence[str], user: str | None, app: str | None
 ) -> tuple[str | None, Sequence[str]]:
+    """The session, if one is meant, and what is to be changed; `UsageError`."""
     from ekiden.cli.handing_over import plain_text
 
     if user is not None or app is not None:

@@ -81,6 +81,11 @@ from ekiden.compat.agents.tool_guardrails import (
     tool_input_guardrail,
     tool_output_guardrail,
 )
+from ekiden.compat.agents.tracing import (
+    add_trace_processor,
+    set_trace_processors,
+    set_tracing_disabled,
+)
 from ekiden.compat.agents.usage import Usage
 
 __all__ = [
@@ -145,6 +150,7 @@ __all__ = [
     "ToolTimeoutError",
     "Usage",
     "UserError",
+    "add_trace_processor",
     "default_handoff_history_mapper",
     "default_tool_error_function",
     "function_tool",
@@ -155,6 +161,8 @@ __all__ = [
     "output_guardrail",
     "reset_conversation_history_wrappers",
     "set_conversation_history_wrappers",
+    "set_trace_processors",
+    "set_tracing_disabled",
     "tool_input_guardrail",
     "tool_output_guardrail",
 ]

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from ekiden.core.acting import AGENT_HEADER, AGENT_VARIABLE
+from ekiden.core.covering import keep_secret, secrets_of
 from ekiden.core.errors import McpUnavailable, ToolError
 from ekiden.tools.mcp.servers import McpServer
 from ekiden.tools.mcp.stderr import StderrTail
@@ -138,6 +140,7 @@ class Link:
         # A server that writes nonsense is no reason to print anything where nothing is set up.
         logging.getLogger("mcp").addHandler(logging.NullHandler())
         server = self._server.filled_in(self._environment)
+        keep_secret(_secrets(server))
         transport = self._local(server) if server.transport == "stdio" else _remote(server)
         info = Implementation(name="ekiden", version=_version())
         async with Client(_watched(transport, self._over), client_info=info, cache=None) as client:
@@ -151,7 +154,7 @@ class Link:
         parameters = StdioServerParameters(
             command=command,
             args=list(server.args),
-            env=dict(server.env),
+            env={**server.env, AGENT_VARIABLE: f"mcp:{server.name}"},
             cwd=folder,
             encoding_error_handler="replace",
         )
@@ -184,7 +187,7 @@ def _program(server: McpServer, root: Path) -> tuple[str, Path]:
 
 @asynccontextmanager
 async def _remote(server: McpServer) -> AsyncIterator[Any]:
-    headers = dict(server.headers)
+    headers = {**server.headers, AGENT_HEADER: "1"}
     if server.transport == "sse":
         from mcp.client.sse import sse_client
 
@@ -277,3 +280,9 @@ def _words(exc: BaseException) -> str:
     said = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
     text = shortened(without_hidden(said).strip(), _MAX_PROBLEM)
     return text or type(exc).__name__
+
+
+def _secrets(server: McpServer) -> list[str]:
+    """What the server is given to be let in with: no tool of it can make others read that."""
+    words = [word for value in server.headers.values() for word in (value, *value.split())]
+    return [*words, *secrets_of({**server.env, "URL": server.url})]

@@ -54,7 +54,8 @@ class McpServer:
     """Seconds to be connected in, and for each call."""
 
     def filled_in(self, environment: Mapping[str, str] = os.environ) -> McpServer:
-        """The server with the values of variables; `McpUnavailable` if one is not set."""
+        """The server with the values of variables; `McpUnavailable` if one is not set, or makes a
+        header that cannot be sent."""
         missing: dict[str, None] = {}
 
         def value(text: str) -> str:
@@ -72,12 +73,19 @@ class McpServer:
             args=tuple(value(each) for each in self.args),
             env={key: value(each) for key, each in self.env.items()},
             url=value(self.url),
-            headers={key: value(each) for key, each in self.headers.items()},
+            headers={key: value(each).strip() for key, each in self.headers.items()},
         )
         if missing:
             raise McpUnavailable(
                 self.name, f"the environment variable {', '.join(missing)} is not set"
             )
+        for key, each in filled.headers.items():
+            if not each.isascii() or not each.isprintable():
+                raise McpUnavailable(
+                    self.name,
+                    f"the header {key!r:.80} has characters that cannot be sent: it is one line "
+                    "of printable ASCII",
+                )
         return filled
 
 

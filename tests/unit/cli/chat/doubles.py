@@ -16,6 +16,7 @@ from ekiden.cli.chat.plain_screen import drawn_plain
 from ekiden.cli.chat.roster import Roster, Watcher
 from ekiden.cli.chat.screen import Reply
 from ekiden.cli.errors import BadInput
+from ekiden.cli.onlooker import Reported
 from ekiden.core.agent import Agent
 from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta
@@ -86,7 +87,7 @@ class KeptScreen:
     def beside(self, event: Event) -> None:
         self.notes.append(f"{event.agent}: {event.type}")
 
-    def end(self, result: RunResult) -> None:
+    def end(self, result: Reported) -> None:
         self.results.append(result)
 
     def break_off(self) -> None:

@@ -1,0 +1,155 @@
+"""Everything that a door does with one tenant's store."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from ekiden.app.project import Project
+from ekiden.app.running import config_of
+from ekiden.app.runs import Runs
+from ekiden.app.tenants import DEFAULT_TENANT
+from ekiden.bus import Bus
+from ekiden.collaboration import Collaborations
+from ekiden.core.errors import EkidenError
+from ekiden.core.team import Team
+from ekiden.engine import Worker
+from ekiden.hub import EventHub, SessionTails
+from ekiden.inbox import Inbox
+from ekiden.runtime import HandoffController, RunConfig
+from ekiden.runtime.agreements import HandoffExecutor
+from ekiden.storage.base import Store
+
+_log = logging.getLogger("ekiden.desk")
+
+_LOOK_EVERY_S = 1.0
+"""How often agreements are looked for."""
+
+
+class Desk:
+    """One tenant's sessions, with the project's team: what the server's requests work with.
+
+    With `workers` above 0 it goes on, in this process, with sessions that are `ready`: those that
+    a restart interrupted, that people answered, or that others asked; at most so many at a time,
+    and as many that its own callers started. With 0 that is left to workers elsewhere.
+    """
+
+    def __init__(
+        self, project: Project, store: Store, *, tenant: str = DEFAULT_TENANT, workers: int = 1000
+    ) -> None:
+        self.project = project
+        self.store = store
+        self.tenant = tenant
+        self.app = _app(project.settings.app, tenant)
+        """Whose memory and `app:` state this is; differs from tenant to tenant, because copies of
+        memories may lie together outside of the store."""
+        self.config: RunConfig = replace(
+            config_of(project.settings), approver="inbox", app=self.app
+        )
+        self.hub = EventHub(store)
+        self.tails = SessionTails(store, self.hub)
+        self.runs = Runs(
+            store,
+            project.team,
+            self.tails,
+            self.config,
+            most=workers,
+            stop_elsewhere=self._stop_at_worker,
+        )
+        self._worker: Worker | None = None
+        if workers:
+            self._worker = Worker(
+                store,
+                project.team,
+                concurrency=workers,
+                run_config=self.config,
+                retention=project.settings.retention,
+                audience=self.tails,
+            )
+        self._working: asyncio.Task[None] | None = None
+        self._agreeing: asyncio.Task[None] | None = None
+
+    @property
+    def team(self) -> Team:
+        """Who works here."""
+        return self.project.team
+
+    @cached_property
+    def inbox(self) -> Inbox:
+        """What waits for people."""
+        return Inbox(self.store, settings=self.project.settings.inbox)
+
+    @cached_property
+    def controller(self) -> HandoffController:
+        """Handoffs that people and programs ask for."""
+        return HandoffController(self.team, self.store, run_config=self.config)
+
+    async def open(self) -> None:
+        """Open the store and begin to work."""
+        await self.store.open()
+        if self._worker is not None:
+            self._working = asyncio.create_task(
+                self._worker.run(), name=f"ekiden-worker-{self.tenant}"
+            )
+            self._working.add_done_callback(_told)
+            self._agreeing = asyncio.create_task(
+                self._execute_agreements(), name=f"ekiden-agreements-{self.tenant}"
+            )
+
+    @property
+    def is_working(self) -> bool:
+        """Whether sessions are gone on with here, or are not meant to be."""
+        return self._worker is None or (self._working is not None and not self._working.done())
+
+    async def _stop_at_worker(self, session_id: str) -> bool:
+        return self._worker is not None and await self._worker.cancel(session_id)
+
+    async def _execute_agreements(self) -> None:
+        """Do what agents agreed on with each other, in whatever process, as it is agreed."""
+        executor = HandoffExecutor(self.team, self.store, run_config=self.config)
+        async with Bus(self.store) as bus:
+            collaborations = Collaborations(bus, executor=executor)
+            while True:
+                try:
+                    await collaborations.resume()
+                except EkidenError as exc:
+                    _log.warning("agreements could not be looked at, trying again: %s", exc)
+                await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def end_streams(self) -> None:
+        """No new runs, and nothing more is shown; those under way go on."""
+        self.runs.refuse_new()
+        await self.tails.close()
+        await self.hub.close()
+
+    async def close(self, *, grace_s: float = 3.0) -> None:
+        """Stop: no new runs; what is not over after `grace_s` seconds is left for others."""
+        working, self._working = self._working, None
+        agreeing, self._agreeing = self._agreeing, None
+        if agreeing is not None:
+            agreeing.cancel()
+            await asyncio.gather(agreeing, return_exceptions=True)
+        if self._worker is not None:
+            self._worker.stop()
+        await asyncio.gather(self.runs.drain(grace_s), _ended(working, grace_s))
+        await self.end_streams()
+        await self.store.close()
+
+
+def _app(app: str, tenant: str) -> str:
+    return app if tenant == DEFAULT_TENANT else f"{app}@{tenant}"
+
+
+async def _ended(working: asyncio.Task[None] | None, grace_s: float) -> None:
+    if working is not None:
+        await asyncio.wait({working}, timeout=grace_s)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+
+
+def _told(done: asyncio.Task[Any]) -> None:
+    if not done.cancelled() and done.exception() is not None:
+        _log.error("the worker ended: %s", done.exception())

@@ -1,0 +1,1 @@
+"""Stored things as the JSON that the doors show: a contract with programs."""

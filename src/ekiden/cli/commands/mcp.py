@@ -1,0 +1,70 @@
+"""`ekiden mcp`."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from ekiden.cli.options import (
+    STORE,
+    TEAM,
+    KeepGoingOption,
+    ModelOption,
+    StoreOption,
+    TeamOption,
+)
+from ekiden.core.errors import UserError
+
+
+async def mcp(
+    *,
+    scope: Annotated[
+        list[Literal["read", "run", "answer"]] | None,
+        Parameter(
+            name="--scope",
+            negative="",
+            help="What whoever uses it may do, once for each: read, run, answer. Without it read "
+            "and run: then only people decide what people are asked.",
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        Parameter(
+            name="--by",
+            help="Who decides and hands over, for the record; else the user of this machine.",
+        ),
+    ] = None,
+    store: StoreOption = STORE,
+    team: TeamOption = TEAM,
+    model: ModelOption = None,
+    keep_going: KeepGoingOption = False,
+) -> int:
+    """Serve the team as an MCP server on the standard streams, for one client.
+
+    The client starts this command, and ends it by closing its standard input.
+    The tools are those of /mcp of `ekiden serve`. Everything that is not the
+    protocol goes to standard error.
+    """
+    from ekiden.cli.exits import Exit
+    from ekiden.cli.handing_over import person_name
+    from ekiden.cli.projects import open_project, tell_notes
+    from ekiden.cli.serving import check_installed
+
+    check_installed()
+    if find_spec("mcp") is None:
+        raise UserError("MCP needs a package: pip install 'ekiden[mcp]'")
+    project = open_project(team=team, model=model, keep_going=keep_going)
+    from ekiden.app.service import Service
+    from ekiden.server.access import Caller
+    from ekiden.server.mcp.stdio import serve_stdio
+
+    scopes = frozenset(scope or ("read", "run"))
+    caller = Caller(name=person_name(by) or "mcp", scopes=scopes)
+    address = project.settings.store if store is None else store
+    async with project:
+        tell_notes(project, as_json=False)
+        async with Service(project, store=address) as service:
+            await serve_stdio(service, caller)
+    return Exit.OK

@@ -1,0 +1,121 @@
+"""`ekiden serve`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from ekiden.cli.options import (
+    STORE,
+    TEAM,
+    JsonOption,
+    KeepGoingOption,
+    ModelOption,
+    StoreOption,
+    TeamOption,
+)
+
+if TYPE_CHECKING:
+    import socket
+
+
+async def serve(
+    *,
+    host: Annotated[
+        str | None,
+        Parameter(name="--host", help="Where to listen; else the setting server.host, 127.0.0.1."),
+    ] = None,
+    port: Annotated[
+        int | None,
+        Parameter(
+            name="--port",
+            validator=Number(gte=0, lte=65535),
+            help="The port; 0 takes a free one; else the setting server.port, 8321.",
+        ),
+    ] = None,
+    store: StoreOption = STORE,
+    workers: Annotated[
+        int,
+        Parameter(
+            name="--workers",
+            validator=Number(gte=0, lte=100_000),
+            help="How many sessions this server runs at a time; 0 leaves them to other workers.",
+        ),
+    ] = 1000,
+    team: TeamOption = TEAM,
+    model: ModelOption = None,
+    keep_going: KeepGoingOption = False,
+    reload: Annotated[
+        bool,
+        Parameter(
+            name="--reload",
+            negative="",
+            show_default=False,
+            help="Start anew when agent files, settings or code below this folder change.",
+        ),
+    ] = False,
+    log: Annotated[
+        Literal["text", "json", "none"],
+        Parameter(name="--log", help="How the log is written, on standard error."),
+    ] = "text",
+    socket_number: Annotated[int | None, Parameter(name="--socket", show=False)] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Serve the team over HTTP: API, streams, and the standards that others speak.
+
+    Without a key only this machine can call it, on the loopback address;
+    `ekiden keys create` makes keys, and then every caller needs one. SIGTERM
+    and Ctrl-C let what is under way end for some seconds; what does not is
+    gone on with by the next server or worker on the same store.
+    """
+    from ekiden.cli.errors import UsageError
+    from ekiden.cli.exits import Exit
+    from ekiden.cli.output import emit, note
+    from ekiden.cli.projects import open_project, tell_notes
+    from ekiden.cli.serving import check_installed, prepared_config, start_logging
+
+    check_installed()
+    project = open_project(team=team, model=model, keep_going=keep_going, as_json=as_json)
+    address = project.settings.store if store is None else store
+    config = await prepared_config(project.settings, address, host=host, port=port)
+    from ekiden.server.listening import listen, run_server, taken_over, url_of
+
+    listener: socket.socket
+    if socket_number is None:
+        listener = listen(config.host, config.port)
+    else:
+        listener = taken_over(socket_number)
+    if reload:
+        if address == "memory:":
+            raise UsageError("--reload would forget what is in memory:; name another store")
+        from ekiden.server.reloading import Reloader, this_command
+
+        listener.set_inheritable(True)
+        arguments = [each for each in sys.argv[1:] if not each.startswith("--reload")]
+        note(f"serving on {url_of(listener)}, and anew after each change")
+        with listener:
+            watcher = Reloader(this_command(arguments), Path.cwd(), socket_number=listener.fileno())
+            return watcher.run(note)
+    from ekiden.app.service import Service
+    from ekiden.server import create_app
+
+    start_logging(log)
+
+    def ready(url: str) -> None:
+        if as_json:
+            emit({"url": url, "store": address_shown, "workers": workers})
+        elif socket_number is None:
+            note(f"serving on {url}; Ctrl-C ends it")
+
+    with listener:
+        async with project:
+            tell_notes(project, as_json=as_json)
+            service = Service(project, store=address, workers=workers)
+            address_shown = service.store_name
+            app = create_app(service, config)
+            await run_server(app, service, listener, ready=ready)
+    return Exit.OK

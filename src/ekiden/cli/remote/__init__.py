@@ -1,0 +1,1 @@
+"""The commands as they work with a server instead of a store of this machine."""

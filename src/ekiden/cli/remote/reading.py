@@ -1,0 +1,120 @@
+"""What a server tells, as the values that the views for people are made for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ekiden.audit import AuditRecord, Verification
+    from ekiden.client.records import Costs, MemoryEntry
+    from ekiden.core.memory import Recollection
+    from ekiden.runtime.outside_state import SharedVariable
+    from ekiden.sessions import SessionState
+    from ekiden.sessions.costs import CostLine, CostReport
+    from ekiden.storage.base import SessionRow
+
+
+def row_of(record: Mapping[str, Any]) -> SessionRow:
+    """A session as it is stored, as far as it is told."""
+    from ekiden.storage.base import SessionRow
+
+    return SessionRow(
+        id=record["session_id"],
+        agent=record["agent"],
+        status=record["status"],
+        outcome=record["outcome"],
+        user_id=record["user_id"],
+        meta=record["meta"],
+        cursor={},
+        variables=record.get("variables", {}),
+        seq=record["events"],
+        epoch=0,
+        owner=record["owner"],
+        created_at_us=_us(record["created_at"]),
+        updated_at_us=_us(record["updated_at"]),
+    )
+
+
+def state_of(record: Mapping[str, Any]) -> SessionState:
+    """The state of a session."""
+    from ekiden.sessions.state import Action, SessionState
+
+    last = record["last_action"]
+    return SessionState(**{**record, "last_action": None if last is None else Action(**last)})
+
+
+def variables_of(record: Mapping[str, Any]) -> dict[str, SharedVariable]:
+    """The variables of a user or an app."""
+    from ekiden.runtime.outside_state import SharedVariable
+
+    return {name: SharedVariable(name=name, **each) for name, each in record.items()}
+
+
+def recollection_of(entry: MemoryEntry) -> Recollection:
+    """One memory."""
+    from ekiden.core.memory import Recollection
+
+    fields = {name: value for name, value in entry.raw.items() if name != "stored_at"}
+    return Recollection(**fields, stored_at_us=_us(entry.stored_at))
+
+
+def audit_record_of(record: Mapping[str, Any]) -> AuditRecord:
+    """One record of the audit."""
+    from ekiden.audit.record import AuditActor, AuditRecord
+
+    own = {
+        name: value
+        for name, value in record.items()
+        if name not in ("timestamp", "from", "to", "actor")
+    }
+    return AuditRecord(
+        **own,
+        at_us=_us(record["timestamp"]),
+        seq=0,
+        actor=AuditActor(**record["actor"]),
+        source=record["from"],
+        target=record["to"],
+    )
+
+
+def verification_of(record: Mapping[str, Any]) -> Verification:
+    """What a verification found."""
+    from ekiden.audit import Verification
+    from ekiden.audit.findings import BrokenLink
+
+    counts = ("sessions", "chained", "not_chained", "events", "unhashed", "compared")
+    found = Verification(**{name: record[name] for name in counts})
+    for link in record["links"]:
+        own = {name: value for name, value in link.items() if name != "timestamp"}
+        found.report(BrokenLink(**own, at_us=_us(link["timestamp"])))
+    found.broken = record["broken"]
+    return found
+
+
+def cost_report_of(costs: Costs) -> CostReport:
+    """What calls used and cost."""
+    from ekiden.sessions.costs import CostReport
+
+    by: Any = costs.by
+    return CostReport(
+        by=by,
+        lines=[_cost_line(line, by) for line in costs.lines],
+        total=_cost_line(costs.total, ()),
+        unpriced_models=costs.unpriced_models,
+    )
+
+
+def _cost_line(record: Mapping[str, Any], by: Sequence[str]) -> CostLine:
+    from ekiden.core.usage import Usage
+    from ekiden.sessions.costs import CostLine
+
+    names = ("requests", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+    usage = Usage(**{name: record[name] for name in names}, cost=record["cost"] or 0.0)
+    return CostLine(
+        key={name: record[name] for name in by}, usage=usage, unpriced=record["unpriced_requests"]
+    )
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * 1e6)

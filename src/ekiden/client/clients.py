@@ -1,0 +1,123 @@
+"""The two clients: the same resources, to be awaited or to be called."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Self
+
+from ekiden.client.address import api_key_of, server_address
+from ekiden.client.audit import Audit
+from ekiden.client.events import Events
+from ekiden.client.handoffs import Handoffs
+from ekiden.client.inbox import Inbox
+from ekiden.client.keys import Keys
+from ekiden.client.looking import Mirror, Settings, Spending, Traces
+from ekiden.client.memory import Memories
+from ekiden.client.modes import Async, M, Sync
+from ekiden.client.portal import Portal
+from ekiden.client.runs import Runs
+from ekiden.client.sessions import Sessions
+from ekiden.client.state import State
+from ekiden.client.talk import Collaborations, Messages
+from ekiden.client.team import Agents, Plans
+from ekiden.client.wire import Manners, Wire
+
+
+class _Resources(Generic[M]):
+    """Everything that can be asked for."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        api_key: str | None = None,
+        timeout_s: float = 120.0,
+        retries: int = 4,
+        backoff_s: float = 0.25,
+        transport: Any = None,
+    ) -> None:
+        """`url`: where the server is, else EKIDEN_SERVER; `api_key`, else EKIDEN_API_KEY, else what
+        is in the file that EKIDEN_API_KEY_FILE names.
+
+        `timeout_s` is for one answer. A request that fails because the server is away or busy is
+        sent again, at most `retries` times, first after `backoff_s` seconds; nothing is done twice
+        by that. `transport` is an `httpx2` transport to be used instead of the network.
+        """
+        manners = Manners(timeout_s=timeout_s, retries=retries, backoff_s=backoff_s)
+        self._wire = Wire(server_address(url), api_key_of(api_key), manners, transport)
+        self._portal = self._own_portal()
+        parts = (self._wire, self._portal)
+        self.runs: Runs[M] = Runs(*parts)
+        self.sessions: Sessions[M] = Sessions(*parts)
+        self.inbox: Inbox[M] = Inbox(*parts)
+        self.handoffs: Handoffs[M] = Handoffs(*parts)
+        self.agents: Agents[M] = Agents(*parts)
+        self.plans: Plans[M] = Plans(*parts)
+        self.events: Events[M] = Events(*parts)
+        self.state: State[M] = State(*parts)
+        self.memory: Memories[M] = Memories(*parts)
+        self.audit: Audit[M] = Audit(*parts)
+        self.traces: Traces[M] = Traces(*parts)
+        self.costs: Spending[M] = Spending(*parts)
+        self.settings: Settings[M] = Settings(*parts)
+        self.mirror: Mirror[M] = Mirror(*parts)
+        self.keys: Keys[M] = Keys(*parts)
+        self.messages: Messages[M] = Messages(*parts)
+        self.collaborations: Collaborations[M] = Collaborations(*parts)
+
+    def _own_portal(self) -> Portal | None:
+        return None
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        return self._wire.url
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._wire.url!r})"
+
+
+class AsyncClient(_Resources[Async]):
+    """A client of an Ekiden server, for code with an event loop.
+
+    For example::
+
+        async with AsyncClient("http://127.0.0.1:8321") as client:
+            async for shown in client.runs.stream("Where is my order 1042?"):
+                print(shown)
+    """
+
+    async def close(self) -> None:
+        """Close the connections; what runs at the server goes on."""
+        await self._wire.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+
+class Client(_Resources[Sync]):
+    """A client of an Ekiden server, for code without an event loop; of any number of threads.
+
+    For example::
+
+        with Client("http://127.0.0.1:8321") as client:
+            print(client.runs.run("Where is my order 1042?").output)
+    """
+
+    def _own_portal(self) -> Portal | None:
+        return Portal()
+
+    def close(self) -> None:
+        """Close the connections, once; what runs at the server goes on."""
+        assert self._portal is not None
+        if not self._portal.is_closed:
+            self._portal.run(self._wire.close())
+            self._portal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()

@@ -1,0 +1,137 @@
+"""Values of state, memory, the audit, traces, costs and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ekiden.client.values import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStateView(Value):
+    """How a session stands, or stood after one of its events."""
+
+    session_id: str
+    seq: int = 0
+    version: int = 0
+    """The number of the last event that changed `variables`; 0 if none did."""
+    current_task: str | None = None
+    task_status: str = "pending"
+    current_agent: str | None = None
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    last_action: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedVariableView(Value):
+    """A variable of a user or an app."""
+
+    value: Any
+    version: int
+    by: str = ""
+    updated_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryEntry(Value):
+    """Something that is remembered."""
+
+    key: str
+    content: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    stored_at: float = 0.0
+    agent: str | None = None
+    """Who remembered it; `None`: nobody of the team."""
+    score: float | None = None
+    """How near it is to what was looked for."""
+    found_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundMemories:
+    """What was found, the best first."""
+
+    items: tuple[MemoryEntry, ...]
+    notes: tuple[str, ...] = ()
+    """What could not be looked at, for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery(Value):
+    """What a memory's back end was told."""
+
+    backend: str
+    delivered: int = 0
+    waiting: int = 0
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry(Value):
+    """One thing that the audit knows: a move of a handoff, a decision, a case for a person."""
+
+    id: str
+    timestamp: float = 0.0
+    session_id: str = ""
+    type: str = ""
+    move: str | None = None
+    actor: Mapping[str, str] = field(default_factory=dict)
+    source: str | None = None
+    target: str | None = None
+    handoff_id: str | None = None
+    task_id: str = ""
+    correlation_id: str = ""
+    reason: str | None = None
+    code: str | None = None
+    error: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    hash: str | None = None
+    previous: str | None = None
+
+    @classmethod
+    def _read(cls, raw: Mapping[str, Any]) -> dict[str, Any]:
+        return {"source": raw.get("from"), "target": raw.get("to")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditVerification(Value):
+    """What was looked at, and what is broken."""
+
+    ok: bool
+    sessions: int = 0
+    events: int = 0
+    compared: int = 0
+    broken: int = 0
+    links: tuple[Mapping[str, Any], ...] = ()
+
+    @classmethod
+    def _read(cls, raw: Mapping[str, Any]) -> dict[str, Any]:
+        return {"links": tuple(raw.get("links") or ())}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs(Value):
+    """What model calls used and cost."""
+
+    by: tuple[str, ...] = ()
+    lines: tuple[Mapping[str, Any], ...] = ()
+    """The dearest first."""
+    total: Mapping[str, Any] = field(default_factory=dict)
+    unpriced_models: tuple[str, ...] = ()
+    """Models whose price nobody knows."""
+
+    @classmethod
+    def _read(cls, raw: Mapping[str, Any]) -> dict[str, Any]:
+        names = ("by", "lines", "unpriced_models")
+        return {name: tuple(raw.get(name) or ()) for name in names}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting(Value):
+    """A setting as it stands; secrets in it are covered."""
+
+    key: str
+    value: Any = None
+    origin: Mapping[str, Any] = field(default_factory=dict)

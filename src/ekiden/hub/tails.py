@@ -1,0 +1,285 @@
+"""Single sessions, live: each follower reads one session, and costs nothing while others speak.
+
+`EventHub` shows every event to every subscriber, who picks. A thousand who follow one session each
+would look at a thousand times too many. Here events are handed to those who follow their session.
+
+A follower's place is the number of the last event that it was given, and events are numbered
+without gaps: what comes too early is read from the store first, what was seen is passed over. So it
+does not matter from where an event comes, whoever runs the session in this process or the store's
+feed, or whether it is lost on the way: nothing is left out or given twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol, Self, TypeAlias
+from weakref import WeakSet
+
+from ekiden.core.events import Event
+from ekiden.core.model import ModelDelta
+from ekiden.hub.hub import EventHub
+
+Shown: TypeAlias = Event | ModelDelta
+
+_MOST_WAITING = 512
+_PAGE = 200
+
+
+class SessionEvents(Protocol):
+    """The part of a `Store` that a follower needs."""
+
+    async def events(
+        self, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Event]:
+        """As `Journal.events`."""
+        ...
+
+
+class Tail:
+    """One session's events after a number, then as they come; deltas of answers between them.
+
+    An async iterator for one task; a call of `anext` that is cancelled loses nothing::
+
+        async with tails.follow("customer-42", after=3) as tail:
+            async for shown in tail:
+                ...
+    """
+
+    def __init__(
+        self, tails: SessionTails, session_id: str, after: int, *, is_behind: bool = True
+    ) -> None:
+        self._tails = tails
+        self.session_id = session_id
+        self.after = after
+        """The number of the last event that was given."""
+        self._ready: deque[Shown] = deque()
+        self._is_behind = is_behind
+        """Whether the store has to be asked before anything else."""
+        self._is_reading = False
+        self._waiting: asyncio.Future[None] | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        await self._tails.listen(self)
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Shown:
+        """The next; waits for it. Ends when the tail, or all of them, are closed."""
+        while not self._closed:
+            shown = self._take()
+            if shown is not None:
+                return shown
+            if self._is_behind:
+                self._is_behind = False
+                await self._read()
+            else:
+                await self._wait()
+        raise StopAsyncIteration
+
+    async def soon(self, quiet_s: float) -> Shown | None:
+        """The next, or `None` if nothing came for so many seconds, or it is closed."""
+        try:
+            async with asyncio.timeout(quiet_s):
+                return await anext(self, None)
+        except TimeoutError:
+            return None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is given any more."""
+        return self._closed
+
+    def begin_after(self, number: int) -> None:
+        """Of what was shown already, leave out what is not of the run that begins after `number`,
+        deltas too."""
+        self.after = number
+        self._is_behind = False  # A gap will be noticed.
+        while self._ready:
+            shown = self._ready[0]
+            if isinstance(shown, Event) and shown.seq > number:
+                return
+            self._ready.popleft()
+
+    def offer(self, shown: Shown) -> None:
+        """Something happened in the session.
+
+        Deltas that come while the store is asked would stand in the wrong place: they are left out.
+        """
+        if len(self._ready) >= _MOST_WAITING:
+            self._ready.clear()
+            self._is_behind = True
+        elif isinstance(shown, Event) or not (self._is_behind or self._is_reading):
+            self._ready.append(shown)
+        self.wake()
+
+    def look_again(self) -> None:
+        """There may be something new in the store."""
+        self._is_behind = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Whoever waits looks again."""
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def close(self) -> None:
+        """Nothing more is given, also to a task that waits."""
+        self._closed = True
+        self._tails.leave(self)
+        self.wake()
+
+    def _take(self) -> Shown | None:
+        """The next of those at hand; if it comes too early, the store has to be asked first."""
+        while self._ready:
+            shown = self._ready.popleft()
+            if isinstance(shown, ModelDelta):
+                return shown
+            if shown.seq == self.after + 1:
+                self.after = shown.seq
+                return shown
+            if shown.seq > self.after:
+                self._is_behind = True
+                return None
+        return None
+
+    async def _read(self) -> None:
+        self._is_reading = True
+        try:
+            page = await self._tails.store.events(self.session_id, after=self.after, limit=_PAGE)
+        except BaseException:
+            self._is_behind = True
+            raise
+        finally:
+            self._is_reading = False
+        self._ready.extendleft(reversed(page))
+        if len(page) == _PAGE:
+            self._is_behind = True
+
+    async def _wait(self) -> None:
+        self._waiting = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiting
+        finally:
+            self._waiting = None
+
+
+class SessionTails:
+    """Everybody who follows single sessions of one store in this process; of one event loop."""
+
+    def __init__(self, store: SessionEvents, hub: EventHub) -> None:
+        self.store = store
+        self._hub = hub
+        self._followed: dict[str, WeakSet[Tail]] = {}
+        """Weakly: a tail that nobody began to read is gone with whoever was to read it."""
+        self._shown: dict[str, int] = {}
+        """Sessions that are run in this process."""
+        self._reader: asyncio.Task[None] | None = None
+        self._has_begun = asyncio.Event()
+        self._closed = False
+
+    def follow(self, session_id: str, *, after: int = 0) -> Tail:
+        """The events of the session that are numbered above `after`; enter it to begin."""
+        return Tail(self, session_id, after)
+
+    async def prepared(self, session_id: str) -> Tail:
+        """A tail that has begun already, for a run that is about to begin: no delta is missed.
+
+        Tell it with `begin_after` the number of the last event before the run.
+        """
+        tail = Tail(self, session_id, 0, is_behind=False)
+        await self.listen(tail)
+        return tail
+
+    @contextmanager
+    def showing(self, session_id: str) -> Iterator[None]:
+        """The session is run in this process, which shows what happens as it happens.
+
+        Meanwhile what the feed tells of it is left out: it may be ahead of the deltas.
+        """
+        self._shown[session_id] = self._shown.get(session_id, 0) + 1
+        try:
+            yield
+        finally:
+            left = self._shown.pop(session_id) - 1
+            if left:
+                self._shown[session_id] = left
+            for tail in self._followed.get(session_id, ()):
+                tail.look_again()
+
+    def wants(self, session_id: str) -> bool:
+        """Whether anybody follows the session."""
+        return bool(self._followed.get(session_id))
+
+    def show(self, session_id: str, shown: Shown) -> None:
+        """Whoever runs the session in this process shows what happens."""
+        tails = self._followed.get(session_id)
+        if tails is None:
+            return
+        for tail in tails:
+            tail.offer(shown)
+        if not tails:
+            del self._followed[session_id]
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing will be given any more."""
+        return self._closed
+
+    def end(self, session_id: str) -> None:
+        """Whoever worked on the session here has left it: those who follow it come to their end."""
+        for tail in tuple(self._followed.get(session_id, ())):
+            tail.close()
+
+    async def listen(self, tail: Tail) -> None:
+        """Begin to hand events to `tail`; from then on none is missed."""
+        if self._closed:
+            tail.close()
+            return
+        self._followed.setdefault(tail.session_id, WeakSet()).add(tail)
+        if self._reader is None or self._reader.done():
+            self._has_begun.clear()
+            self._reader = asyncio.create_task(self._read(), name="ekiden-session-tails")
+        await self._has_begun.wait()
+
+    def leave(self, tail: Tail) -> None:
+        """`tail` is closed."""
+        tails = self._followed.get(tail.session_id)
+        if tails is not None:
+            tails.discard(tail)
+            if not tails:
+                del self._followed[tail.session_id]
+
+    async def close(self) -> None:
+        """End all; a second call does nothing."""
+        self._closed = True
+        for tail in [tail for tails in self._followed.values() for tail in tails]:
+            tail.close()
+        if self._reader is not None:
+            self._reader.cancel()
+            await asyncio.gather(self._reader, return_exceptions=True)
+        self._has_begun.set()
+
+    async def _read(self) -> None:
+        """Hand on what the feed shows, as long as anybody follows anything."""
+        try:
+            async with self._hub.subscribe() as stream:
+                self._has_begun.set()
+                async for found in stream:
+                    if not self._followed:
+                        return
+                    if found.event.session_id not in self._shown:
+                        self.show(found.event.session_id, found.event)
+        finally:
+            self._has_begun.set()
+            for tails in self._followed.values():
+                for tail in tails:
+                    tail.look_again()

@@ -1,0 +1,19 @@
+"""The server: HTTP, WebSocket, and the standards that others speak."""
+
+from typing import TYPE_CHECKING
+
+from ekiden.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from ekiden.server.application import create_app as create_app
+    from ekiden.server.configuration import ServerConfig as ServerConfig
+
+__all__ = ["ServerConfig", "create_app"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "ServerConfig": "ekiden.server.configuration",
+        "create_app": "ekiden.server.application",
+    },
+)

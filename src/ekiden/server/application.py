@@ -1,0 +1,165 @@
+"""The application: routes, errors, and what every request goes through."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+from starlette.requests import HTTPConnection
+
+from ekiden import __version__
+from ekiden.app.service import Service
+from ekiden.server import description, docs_page, problems
+from ekiden.server.access import LOCAL, Caller, Gate
+from ekiden.server.agui import routes as agui
+from ekiden.server.chores import Chores
+from ekiden.server.configuration import ServerConfig
+from ekiden.server.counting import Counting
+from ekiden.server.gate import KeyGate, key_ring
+from ekiden.server.metrics import Metrics
+from ekiden.server.middleware import stack
+from ekiden.server.middleware.measuring import Measuring
+from ekiden.server.openai import catalog, chat, responses
+from ekiden.server.openai.errors import EVERYWHERE as OPENAI_EVERYWHERE
+from ekiden.server.openai.shaping import OpenAIShape
+from ekiden.server.routes import (
+    agents,
+    audit,
+    collaborations,
+    costs,
+    events,
+    handoff,
+    health,
+    inbox,
+    keys,
+    memory,
+    messages,
+    metrics,
+    mirror,
+    plans,
+    routing,
+    runs,
+    search,
+    session_care,
+    session_handoffs,
+    sessions,
+    settings,
+    state,
+    tasks,
+    traces,
+)
+from ekiden.server.rpc_shape import RpcShape
+from ekiden.server.sse import Streams
+from ekiden.server.standards import add_standards, standards_running
+from ekiden.server.telemetry import Telemetry
+from ekiden.server.tidying import tidy
+
+API = "/api/v1"
+
+_ROUTERS: tuple[APIRouter, ...] = (
+    search.router,
+    session_care.router,
+    sessions.router,
+    state.router,
+    memory.router,
+    audit.router,
+    traces.router,
+    costs.router,
+    settings.router,
+    mirror.router,
+    runs.router,
+    events.router,
+    agui.router,
+    handoff.router,
+    session_handoffs.router,
+    agents.router,
+    routing.router,
+    plans.router,
+    tasks.router,
+    inbox.router,
+    messages.router,
+    collaborations.router,
+    keys.router,
+)
+"""Under `/api/v1`."""
+
+
+_OPENAI: tuple[APIRouter, ...] = (catalog.router, chat.router, responses.router)
+"""Under `/v1`, where clients of OpenAI's interfaces look for them."""
+
+
+class OpenGate:
+    """Lets everybody in as somebody on this machine: for tests of other things."""
+
+    async def caller(self, connection: HTTPConnection) -> Caller:
+        """Always the same."""
+        return LOCAL
+
+    async def recheck(self, caller: Caller) -> None:
+        """Always good."""
+
+
+def create_app(
+    service: Service, config: ServerConfig | None = None, *, gate: Gate | None = None
+) -> FastAPI:
+    """The ASGI application over `service`, which is opened and closed with it."""
+    config = config or ServerConfig()
+    chores = Chores()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        counting, telemetry = Counting(app.state.metrics), Telemetry()
+        service.each_desk(counting.watch)
+        service.each_desk(telemetry.watch)
+        service.each_desk(lambda desk: tidy(desk, chores))
+        async with standards_running(app), service:
+            try:
+                yield
+            finally:
+                await telemetry.close()
+                await counting.close()
+                await chores.close()
+
+    app = FastAPI(
+        title="Ekiden",
+        version=__version__,
+        description="Agents hand work to each other and never drop it.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        generate_unique_id_function=_operation_id,
+    )
+    app.state.service = service
+    app.state.config = config
+    app.state.metrics = Metrics()
+    app.state.streams = Streams(
+        app.state.metrics, most=config.max_streams, heartbeat_s=config.heartbeat_s
+    )
+    app.state.keyring = key_ring(service, chores)
+    app.state.gate = gate or KeyGate(app.state.keyring, config)
+    problems.install(app)
+    stack.install(app, config)
+    app.add_middleware(OpenAIShape)
+    app.add_middleware(RpcShape)
+    app.add_middleware(Measuring, metrics=app.state.metrics)
+    description.install(app)
+    docs_page.install(app)
+    app.include_router(health.router)
+    app.include_router(metrics.router, responses=_EVERYWHERE)
+    for router in _ROUTERS:
+        app.include_router(router, prefix=API, responses=_EVERYWHERE)
+    add_standards(app)
+    for router in _OPENAI:
+        app.include_router(router, prefix="/v1", responses=OPENAI_EVERYWHERE)
+    return app
+
+
+_EVERYWHERE: dict[int | str, dict[str, Any]] = problems.problems(401, 403, 422, 429, 503)
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name

@@ -1,0 +1,94 @@
+"""How the server is to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ekiden.app.settings import Settings
+from ekiden.server.names import read_hosts, read_origins
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """What can be set of a server; everything has a default that is safe.
+
+    For example::
+
+        app = create_app(service, ServerConfig(host="0.0.0.0", hosts=["desk.example.com"]))
+    """
+
+    host: str = "127.0.0.1"
+    """Where it listens. Only on the loopback address requests without a key are taken, and only
+    as long as there is no key at all."""
+    port: int = 8321
+    hosts: Sequence[str] = ()
+    """Names by which it may be called (`Host`), beside those of the loopback address."""
+    origins: Sequence[str] = ()
+    """Pages of other origins that may call it, such as ``https://desk.example.com``."""
+    allow_local: bool = True
+    """Whether callers on the loopback address need no key where no key exists."""
+    max_body: int = 10_000_000
+    """The longest body of a request that is read, in bytes."""
+    rate: float = 50.0
+    """Requests a second that one key may make in the long run; 0 is no limit."""
+    burst: int = 200
+    """Requests that it may make at once."""
+    max_requests: int = 10_000
+    """Requests that are under way at the same time, streams not counted."""
+    max_streams: int = 5000
+    """SSE streams and WebSockets that are open at the same time."""
+    max_key_requests: int = 0
+    """Requests of one key at the same time; 0 is a quarter of `max_requests`, but at least 50."""
+    max_key_streams: int = 0
+    """Streams and WebSockets of one key at the same time; 0 is a quarter of `max_streams`, but at
+    least 50."""
+    max_connections: int = 20_000
+    """Connections that are open at the same time; fewer if this process may not have so many."""
+    heartbeat_s: float = 15.0
+    """After so long without anything to tell a stream tells that it is alive."""
+    wait_s: float = 55.0
+    """How long a request waits for the end of a run."""
+
+    @property
+    def key_requests(self) -> int:
+        """What `max_key_requests` comes to."""
+        return self.max_key_requests or _share(self.max_requests)
+
+    @property
+    def key_streams(self) -> int:
+        """What `max_key_streams` comes to."""
+        return self.max_key_streams or _share(self.max_streams)
+
+
+def _share(of: int) -> int:
+    return max(50, of // 4)
+
+
+def server_config(settings: Settings, **overrides: Any) -> ServerConfig:
+    """How the server is to be: as the settings say, and `overrides` that are not `None` over them.
+
+    `UserError` for hosts and origins that cannot be.
+    """
+    wanted = settings.server
+    config = ServerConfig(
+        host=wanted.host,
+        port=wanted.port,
+        hosts=wanted.hosts,
+        origins=wanted.origins,
+        allow_local=wanted.allow_local,
+        max_body=wanted.max_body,
+        rate=wanted.rate,
+        burst=wanted.burst,
+        max_requests=wanted.max_requests,
+        max_streams=wanted.max_streams,
+        max_key_requests=wanted.max_key_requests,
+        max_key_streams=wanted.max_key_streams,
+        max_connections=wanted.max_connections,
+    )
+    given = {name: value for name, value in overrides.items() if value is not None}
+    config = replace(config, **given)
+    read_hosts(config.hosts)
+    read_origins(config.origins)
+    return config

@@ -1,0 +1,29 @@
+"""The OpenAPI document as a file: ``python -m ekiden.server.document > docs/openapi.json``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ekiden.app import load_project
+from ekiden.app.service import Service
+from ekiden.server.application import create_app
+
+
+def openapi_document() -> dict[str, Any]:
+    """What the server serves at `/openapi.json`, whatever the project and whatever is installed."""
+    with TemporaryDirectory() as folder:
+        project = load_project(Path(folder), home=Path(folder) / "home")
+        return create_app(Service(project, store="memory:")).openapi()
+
+
+def document_text() -> str:
+    """The document as the file has it."""
+    return json.dumps(openapi_document(), indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document_text())

@@ -1,0 +1,246 @@
+"""What the OpenAPI document tells beside the routes themselves: groups, headers and examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+ABOUT: Final = """Agents hand work to each other and never drop it.
+
+What is asked for is stored before it is answered, so a run goes on whatever becomes of the
+connection. Every request needs an API key, but for a server on the loopback address that has none
+yet; a key has scopes, and an operation says in `x-ekiden-scope` which one it needs.
+
+Lists come in pages: `limit` says how many, `next_cursor` where the next page begins. Errors are
+`application/problem+json` with a stable `code`; under `/v1` they have the shape that clients of
+OpenAI's interfaces know. A POST with an `Idempotency-Key` is done once, however often it is sent.
+Every answer has an `X-Request-ID`. Times are seconds since 1970, unless their name ends in `_us`.
+
+Beside what stands here there are the WebSocket `/api/v1/events`, A2A under `/a2a` and MCP under
+`/mcp`, which have descriptions of their own."""
+
+TAGS: Final[Mapping[str, str]] = {
+    "runs": "Say something to the team, and watch.",
+    "sessions": "Conversations, and what can be done with them.",
+    "handoffs": "Hand tasks and sessions from agent to agent, and see what became of it.",
+    "inbox": "Questions to people, and their answers.",
+    "agents": "Who is there, what they can do, and what they do now.",
+    "routing": "Who would get a request.",
+    "plans": "How supervisors split requests.",
+    "tasks": "What is to be done, and by whom.",
+    "messages": "What agents tell and ask each other.",
+    "collaborations": "Requests, proposals and calls for bids between agents.",
+    "state": "Variables of sessions, users and the app.",
+    "memory": "What agents remember beyond a session.",
+    "traces": "What happened in a session, as a tree of spans.",
+    "costs": "What model calls used and cost.",
+    "audit": "Who handed what to whom, who decided and why; nobody can change it unseen.",
+    "mirror": "How far the copies of sessions elsewhere are.",
+    "settings": "With what the server runs.",
+    "keys": "Who may call the server.",
+    "agui": "The team behind AG-UI, for pages.",
+    "openai": "The team behind OpenAI's interfaces, for any chat client.",
+    "health": "Whether the server lives, and what it did.",
+}
+"""The groups of operations, in the order in which they are shown."""
+
+_SESSION_HEADERS: Final = ("X-Ekiden-Session", "X-Ekiden-Run")
+HEADER_TEXTS: Final[Mapping[str, str]] = {
+    "Location": "Where it is.",
+    "ETag": "The version; `If-Match` asks for it.",
+    "X-Ekiden-Session": "The session of the run.",
+    "X-Ekiden-Run": "The run; it can be read under `/api/v1/runs`.",
+    "X-Ekiden-Ignored": "What was sent and has no effect.",
+    "Content-Disposition": "A name for the file.",
+    "Retry-After": "After so many seconds it may be tried again.",
+    "WWW-Authenticate": "How to say who calls.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What is told of an operation."""
+
+    sent: Any = None
+    """A body."""
+    got: Mapping[int, Any] = field(default_factory=dict)
+    """An answer, by its status."""
+    headers: tuple[str, ...] = ()
+    """What every answer that is no error has."""
+    sometimes: tuple[str, ...] = ()
+    """What some of them have."""
+
+
+_RUN: Final[dict[str, Any]] = {
+    "run_id": "ses_06gy3h8cvm929wgjh9ga:1",
+    "session_id": "ses_06gy3h8cvm929wgjh9ga",
+    "status": "done",
+    "agent": "orders",
+    "output": "Order 1042 is shipped with Yamato, expected 2026-11-18.",
+    "outcome": "done",
+    "chain": ["user", "triage", "orders"],
+    "handoffs": ["ses_06gy3h8cvm929wgjh9ga.h1"],
+    "usage": {},
+    "error": None,
+    "questions": [],
+    "started_at": 1794789433.449355,
+    "updated_at": 1794789433.452352,
+}
+_ITEM: Final = {
+    "id": "inb_06gy3jbfe8yfzj3rs56w",
+    "kind": "confirmation",
+    "from_agent": "desk",
+    "subject": "may desk run refund?",
+    "body": 'Run refund with {"order": "1042"}?',
+    "options": ["approve", "reject"],
+    "context": None,
+    "priority": 2,
+    "created_at_us": 1794789437298000,
+    "deadline_us": 1794789467298000,
+    "default": "reject",
+    "role": "operator",
+    "assignee": None,
+    "chain": [],
+    "escalate_at_us": None,
+    "snoozed_until_us": None,
+    "status": "open",
+    "answer": None,
+    "closed_at_us": None,
+    "closed_by": "",
+    "reason": "",
+    "session_id": "ses_06gy3jbfd7sxt44ks4y4",
+    "message_id": None,
+    "tool": "refund",
+    "arguments": '{"order":"1042"}',
+    "notice": False,
+    "version": 1,
+}
+_ANSWERED: Final = {
+    **_ITEM,
+    "status": "answered",
+    "answer": {
+        "choice": "approve",
+        "by": "ada",
+        "at_us": 1794789440000000,
+        "via": "http",
+        "text": "",
+        "arguments": None,
+        "always": False,
+    },
+    "closed_at_us": 1794789440000000,
+    "closed_by": "ada",
+}
+_SESSION: Final = {
+    "session_id": "ses_06gy3h8cvm929wgjh9ga",
+    "agent": "orders",
+    "status": "idle",
+    "outcome": "done",
+    "user_id": "u-17",
+    "meta": {"title": "Order 1042"},
+    "events": 9,
+    "owner": None,
+    "created_at": 1794789433.449355,
+    "updated_at": 1794789433.452352,
+}
+_QUESTION: Final = "Where is my order 1042?"
+
+OPERATIONS: Final[Mapping[str, Told]] = {
+    "start_run": Told(
+        sent={"input": _QUESTION, "user_id": "u-17"},
+        got={200: _RUN, 202: {**_RUN, "status": "running", "output": None, "outcome": None}},
+        headers=("Location", *_SESSION_HEADERS),
+    ),
+    "resume_session": Told(sent={}, got={200: _RUN}, headers=("Location", *_SESSION_HEADERS)),
+    "get_run": Told(got={200: _RUN}),
+    "list_sessions": Told(got={200: {"items": [_SESSION], "next_cursor": None}}),
+    "fork_session": Told(sent={"at": 4}, headers=("Location",)),
+    "import_session": Told(headers=("Location",)),
+    "export_session": Told(headers=("Content-Disposition",)),
+    "get_session_state": Told(sometimes=("ETag",)),
+    "change_session_state": Told(
+        sent={"set": {"tier": "gold"}},
+        got={200: {"session_id": "ses_06gy3h8cvm929wgjh9ga", "version": 10}},
+        headers=("ETag",),
+    ),
+    "get_user_state": Told(headers=("ETag",)),
+    "get_app_state": Told(headers=("ETag",)),
+    "initiate_handoff": Told(
+        sent={
+            "source_agent_id": "triage",
+            "target_agent_id": "orders",
+            "task_id": "task-17",
+            "task_state": {"order": "1042"},
+            "conversation_history": [{"role": "user", "content": _QUESTION}],
+            "policy": "graceful",
+            "reason": "It is about an order.",
+        },
+        got={
+            200: {
+                "handoff_id": "task-17.h1",
+                "status": "completed",
+                "source_agent_id": "triage",
+                "target_agent_id": "orders",
+                "error": None,
+            }
+        },
+    ),
+    "get_inbox_item": Told(got={200: _ITEM}, headers=("ETag",)),
+    "list_inbox": Told(got={200: {"items": [_ITEM], "next_cursor": None}}),
+    "answer_inbox_item": Told(
+        sent={"choice": "approve"}, got={200: _ANSWERED}, sometimes=("ETag",)
+    ),
+    "assign_inbox_item": Told(sent={"assignee": "ada"}, headers=("ETag",)),
+    "snooze_inbox_item": Told(sent={"for_s": 10}, headers=("ETag",)),
+    "cancel_inbox_item": Told(sent={"reason": "It is settled."}, headers=("ETag",)),
+    "store_memory": Told(
+        sent={"key": "colour", "content": "Her favourite colour is blue."},
+        got={201: {"key": "colour", "stored": True}},
+        headers=("Location",),
+    ),
+    "send_message": Told(
+        sent={"to": "orders", "type": "query", "payload": {"text": _QUESTION}},
+        headers=("Location",),
+    ),
+    "begin_collaboration": Told(
+        sent={"move": "request", "agent": "triage", "target": "orders", "task": "find order 1042"},
+        headers=("Location",),
+    ),
+    "route_request": Told(sent={"text": "I want my money back"}),
+    "preview_plan": Told(sent={"text": "Check the weather in Kyoto and find a hotel"}),
+    "verify_audit_records": Told(
+        sent={},
+        got={
+            200: {
+                "ok": True,
+                "sessions": 5,
+                "chained": 4,
+                "not_chained": 0,
+                "events": 8,
+                "unhashed": 0,
+                "compared": 0,
+                "broken": 0,
+                "first": None,
+                "links": [],
+            }
+        },
+    ),
+    "create_key": Told(sent={"name": "ci", "scopes": ["read", "run"]}),
+    "run_agui": Told(
+        sent={
+            "threadId": "thread-1",
+            "runId": "run-1",
+            "messages": [{"id": "m1", "role": "user", "content": _QUESTION}],
+        },
+        headers=_SESSION_HEADERS,
+    ),
+    "create_chat_completion": Told(
+        sent={"model": "ekiden", "messages": [{"role": "user", "content": _QUESTION}]},
+        sometimes=(*_SESSION_HEADERS, "X-Ekiden-Ignored"),
+    ),
+    "create_response": Told(
+        sent={"model": "ekiden", "input": _QUESTION},
+        sometimes=(*_SESSION_HEADERS, "X-Ekiden-Ignored"),
+    ),
+}
+"""By the operation's id."""

@@ -1,0 +1,164 @@
+"""The gate: who calls is told by an API key, or is somebody on this very machine.
+
+A key stands in a header, `Authorization: Bearer KEY` or `X-API-Key: KEY`. A page cannot set
+headers of a WebSocket: it offers the subprotocols ``ekiden.v1`` and ``ekiden.bearer.KEY``, and the
+server answers with the first. In an address a key is refused, because addresses are written down
+by everything they pass.
+
+Without a key only a caller on the loopback address is let in, by a server that listens nowhere
+else, under a name that means this machine, not through a proxy, and as long as there is no key at
+all. With the first key that is over.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+
+from ekiden.app.keys import Keys, parse_key
+from ekiden.app.service import Service
+from ekiden.core.server_errors import KeyExpired, ServerExposed, Unauthenticated
+from ekiden.server.access import LOCAL, Caller
+from ekiden.server.chores import Chores
+from ekiden.server.configuration import ServerConfig
+from ekiden.server.keyring import KeyRing
+from ekiden.server.names import is_loopback_address, parse_host
+from ekiden.server.rates import Rates
+
+SUBPROTOCOL: Final = "ekiden.v1"
+_BEARER_PROTOCOL: Final = "ekiden.bearer."
+_IN_ADDRESS: Final = re.compile(rb"ek_[a-z0-9]{8}_")
+_FORWARDED: Final = frozenset(
+    {"forwarded", "via", "x-real-ip", "x-client-ip", "cf-connecting-ip", "true-client-ip"}
+)
+"""What proxies add: behind one, an address says nothing of who calls."""
+_UNKNOWN: Final = "this API key is unknown"
+
+
+class KeyGate:
+    """Lets in who has a key, and as long as there is none, who is on this machine."""
+
+    def __init__(self, ring: KeyRing, config: ServerConfig) -> None:
+        self._ring = ring
+        self._config = config
+        self._rates = Rates(config.rate, config.burst)
+        self._is_local = config.allow_local and is_loopback_address(config.host)
+
+    async def caller(self, connection: HTTPConnection) -> Caller:
+        """Whoever sent the request: `Unauthenticated`, `KeyExpired`, `TooManyRequests`."""
+        if _IN_ADDRESS.search(connection.scope.get("query_string", b"")):
+            raise Unauthenticated(
+                "an API key in an address is written into logs: revoke it, make another"
+            )
+        text = credential_of(connection)
+        parsed = None if text is None else parse_key(text)
+        if parsed is None:
+            return await self._without_key(connection, text)
+        key_id, secret = parsed
+        known = await self._ring.look_up(key_id)
+        key = known.key
+        if key is None or not key.fits(secret):
+            raise Unauthenticated(_UNKNOWN)
+        if not known.is_live:
+            raise KeyExpired
+        self._rates.take(key_id)
+        self._ring.note_use(key_id)
+        return Caller(name=key.name, tenant=key.tenant, scopes=key.scopes, key_id=key_id)
+
+    async def recheck(self, caller: Caller) -> None:
+        """`KeyExpired` if the caller's key is good no more, or a key is needed by now."""
+        if caller.key_id is None:
+            if await self._ring.any_exist():
+                raise KeyExpired
+        elif not (await self._ring.look_up(caller.key_id)).is_live:
+            raise KeyExpired
+
+    async def _without_key(self, connection: HTTPConnection, text: str | None) -> Caller:
+        if text is not None and text.startswith("ek_"):
+            raise Unauthenticated(_UNKNOWN)
+        # Clients of other services cannot leave the key out, so that what is no key of ours is
+        # like none where none is needed.
+        if self._is_local and is_from_here(connection) and not await self._ring.any_exist():
+            return LOCAL
+        raise Unauthenticated() if text is None else Unauthenticated(_UNKNOWN)
+
+
+def credential_of(connection: HTTPConnection) -> str | None:
+    """What the request gives as its key; `Unauthenticated` if it gives several."""
+    headers = connection.headers
+    given = [_bearer(value) for value in headers.getlist("authorization")]
+    given += [value.strip() for value in headers.getlist("x-api-key")]
+    if connection.scope["type"] == "websocket":
+        given += [
+            name.removeprefix(_BEARER_PROTOCOL)
+            for name in offered_protocols(headers)
+            if name.startswith(_BEARER_PROTOCOL)
+        ]
+    if len(set(given)) > 1:
+        raise Unauthenticated("the request gives several keys that differ")
+    return given[0] if given else None
+
+
+def offered_protocols(headers: Headers) -> list[str]:
+    """The subprotocols that a WebSocket offers."""
+    return [
+        name.strip()
+        for value in headers.getlist("sec-websocket-protocol")
+        for name in value.split(",")
+    ]
+
+
+def subprotocol_of(connection: HTTPConnection) -> str | None:
+    """What to accept a WebSocket with: never the one that holds the key."""
+    return SUBPROTOCOL if SUBPROTOCOL in offered_protocols(connection.headers) else None
+
+
+def is_from_here(connection: HTTPConnection) -> bool:
+    """Whether the caller is surely on this machine: address, name called, and no proxy between."""
+    client = connection.client
+    if client is None or not is_loopback_address(client.host):
+        return False
+    host = parse_host(connection.headers.get("host", ""))
+    if host is None or not host.is_loopback:
+        return False
+    return not _is_proxied(connection)
+
+
+def _is_proxied(connection: HTTPConnection) -> bool:
+    """Whether it may come through a proxy: some add nothing, but speak HTTP/1.0, which clients of
+    today do not."""
+    names = (name.lower() for name in connection.headers)
+    return connection.scope.get("http_version") == "1.0" or any(
+        name in _FORWARDED or name.startswith("x-forwarded-") for name in names
+    )
+
+
+def key_ring(service: Service, chores: Chores) -> KeyRing:
+    """The ring of keys in the service's main store."""
+
+    async def keys() -> Keys:
+        return Keys((await service.desk()).store)
+
+    return KeyRing(keys, chores)
+
+
+async def check_exposure(config: ServerConfig, keys: Keys) -> None:
+    """`ServerExposed` if other machines could call the server and no key keeps them out.
+
+    To be asked before the server listens.
+    """
+    if is_loopback_address(config.host):
+        return
+    now_us = await keys.now_us()
+    if not any(key.is_live(now_us) for key in await keys.list()):
+        raise ServerExposed(config.host)
+
+
+def _bearer(value: str) -> str:
+    scheme, _, token = value.strip().partition(" ")
+    if scheme.lower() != "bearer":
+        raise Unauthenticated("the request is authorized in a way that is not spoken here")
+    return token.strip()

@@ -1,0 +1,336 @@
+"""`Idempotency-Key`: a request that is sent again is not done again.
+
+A key belongs to one caller and one path. What was answered is kept for a day in the tenant's store,
+so a repeat gets the same answer, from this process or another. While the first is under way a
+repeat is told to come again; if its process died, the request is done again once its lease is over.
+
+Starting a run is better than that. Its document is stored in the same transaction as the message,
+so the message is said once whatever is killed when; a repeat gets the run as it stands by then.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+from starlette.requests import HTTPConnection
+
+from ekiden.app.desk import Desk
+from ekiden.app.records.runs import parse_run_id, run_id_of, run_range
+from ekiden.app.runs import RunOrder, StartedRun
+from ekiden.core.errors import SessionBusy, SessionNotFound, StaleDocument
+from ekiden.core.server_errors import IdempotencyConflict, RequestInvalid, RunNotFound
+from ekiden.storage.base import Document, DocumentWrite, Store
+
+T = TypeVar("T")
+
+COLLECTION: Final = "idempotency"
+KEPT_S: Final = 86_400
+LEASE_S: Final = 30.0
+"""How long a request that was begun counts as under way without a sign of life."""
+MAX_KEY: Final = 200
+_PAGE: Final = 200
+_MOST_SESSIONS: Final = 20
+"""Of one key, over all days; nobody uses a key so often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """A request that is to be done once."""
+
+    key: str
+    """Of its document: a digest of caller, path and `Idempotency-Key`."""
+    digest: str
+    """Of what is asked."""
+
+    def check(self, body: Mapping[str, Any]) -> None:
+        """`IdempotencyConflict` if the document is that of another request."""
+        if body["digest"] != self.digest:
+            raise IdempotencyConflict(
+                "this Idempotency-Key was sent with another request before; take a new one"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What was answered."""
+
+    status: int
+    headers: Sequence[tuple[str, str]]
+    body: bytes | None
+    """`None`: too long to be kept."""
+
+
+def ticket_for(
+    key: str, *, caller: str, path: str, query: bytes, media_type: str, body: bytes
+) -> Ticket:
+    """The ticket of a request; `RequestInvalid` for a key that is none."""
+    if not 1 <= len(key) <= MAX_KEY or not key.isascii() or not key.isprintable():
+        raise RequestInvalid(
+            f"Idempotency-Key is 1 to {MAX_KEY} characters of printable ASCII, such as a UUID"
+        )
+    return Ticket(
+        key=_digest(caller.encode(), path.encode(errors="replace"), key.encode()),
+        digest=_digest(query, media_type.encode(errors="replace"), body),
+    )
+
+
+class Reservation:
+    """A request that is being done here; of one task at a time."""
+
+    def __init__(self, store: Store, ticket: Ticket, version: int) -> None:
+        self._store = store
+        self._ticket = ticket
+        self._version = version
+
+    async def renew(self) -> None:
+        """Say that it is still under way; `StaleDocument` if somebody else does it by now."""
+        now_us = await self._store.now_us()
+        await self._write(_begun(self._ticket, now_us))
+        self._version += 1
+
+    async def finish(self, answer: Answer, session_id: str | None = None) -> None:
+        """Keep the answer; `StaleDocument` if somebody else did the request meanwhile.
+
+        An answer that tells of a session is kept no longer than the session.
+        """
+        now_us = await self._store.now_us()
+        body = _answered(self._ticket, now_us, answer)
+        if session_id is not None:
+            with suppress(SessionNotFound):
+                row = await self._store.get(session_id)
+                body["session"] = [session_id, row.created_at_us]
+        await self._write(body)
+
+    async def give_up(self) -> None:
+        """Nothing was done: the next one may try."""
+        await self._write(None)
+
+    async def _write(self, body: Mapping[str, Any] | None) -> None:
+        write = DocumentWrite(
+            collection=COLLECTION,
+            key=self._ticket.key,
+            body=body,
+            expected_version=self._version,
+        )
+        await self._store.write_documents([write])
+
+
+async def reserve(store: Store, ticket: Ticket) -> Reservation | Answer:
+    """Begin with a request, or get what was answered to it.
+
+    `IdempotencyConflict` if it is another request, or if the first is under way.
+    """
+    while True:
+        now_us = await store.now_us()
+        document = await store.get_document(COLLECTION, ticket.key)
+        version = 0 if document is None else document.version
+        if document is not None and document.body["kept_until_us"] > now_us:
+            ticket.check(document.body)
+            if "status" in document.body:
+                if await _is_left(store, document.body):
+                    return _answer(document.body)
+                await _forget_answer(store, document)
+                continue
+            if "gone" in document.body:
+                raise _removed()
+            left_us = document.body["lease_until_us"] - now_us
+            if left_us > 0:
+                raise _under_way(left_us / 1e6)
+        write = DocumentWrite(
+            collection=COLLECTION,
+            key=ticket.key,
+            body=_begun(ticket, now_us),
+            expected_version=version,
+        )
+        try:
+            await store.write_documents([write])
+        except StaleDocument:
+            continue
+        return Reservation(store, ticket, version + 1)
+
+
+async def start_once(
+    connection: HTTPConnection,
+    desk: Desk,
+    order: RunOrder,
+    begin: Callable[[RunOrder], Awaitable[T]],
+) -> T | StartedRun:
+    """Begin the run; if the request has an `Idempotency-Key` that was used for it before, give
+    that run instead, as a `StartedRun`.
+
+    `begin` is `Runs.start`, or something like it. The message is stored once, whoever is killed
+    when. Raises what `begin` does, and `IdempotencyConflict`::
+
+        started = await start_once(request, desk, order, desk.runs.start)
+    """
+    ticket: Ticket | None = getattr(connection.state, "ticket", None)
+    if ticket is None:
+        return await begin(order)
+    store = desk.store
+    now_us = await store.now_us()
+    document = await store.get_document(COLLECTION, ticket.key)
+    if document is not None and document.body["kept_until_us"] > now_us:
+        return await _earlier(store, ticket, document)
+    version = 0 if document is None else document.version
+    is_new = order.session_id is None
+    session_id = order.session_id or await _new_session_id(store, ticket)
+    along = _along(ticket, session_id, now_us, version)
+    try:
+        return await begin(replace(order, session_id=session_id, along=along))
+    except (StaleDocument, SessionBusy) as exc:
+        document = await store.get_document(COLLECTION, ticket.key)
+        if document is not None and document.version > version:
+            return await _earlier(store, ticket, document)
+        if is_new and isinstance(exc, SessionBusy):
+            raise _under_way(exc.free_in_s) from exc
+        raise
+
+
+async def _is_left(store: Store, body: Mapping[str, Any]) -> bool:
+    """Whether the session that the answer tells of is there, and is the same; if it is of one."""
+    if "session" not in body:
+        return True
+    session_id, created_at_us = body["session"]
+    try:
+        row = await store.get(session_id)
+    except SessionNotFound:
+        return False
+    return bool(row.created_at_us == created_at_us)
+
+
+async def _forget_answer(store: Store, document: Document) -> None:
+    """Keep only that the request was done."""
+    body = {name: document.body[name] for name in ("digest", "kept_until_us")}
+    write = DocumentWrite(
+        collection=COLLECTION,
+        key=document.key,
+        body={**body, "gone": True},
+        expected_version=document.version,
+    )
+    with suppress(StaleDocument):
+        await store.write_documents([write])
+
+
+async def prune(store: Store) -> int:
+    """Remove what is older than a day, and answers of sessions that were removed; how much."""
+    now_us = await store.now_us()
+    removed = 0
+    after = ""
+    while page := await store.list_documents(COLLECTION, after=after, limit=_PAGE):
+        after = page[-1].key
+        for document in page:
+            if document.body["kept_until_us"] <= now_us:
+                gone = DocumentWrite(
+                    collection=COLLECTION,
+                    key=document.key,
+                    body=None,
+                    expected_version=document.version,
+                )
+                try:
+                    await store.write_documents([gone])
+                except StaleDocument:
+                    continue
+                removed += 1
+            elif not await _is_left(store, document.body):
+                await _forget_answer(store, document)
+                removed += 1
+    return removed
+
+
+async def _earlier(store: Store, ticket: Ticket, document: Document) -> StartedRun:
+    ticket.check(document.body)
+    run_id: str = document.body["run_id"]
+    session_id, number = parse_run_id(run_id)
+    try:
+        first, _ = await run_range(store, run_id)
+    except (RunNotFound, SessionNotFound) as exc:
+        raise _removed() from exc
+    return StartedRun(session_id=session_id, number=number, after=first - 1)
+
+
+async def _new_session_id(store: Store, ticket: Ticket) -> str:
+    """The id of the session that the request begins: the same for every repeat, so that one whose
+    process was killed before it stored the message leaves nothing behind."""
+    for number in range(_MOST_SESSIONS):
+        session_id = f"ses_{_digest(ticket.key.encode(), str(number).encode())[:24]}"
+        try:
+            row = await store.get(session_id)
+        except SessionNotFound:
+            return session_id
+        if row.seq == 0:
+            return session_id
+    raise IdempotencyConflict("this Idempotency-Key was used too often; take a new one")
+
+
+def _along(
+    ticket: Ticket, session_id: str, now_us: int, version: int
+) -> Callable[[int], DocumentWrite]:
+    def document(number: int) -> DocumentWrite:
+        body = {
+            "digest": ticket.digest,
+            "run_id": run_id_of(session_id, number),
+            "kept_until_us": now_us + KEPT_S * 1_000_000,
+        }
+        return DocumentWrite(
+            collection=COLLECTION, key=ticket.key, body=body, expected_version=version
+        )
+
+    return document
+
+
+def _begun(ticket: Ticket, now_us: int) -> dict[str, Any]:
+    return {
+        "digest": ticket.digest,
+        "lease_until_us": now_us + int(LEASE_S * 1e6),
+        "kept_until_us": now_us + KEPT_S * 1_000_000,
+    }
+
+
+def _answered(ticket: Ticket, now_us: int, answer: Answer) -> dict[str, Any]:
+    return {
+        "digest": ticket.digest,
+        "kept_until_us": now_us + KEPT_S * 1_000_000,
+        "status": answer.status,
+        "headers": [list(each) for each in answer.headers],
+        "body": None if answer.body is None else base64.b64encode(answer.body).decode(),
+    }
+
+
+def _answer(body: Mapping[str, Any]) -> Answer:
+    if body["body"] is None:
+        raise IdempotencyConflict(
+            "this request was done before, and its answer was too long to be kept; read what "
+            "became of it"
+        )
+    return Answer(
+        status=body["status"],
+        headers=[(name, value) for name, value in body["headers"]],
+        body=base64.b64decode(body["body"]),
+    )
+
+
+def _removed() -> IdempotencyConflict:
+    return IdempotencyConflict(
+        "this request was done before, and its session was removed since; take a new "
+        "Idempotency-Key to do it again"
+    )
+
+
+def _under_way(free_in_s: float) -> IdempotencyConflict:
+    return IdempotencyConflict(
+        "the first request with this Idempotency-Key is under way",
+        retry_after_s=max(1.0, min(free_in_s, 5.0)),
+    )
+
+
+def _digest(*parts: bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.hexdigest()

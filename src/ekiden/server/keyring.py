@@ -1,0 +1,86 @@
+"""Keys as the server looks them up: kept for a moment, so that not every request asks the store."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from ekiden.app.keys import ApiKey, Keys
+from ekiden.server.chores import Chores
+
+FRESH_S: Final = 1.0
+"""For so long the server believes what it read: after that, what others revoked is revoked here."""
+NOTED_EVERY_S: Final = 60.0
+_MOST: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of a prefix."""
+
+    key: ApiKey | None
+    is_live: bool
+    until: float
+
+
+class KeyRing:
+    """Looks keys up in the main store, which `keys` gives; of one event loop."""
+
+    def __init__(
+        self,
+        keys: Callable[[], Awaitable[Keys]],
+        chores: Chores,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._keys = keys
+        self._chores = chores
+        self._monotonic = monotonic
+        self._known: dict[str, Known] = {}
+        self._noted: dict[str, float] = {}
+        self._any = False
+        self._none_until = 0.0
+
+    async def look_up(self, key_id: str) -> Known:
+        """What is known of a key; it was so at most `FRESH_S` ago."""
+        now = self._monotonic()
+        known = self._known.get(key_id)
+        if known is not None and now < known.until:
+            return known
+        keys = await self._keys()
+        key = await keys.find(key_id)
+        is_live = key is not None and key.is_live(await keys.now_us())
+        known = Known(key=key, is_live=is_live, until=now + FRESH_S)
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        self._known[key_id] = known
+        return known
+
+    async def any_exist(self) -> bool:
+        """Whether there is any key; once there is one, there always is."""
+        now = self._monotonic()
+        if not self._any and now >= self._none_until:
+            self._any = await (await self._keys()).exist()
+            self._none_until = now + FRESH_S
+        return self._any
+
+    def forget(self) -> None:
+        """Believe nothing that was read before: somebody in this process changed keys."""
+        self._known.clear()
+        self._none_until = 0.0
+
+    def note_use(self, key_id: str) -> None:
+        """Remember that the key was used, at most once a minute, without waiting for it."""
+        now = self._monotonic()
+        last = self._noted.get(key_id)
+        if last is not None and now - last < NOTED_EVERY_S:
+            return
+        if len(self._noted) >= _MOST:
+            self._noted.clear()
+        self._noted[key_id] = now
+        self._chores.begin(lambda: self._write_use(key_id), what="the use of a key was not noted")
+
+    async def _write_use(self, key_id: str) -> None:
+        await (await self._keys()).note_use(key_id)

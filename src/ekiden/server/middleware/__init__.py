@@ -1,0 +1,1 @@
+"""What every request goes through, from the outside in; plain ASGI, so that streams stream."""

@@ -1,0 +1,237 @@
+"""Bodies are read here, once, up to a limit, and JSON is read strictly.
+
+What is behind gets a body that is UTF-8 and JSON that means one thing only: no key twice, no NaN,
+no number that is infinite, no half of a character, not too deep. All of that is the caller's
+mistake, so it is told as one and never becomes an error further in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from typing import Any, Final, NoReturn
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ekiden.core.errors import EkidenError
+from ekiden.core.jsonio import is_too_deep
+from ekiden.core.server_errors import NotServed, RequestInvalid, RequestTooLarge, ServerBusy
+from ekiden.server.configuration import ServerConfig
+from ekiden.server.middleware.refusing import answer, refuse, state_of
+from ekiden.server.problems import problem_response
+
+MAX_DEPTH: Final = 100
+"""Lists and objects that may stand one in the other."""
+BODY_S: Final = 60.0
+"""How long a body may take to arrive."""
+LARGE: Final = 100_000
+"""Bytes of JSON that are read in a thread, so that nobody else waits for it."""
+MAX_HELD: Final = 512_000_000
+"""Bytes of bodies that are held at the same time, of all requests together."""
+
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_JSON = re.compile(r"application/(?:[\w.+-]+\+)?json", re.IGNORECASE | re.ASCII)
+_A2A = re.compile(r"/a2a(?:/|$)")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL_QUERY = re.compile(rb"%00|[\x00-\x20\x7f]")
+
+
+class Bodies:
+    """Reads the body, checks it, and hands it on as one piece."""
+
+    def __init__(self, app: ASGIApp, config: ServerConfig) -> None:
+        self._app = app
+        self._limit = config.max_body
+        self.held = 0
+        """Bytes of bodies in memory."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve with a body that was checked."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        held = _Held(self)
+        try:
+            await self._checked(held, scope, receive, send)
+        finally:
+            self.held -= held.size
+
+    async def _checked(self, held: _Held, scope: Scope, receive: Receive, send: Send) -> None:
+        body = b""
+        try:
+            _check_address(scope)
+            headers = Headers(scope=scope)
+            self._check_length(headers)
+            if scope["method"] in _WITH_BODY:
+                _check_coding(headers)
+                async with asyncio.timeout(BODY_S):
+                    body = await self._read(receive, held)
+                if body and _is_json(scope, headers):
+                    await _check(body)
+        except TimeoutError:
+            slow = problem_response(408, RequestInvalid.code, "the body took too long to arrive")
+            await answer(scope, receive, send, slow)
+            return
+        except EkidenError as exc:
+            await refuse(scope, receive, send, exc)
+            return
+        state_of(scope)["body"] = body
+        if scope["method"] in _WITH_BODY:
+            receive = _Again(body, receive)
+        await self._app(scope, receive, send)
+
+    def _check_length(self, headers: Headers) -> None:
+        lengths = headers.getlist("content-length")
+        if not lengths:
+            return
+        length = lengths[0]
+        if len(set(lengths)) > 1 or not length.isascii() or not length.isdigit():
+            raise RequestInvalid("Content-Length is no number")
+        if len(length) > 15 or int(length) > self._limit:
+            raise RequestTooLarge(self._limit)
+
+    async def _read(self, receive: Receive, held: _Held) -> bytes:
+        pieces: list[bytes] = []
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            pieces.append(message.get("body", b""))
+            held.add(len(pieces[-1]))
+            if held.size > self._limit:
+                raise RequestTooLarge(self._limit)
+            if self.held > MAX_HELD:
+                raise ServerBusy("too much is being sent at once")
+            more = message.get("more_body", False)
+        return b"".join(pieces)
+
+
+class _Held:
+    """What one request holds."""
+
+    __slots__ = ("_all", "size")
+
+    def __init__(self, bodies: Bodies) -> None:
+        self._all = bodies
+        self.size = 0
+
+    def add(self, size: int) -> None:
+        self.size += size
+        self._all.held += size
+
+
+class _Again:
+    """Gives the body as one piece, then what the connection tells."""
+
+    __slots__ = ("_body", "_receive")
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        if self._body is None:
+            return await self._receive()
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+def _is_json(scope: Scope, headers: Headers) -> bool:
+    """Whether somebody will read the body as JSON: A2A's own code does so whatever it is called."""
+    kind = headers.get("content-type", "")
+    return _JSON.match(kind) is not None or _A2A.match(scope["path"]) is not None
+
+
+async def _check(body: bytes) -> None:
+    if len(body) < LARGE:
+        check_json(body)
+    else:
+        await asyncio.to_thread(check_json, body)
+
+
+def check_json(body: bytes) -> Any:
+    """The value of strict JSON; `RequestInvalid` for anything else."""
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise RequestInvalid(f"the body is not UTF-8 at byte {exc.start}") from exc
+    try:
+        value = _DECODER.decode(text)
+    except RecursionError as exc:
+        raise _too_deep() from exc
+    except json.JSONDecodeError as exc:
+        raise RequestInvalid(
+            f"the body is not JSON: {exc.msg} at line {exc.lineno}, column {exc.colno}"
+        ) from exc
+    except ValueError as exc:
+        problem = exc.args[0] if isinstance(exc, _NotStrict) else "a number has too many digits"
+        raise RequestInvalid(f"the body is not strict JSON: {problem}") from exc
+    if is_too_deep(value, MAX_DEPTH):
+        raise _too_deep()
+    if _SURROGATE.search(body) and _has_half_character(value):
+        raise RequestInvalid(
+            "the body has half of a character in it: a surrogate without its other"
+        )
+    return value
+
+
+class _NotStrict(ValueError):
+    """What Python's reader takes and JSON does not have, or should not."""
+
+
+def _constant(name: str) -> NoReturn:
+    raise _NotStrict(f"{name} is no number in JSON")
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise _NotStrict("a number is too large")
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _NotStrict(f"the key {key[:60]!r} comes twice in an object")
+            seen.add(key)
+    return value
+
+
+_DECODER = json.JSONDecoder(
+    parse_constant=_constant, parse_float=_number, object_pairs_hook=_object
+)
+
+
+def _has_half_character(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _too_deep() -> RequestInvalid:
+    return RequestInvalid(f"the body is deeper than {MAX_DEPTH} lists and objects in each other")
+
+
+def _check_coding(headers: Headers) -> None:
+    if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
+        raise RequestInvalid("bodies are read as they are: send it without Content-Encoding")
+
+
+def _check_address(scope: Scope) -> None:
+    """Control characters belong into no name and no value that anything here has."""
+    if _CONTROL.search(scope["path"]):
+        raise NotServed("nothing is served under an address with control characters in it")
+    if _CONTROL_QUERY.search(scope.get("query_string", b"")):
+        raise RequestInvalid("the query has a NUL or a control character in it")

@@ -1,0 +1,67 @@
+"""Problems in the words of another protocol.
+
+Keys, rates, origins and bodies are looked at before a route is found, and what is wrong with them
+is told as everywhere: as a problem. Clients of other protocols do not read those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from starlette.types import Message, Send
+
+from ekiden.core.jsonio import dumps, loads
+from ekiden.server.problems import MEDIA_TYPE
+
+Reshape: TypeAlias = Callable[[int, dict[str, Any]], tuple[int, Mapping[str, Any]] | None]
+"""From the status and body of a problem to those that are sent instead; `None` leaves it."""
+
+
+class Reshaping:
+    """Passes on what is sent, except for a problem, which is kept until it is whole."""
+
+    def __init__(self, send: Send, reshape: Reshape) -> None:
+        self._send = send
+        self._reshape = reshape
+        self._start: Message | None = None
+        self._body = b""
+
+    async def __call__(self, message: Message) -> None:
+        """One message of the application."""
+        if message["type"] == "http.response.start" and _is_problem(message):
+            self._start = message
+        elif self._start is None:
+            await self._send(message)
+        elif message["type"] == "http.response.body":
+            self._body += message.get("body", b"")
+            if not message.get("more_body", False):
+                await self._reshaped(self._start)
+
+    async def _reshaped(self, start: Message) -> None:
+        told = self._reshape(start["status"], loads(self._body))
+        if told is None:
+            await self._send(start)
+            await self._send({"type": "http.response.body", "body": self._body})
+            return
+        body = dumps(told[1]).encode()
+        kept = [
+            (name, value)
+            for name, value in start["headers"]
+            if name.lower() not in (b"content-type", b"content-length")
+        ]
+        headers = [
+            *kept,
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+        ]
+        await self._send({**start, "status": told[0], "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def _is_problem(start: Message) -> bool:
+    kind = MEDIA_TYPE.encode()
+    return any(
+        name.lower() == b"content-type" and value.startswith(kind)
+        for name, value in start["headers"]
+    )

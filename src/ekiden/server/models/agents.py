@@ -1,0 +1,116 @@
+"""Agents over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+
+class AgentModel(BaseModel):
+    """An agent in short."""
+
+    name: str
+    title: str | None
+    description: str | None
+    scope: str
+    model: str | None
+    origin: str = Field(description="Where it comes from: a kind of file, `python`, or `people`.")
+    path: str | None
+    tools: list[str]
+    handoffs: list[str] = Field(description="Whom it may hand to.")
+    can_ask: list[str]
+    can_tell: list[str]
+    can_ask_people: list[str]
+
+
+class TriggersModel(BaseModel):
+    """What the router looks for."""
+
+    keywords: list[str]
+    patterns: list[str]
+    priority: int
+    examples: list[str]
+
+
+class CapabilityModel(BaseModel):
+    """Something that an agent can do."""
+
+    name: str
+    description: str
+    proficiency: float
+    tags: list[str]
+
+
+class AgentDetail(BaseModel):
+    """Everything about an agent."""
+
+    name: str
+    title: str | None
+    description: str | None
+    scope: str
+    model: str | None
+    origin: str
+    path: str | None
+    tools: list[dict[str, Any]]
+    handoffs: list[dict[str, Any]]
+    can_ask: list[str]
+    can_tell: list[str]
+    can_ask_people: list[str]
+    handoff_description: str | None
+    triggers: TriggersModel
+    capabilities: list[CapabilityModel]
+    guardrails: dict[str, Any] | None
+    memory: dict[str, Any] | None
+    supervisor: dict[str, Any] | None
+    available: bool | None = Field(description="`null`: that is asked when it matters.")
+    max_sessions: int | None
+    kind: Literal["supervisor", "router", "person", "runner", "code", "model"]
+    instructions: str | None
+
+
+class RunningModel(BaseModel):
+    """A session that is being run."""
+
+    session_id: str
+    owner: str
+
+
+class WaitModel(BaseModel):
+    """That an agent waits, and for whom."""
+
+    agent: str
+    status: Literal["none", "internal", "user"]
+    waiting_for: list[str] = Field(description="Agents, or people as `person:ROLE`.")
+    reason: str
+    message_id: str | None
+    started_at: float | None
+    session_id: str | None
+
+
+class PresenceModel(BaseModel):
+    """The sessions that an agent has, and its waits."""
+
+    agent: str
+    known: bool = Field(description="Whether the team has such an agent.")
+    router: bool
+    sessions: int
+    idle: int
+    ready: int
+    waiting: int
+    running: list[RunningModel]
+    status: Literal["none", "internal", "user"]
+    waits: list[WaitModel]
+
+
+class DeadlockModel(BaseModel):
+    """Agents that wait, or waited, for each other in a circle."""
+
+    id: str
+    cycle: list[str]
+    message_ids: list[str]
+    victim: str | None
+    given_up: list[str]
+    policy: str | None
+    found_at: float
+    resolved: bool

@@ -1,0 +1,1 @@
+"""The team behind the interfaces of OpenAI: chat completions, responses and models."""

@@ -1,0 +1,35 @@
+"""Lists in pages."""
+
+from __future__ import annotations
+
+from typing import Annotated, Generic, TypeAlias, TypeVar
+
+from fastapi import Path, Query
+from pydantic import BaseModel, Field
+
+T = TypeVar("T")
+
+Limit: TypeAlias = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
+Cursor: TypeAlias = Annotated[
+    str | None,
+    Query(max_length=500, description="`next_cursor` of the page before; none for the first."),
+]
+SessionId: TypeAlias = Annotated[
+    str,
+    Path(
+        min_length=1,
+        max_length=128,
+        pattern=r"^[A-Za-z0-9_\-.:@]+$",
+        description="The session's id.",
+    ),
+]
+PAGE = 50
+
+
+class Page(BaseModel, Generic[T]):
+    """Some of a list."""
+
+    items: list[T]
+    next_cursor: str | None = Field(
+        default=None, description="Where the next page begins; `null` on the last one."
+    )

@@ -1,0 +1,71 @@
+"""What the parameters of several routes have in common."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, TypeAlias
+
+from fastapi import Path, Query
+
+from ekiden.app.moments import read_moment
+from ekiden.core.server_errors import RequestInvalid
+
+PLAIN: Final = r"^[^\x00]*$"
+"""Every text but one with a NUL, which not every store can look for."""
+ADDRESSED: Final = r"^[^\x00-\x1f\x7f]*$"
+"""What can stand in a path."""
+MOST_EVENTS: Final = 1_000_000_000
+"""No event of a session has a higher number."""
+
+_DATE = (
+    r"(?:19[7-9][0-9]|2[0-9]{3})-"
+    r"(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
+    r"|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    r"|02-(?:0[1-9]|1[0-9]|2[0-9]))"
+)
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?"
+_ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?"
+MOMENT: Final = rf"^(?:[0-9]{{1,4}}[smhdw]|{_DATE}(?:T{_CLOCK}{_ZONE})?)$"
+"""A time: see `moment`."""
+
+
+def word(description: str, *, most: int = 200) -> Any:
+    """A text in the query."""
+    return Query(max_length=most, pattern=PLAIN, description=description)
+
+
+def time(description: str) -> Any:
+    """A time in the query; `moment` reads it."""
+    return Query(
+        max_length=40,
+        pattern=MOMENT,
+        description=f"{description} A date, a date with a time (UTC, unless it names its zone), or "
+        "how long ago: `90s`, `30m`, `2h`, `7d`, `4w`.",
+        examples=["7d"],
+    )
+
+
+def moment(text: str | None, *, what: str) -> datetime | None:
+    """The time that `text` means; without a zone it is UTC. `RequestInvalid` if it means none."""
+    if text is None:
+        return None
+    try:
+        return read_moment(text, zone=UTC)
+    except (ValueError, OverflowError) as exc:
+        raise RequestInvalid(
+            f"{what}: {text[:40]!r} is no time; give a date, such as 2025-03-01 or "
+            "2025-03-01T14:30:00Z, or how long ago: 90s, 30m, 2h, 7d or 4w"
+        ) from exc
+
+
+User: TypeAlias = Annotated[str | None, word("Only those of this user.", most=500)]
+UserInPath: TypeAlias = Annotated[
+    str,
+    Path(
+        min_length=1,
+        max_length=500,
+        pattern=ADDRESSED,
+        description="The user, as sessions name it.",
+    ),
+]
+EventNumber: TypeAlias = Annotated[int, Query(ge=1, le=MOST_EVENTS)]

@@ -1,0 +1,39 @@
+"""`/events`: a WebSocket that shows what happens."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, WebSocket
+from starlette.requests import HTTPConnection
+
+from ekiden.core.errors import EkidenError
+from ekiden.server.access import needs
+from ekiden.server.gate import subprotocol_of
+from ekiden.server.live import LiveConnection, from_query
+from ekiden.server.problems import response_of
+from ekiden.server.sse import Streams
+
+router = APIRouter(tags=["events"])
+
+_reads = needs("read")
+
+
+@router.websocket("/events")
+async def watch_events(socket: WebSocket) -> None:
+    """Events of all sessions, those of an agent, or the inbox, as they happen.
+
+    Who may not read is refused before the connection is accepted.
+    """
+    streams: Streams = socket.app.state.streams
+    try:
+        desk = await _reads(HTTPConnection(socket.scope))
+        first = from_query(socket.query_params)
+        leave = streams.admit("websocket")
+    except EkidenError as exc:
+        await socket.send_denial_response(response_of(exc))
+        return
+    try:
+        await socket.accept(subprotocol=subprotocol_of(socket))
+        heartbeat_s: float = socket.app.state.config.heartbeat_s
+        await LiveConnection(socket, desk, heartbeat_s=heartbeat_s).run(first)
+    finally:
+        leave()

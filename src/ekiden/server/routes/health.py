@@ -1,0 +1,45 @@
+"""Whether the server lives, and whether it can work."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from ekiden import __version__
+from ekiden.core.errors import EkidenError
+from ekiden.server.access import service_of
+from ekiden.server.problems import problem_response, problems
+
+router = APIRouter(tags=["health"])
+
+
+class Health(BaseModel):
+    """A sign of life."""
+
+    status: Literal["ok"]
+    version: str = Field(description="Of Ekiden.")
+
+
+@router.get("/healthz", response_model=Health)
+async def health() -> Health:
+    """Whether the process lives; asks nobody else."""
+    return Health(status="ok", version=__version__)
+
+
+@router.get("/readyz", response_model=Health, responses=problems(503))
+async def readiness(request: Request) -> Health | Response:
+    """Whether requests are welcome: the store answers, and nobody stops the server."""
+    service = service_of(request)
+    if service.is_stopping:
+        return problem_response(503, "server.stopping", "the server is stopping")
+    try:
+        desk = await service.desk()
+        await desk.store.now_us()
+    except EkidenError as exc:
+        return problem_response(503, exc.code, "the store does not answer")
+    if not desk.is_working:
+        return problem_response(503, "server.worker", "nobody works on sessions here any more")
+    return Health(status="ok", version=__version__)

@@ -1,0 +1,28 @@
+"""`/metrics`: for Prometheus.
+
+The figures are those of all tenants. So only keys with the scope `admin` of the tenant `default`,
+which is that of whoever runs the server, see them; Prometheus sends one as a bearer token.
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import PlainTextResponse
+
+from ekiden.app.tenants import DEFAULT_TENANT
+from ekiden.core.server_errors import NotServed
+from ekiden.server.access import Administers, service_of
+from ekiden.server.metrics import CONTENT_TYPE, Metrics
+from ekiden.server.problems import problems
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/metrics", response_class=PlainTextResponse, responses=problems(404))
+async def metrics(request: Request, desk: Administers) -> Response:
+    """What happened since the server began, and what waits, in the format of Prometheus."""
+    if desk.tenant != DEFAULT_TENANT:
+        raise NotServed("there are no metrics here: they are those of whoever runs the server")
+    found: Metrics = request.app.state.metrics
+    page = await found.collect(service_of(request).desks.values())
+    return Response(page, media_type=CONTENT_TYPE)

@@ -1,0 +1,159 @@
+"""What agents say in a run, as messages that begin, grow and end.
+
+Pieces of an answer come before the answer itself, and are not stored: they may be cut off by a
+failure, or be lost. The event that follows has the whole answer. Whoever passes an answer on piece
+by piece needs both brought together, once, here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ekiden.core.events import Event
+from ekiden.core.items import Item, is_message, refusal_of, text_of
+from ekiden.core.model import ModelDelta
+from ekiden.hub.tails import Shown
+from ekiden.sessions import said
+
+_SILENT = frozenset({"agent_start", "agent_complete", "agent_error", "handoff", "guardrail"})
+"""Types of events after which an answer that was begun does not go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A message begins."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """More of a message."""
+
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A message is whole."""
+
+    id: str
+    text: str
+    refusal: str | None = None
+    """Why the model does not answer; then there is no text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """A message that was begun will never be whole; it counts as not said."""
+
+    id: str
+    text: str
+
+
+Spoken: TypeAlias = Begun | Piece | Ended | Broken
+
+
+def said_in(event: Event) -> list[Item]:
+    """The messages of agents that the event adds to the conversation."""
+    if event.type == "llm_call" or (event.type == "message" and event.step is not None):
+        return [
+            item
+            for item in event.items
+            if is_message(item) and item.get("role", "assistant") == "assistant"
+        ]
+    return []
+
+
+def standing(events: Sequence[Event]) -> Iterator[Event]:
+    """The events, without what was taken back of what they say."""
+    said_still = {event.seq: event for event in said(events)}
+    for event in events:
+        if not event.items:
+            yield event
+        elif event.seq in said_still:
+            yield said_still[event.seq]
+
+
+class Speech:
+    """Makes messages of what is shown; their ids are `prefix` and a number, in order.
+
+    The numbers are those of the messages that were said in the end: the same events give the same
+    ids, with and without pieces.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._count = 0
+        self._used: set[str] = set()
+        self._open: dict[int, tuple[str, str]] = {}
+        """By the place in the model's output: id and text so far."""
+
+    def take(self, shown: Shown) -> Iterator[Spoken]:
+        """What it means for the messages."""
+        if isinstance(shown, ModelDelta):
+            if shown.kind == "text" and shown.text:
+                yield from self._grow(shown)
+            return
+        messages = said_in(shown)
+        if messages or shown.type == "llm_call":
+            yield from self._settle(messages)
+        elif shown.type in _SILENT:
+            yield from self.close()
+
+    def close(self) -> Iterator[Spoken]:
+        """What was begun does not go on."""
+        for place in sorted(self._open):
+            yield from self._broken(place)
+
+    def _grow(self, delta: ModelDelta) -> Iterator[Spoken]:
+        if delta.index not in self._open:
+            name = self._name(self._count + len(self._open) + 1)
+            self._open[delta.index] = (name, "")
+            yield Begun(id=name)
+        name, text = self._open[delta.index]
+        self._open[delta.index] = (name, text + delta.text)
+        yield Piece(id=name, text=delta.text)
+
+    def _settle(self, messages: Iterable[Item]) -> Iterator[Spoken]:
+        places = sorted(self._open)
+        for item in messages:
+            text, refusal = text_of(item), refusal_of(item)
+            if not text and refusal is None:
+                continue
+            if places:
+                place = places.pop(0)
+                name, so_far = self._open[place]
+                if text.startswith(so_far):
+                    del self._open[place]
+                    self._count += 1
+                    if text != so_far:
+                        yield Piece(id=name, text=text[len(so_far) :])
+                    yield Ended(id=name, text=text, refusal=None if text else refusal)
+                    continue
+                yield from self._broken(place)
+            yield from self._whole(text, refusal)
+        yield from self.close()
+
+    def _whole(self, text: str, refusal: str | None) -> Iterator[Spoken]:
+        self._count += 1
+        name = self._name(self._count)
+        yield Begun(id=name)
+        if text:
+            yield Piece(id=name, text=text)
+        yield Ended(id=name, text=text, refusal=None if text else refusal)
+
+    def _broken(self, place: int) -> Iterator[Spoken]:
+        name, text = self._open.pop(place)
+        yield Broken(id=name, text=text)
+
+    def _name(self, number: int) -> str:
+        """An id; another one where the message of that number broke off."""
+        name = f"{self._prefix}{number}"
+        while name in self._used:
+            name += "b"
+        self._used.add(name)
+        return name

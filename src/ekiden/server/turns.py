@@ -1,0 +1,27 @@
+"""Long work of a tenant: one of each kind at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from ekiden.app.desk import Desk
+from ekiden.core.server_errors import TooManyRequests
+
+_under_way: Final[WeakKeyDictionary[Desk, set[str]]] = WeakKeyDictionary()
+
+
+@contextmanager
+def one_at_a_time(desk: Desk, what: str) -> Iterator[None]:
+    """Do something that looks at a whole store; `TooManyRequests` while the same tenant has the
+    same done already."""
+    busy = _under_way.setdefault(desk, set())
+    if what in busy:
+        raise TooManyRequests(f"another request for this ({what}) is under way", retry_after_s=5)
+    busy.add(what)
+    try:
+        yield
+    finally:
+        busy.discard(what)

@@ -1,0 +1,212 @@
+"""Showing processors what runs do, span by span, from the events that were just stored."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ekiden.core.events import Event
+from ekiden.core.onlookers import SeenRun
+from ekiden.tracing.builder import SpanBuilder
+from ekiden.tracing.facts import part
+from ekiden.tracing.ids import (
+    TRACEPARENT,
+    TraceContext,
+    ask_span_id,
+    parse_traceparent,
+    trace_id_of,
+)
+from ekiden.tracing.log_context import logged_session
+from ekiden.tracing.parts import CostOf
+from ekiden.tracing.processors import RunTrace, TracingProcessor
+from ekiden.tracing.reading import context_for, correlation_of
+from ekiden.tracing.redacting import exported
+from ekiden.tracing.spans import Span
+
+_log = logging.getLogger("ekiden.tracing")
+
+_MOST_SESSIONS: Final = 10_000
+"""So many sessions that wait, or were asked, are kept in mind; of others the store is asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Viewer:
+    """A processor and what it may see."""
+
+    processor: TracingProcessor
+    include_content: bool = False
+
+
+class TraceDispatcher:
+    """Makes spans of stored events and shows them to processors.
+
+    `ekiden.core.onlookers.ONLOOKERS` shows it every run of the process. It is an `EventSink`, too,
+    for the runs of one configuration::
+
+        RunConfig(sinks=[TraceDispatcher([Viewer(processor=Durations())])])
+    """
+
+    def __init__(self, viewers: Sequence[Viewer] = (), *, cost: CostOf | None = None) -> None:
+        self.viewers: tuple[Viewer, ...] = tuple(viewers)
+        self._cost = cost
+        self._builders: dict[tuple[str, int], SpanBuilder] = {}
+        """By session, and when it was made: sessions of several stores may have the same id."""
+        self._contexts: dict[str, TraceContext] = {}
+        """Of sessions that others asked and that were not heard of yet."""
+        self._at_work: dict[str, tuple[RunTrace, set[tuple[str, int]]]] = {}
+        """By trace: the sessions that are at work in this process."""
+        self._failed: set[int] = set()
+
+    async def see(self, run: SeenRun, events: Sequence[Event]) -> None:
+        """Take events that were just stored."""
+        if not self.viewers or not events:
+            return
+        builder = self._builders.get((run.session_id, run.created_at_us))
+        if builder is None or builder.last_seq != events[0].seq - 1:
+            builder = await self._primed(run, events[0].seq)
+        self._show(builder, events)
+
+    def emit(self, event: Event) -> None:
+        """Take one event, as a sink; of its session no more is known than its events told, and what
+        the run that it is of tells while it shows it."""
+        if not self.viewers or not event.session_id:
+            return
+        created_at_us, context = _shown_by(event.session_id)
+        builder = self._builders.get((event.session_id, created_at_us))
+        if builder is None:
+            context = self._contexts.pop(event.session_id, context)
+            builder = SpanBuilder(
+                event.session_id,
+                context,
+                cost=self._cost,
+                is_live=True,
+            )
+            builder.created_at_us = created_at_us
+            self._keep(builder)
+        self._show(builder, [event])
+
+    async def _primed(self, run: SeenRun, seq: int) -> SpanBuilder:
+        """A builder that knows what happened in the run before event `seq`."""
+        context = self._contexts.pop(run.session_id, None)
+        if context is None:
+            context = await context_for(run.store, run.session_id, run.meta, run.created_at_us)
+        earlier = [event for event in run.events if event.seq < seq]
+        builder = SpanBuilder(
+            run.session_id,
+            context,
+            correlation_id=correlation_of(run.session_id, run.meta),
+            runs=max(run.number - 1, 0),
+            cost=self._cost,
+            is_live=True,
+        )
+        builder.created_at_us = run.created_at_us
+        for event in earlier:
+            builder.add(event)
+        if not (len(earlier) == 1 and "message" in (earlier[0].details or {})):
+            builder.take()  # Who made the session for a question showed nobody its first event.
+        self._keep(builder)
+        return builder
+
+    def _keep(self, builder: SpanBuilder) -> None:
+        if len(self._builders) >= _MOST_SESSIONS:
+            del self._builders[next(iter(self._builders))]
+        self._builders[_key(builder)] = builder
+
+    def _show(self, builder: SpanBuilder, events: Sequence[Event]) -> None:
+        for event in events:
+            builder.add(event)
+            self._learn_asked(builder, event)
+            self._note_work(builder)
+            for has_begun, each in builder.take():
+                self._show_span(builder.span(each), has_begun=has_begun)
+        if builder.run is None or builder.run.status == "waiting":
+            self._note_rest(builder)
+        if builder.run is None and not builder.open_handoffs:
+            self._builders.pop(_key(builder), None)
+
+    def _learn_asked(self, builder: SpanBuilder, event: Event) -> None:
+        """Remember where the sessions belong that an event says are opened."""
+        if event.type != "message" or not event.details:
+            return
+        for name in ("asks", "tells"):
+            told = part(event.details.get(name))
+            session, message = told.get("session"), told.get("id")
+            if isinstance(session, str) and isinstance(message, str):
+                if len(self._contexts) >= _MOST_SESSIONS:
+                    del self._contexts[next(iter(self._contexts))]
+                self._contexts[session] = TraceContext(
+                    trace_id=builder.context.trace_id,
+                    parent_id=ask_span_id(builder.session_id, message),
+                )
+
+    def _note_work(self, builder: SpanBuilder) -> None:
+        run, trace_id = builder.run, builder.context.trace_id
+        if run is None or run.status == "waiting":
+            return
+        found = self._at_work.get(trace_id)
+        if found is not None:
+            found[1].add(_key(builder))
+            return
+        trace = RunTrace(
+            trace_id=trace_id,
+            session_id=builder.session_id,
+            name=run.agent or "ekiden",
+            group_id=builder.correlation_id,
+            parent_id=builder.context.parent_id,
+        )
+        self._at_work[trace_id] = (trace, {_key(builder)})
+        for viewer in self.viewers:
+            self._call(viewer.processor, viewer.processor.on_trace_start, trace)
+
+    def _note_rest(self, builder: SpanBuilder) -> None:
+        found = self._at_work.get(builder.context.trace_id)
+        if found is None:
+            return
+        trace, sessions = found
+        sessions.discard(_key(builder))
+        if not sessions:
+            del self._at_work[builder.context.trace_id]
+            for viewer in self.viewers:
+                self._call(viewer.processor, viewer.processor.on_trace_end, trace)
+
+    def _show_span(self, span: Span, *, has_begun: bool) -> None:
+        if has_begun:
+            span.ended_at_us = None  # It is a copy that nobody else has.
+        shown: dict[bool, Span] = {}
+        for viewer in self.viewers:
+            seen = shown.get(viewer.include_content)
+            if seen is None:
+                seen = exported(span, include_content=viewer.include_content)
+                shown[viewer.include_content] = seen
+            processor = viewer.processor
+            take = processor.on_span_start if has_begun else processor.on_span_end
+            self._call(processor, take, seen)
+
+    def _call(
+        self, processor: TracingProcessor, take: Callable[..., None], *shown: RunTrace | Span
+    ) -> None:
+        try:
+            take(*shown)
+        except Exception:
+            if id(processor) not in self._failed:
+                self._failed.add(id(processor))
+                _log.exception(
+                    "trace processor %s failed; what else it raises is not logged",
+                    type(processor).__name__,
+                )
+
+
+def _key(builder: SpanBuilder) -> tuple[str, int]:
+    return builder.session_id, builder.created_at_us
+
+
+def _shown_by(session_id: str) -> tuple[int, TraceContext]:
+    """When the session was made that the run at work is of, and where its spans belong."""
+    run = logged_session()
+    if run is None or run.session_id != session_id:
+        return 0, TraceContext(trace_id=trace_id_of(session_id, 0))
+    created_at_us = run.created_at_us or 0
+    given = None if "asked_in" in run.meta else parse_traceparent(run.meta.get(TRACEPARENT))
+    return created_at_us, given or TraceContext(trace_id=trace_id_of(session_id, created_at_us))

@@ -1,0 +1,213 @@
+"""Traces for other programs: JSON lines of spans or events, and the OpenAI Agents trace shape."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from ekiden.core.events import PRIVATE, Event
+from ekiden.core.jsonio import dumps
+from ekiden.storage.base import Store
+from ekiden.tracing.facts import split_details
+from ekiden.tracing.reading import TracedSession, traced_sessions
+from ekiden.tracing.redacting import KEYS, exported, redacted_value, without_content
+from ekiden.tracing.spans import Span
+from ekiden.tracing.tree import Trace
+
+
+def export_jsonl(
+    trace: Trace, *, include_content: bool = False, kinds: Collection[str] = KEYS
+) -> Iterator[str]:
+    """The spans in the order of the tree, each as one line of JSON without its line break.
+
+    What was said is left out unless `include_content`; see `for_export`::
+
+        for line in export_jsonl(await read_trace(store, "customer-42")):
+            print(line)
+    """
+    for node in trace.nodes():
+        span = exported(node.span, include_content=include_content, kinds=kinds)
+        yield dumps(span.to_json())
+
+
+def export_openai(
+    trace: Trace,
+    *,
+    include_content: bool = False,
+    kinds: Collection[str] = KEYS,
+    workflow_name: str = "ekiden",
+    metadata: Mapping[str, Any] | None = None,
+) -> list[dict[str, Any]]:
+    """The trace and its spans as the OpenAI Agents SDK exports them: the trace first.
+
+    Sessions, runs, routing, questions to people and the like are spans of the type ``custom``.
+    What was said is left out unless `include_content`::
+
+        trace = await read_trace(store, "customer-42")
+        print(export_openai(trace, workflow_name="desk"))
+    """
+    first = trace.root.span
+    found: list[dict[str, Any]] = [
+        openai_trace(
+            first.trace_id, workflow_name, group_id=first.correlation_id, metadata=metadata
+        )
+    ]
+    ids = {span.span_id for span in trace.spans}
+    for node in trace.nodes():
+        span = exported(node.span, include_content=include_content, kinds=kinds)
+        data = openai_span(span)
+        if span.parent_id not in ids:
+            data["parent_id"] = None
+        found.append(data)
+    return found
+
+
+def openai_trace(
+    trace_id: str,
+    workflow_name: str,
+    *,
+    group_id: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A trace in the shape of the OpenAI Agents SDK."""
+    return {
+        "object": "trace",
+        "id": f"trace_{trace_id}",
+        "workflow_name": workflow_name,
+        "group_id": group_id,
+        "metadata": None if metadata is None else dict(metadata),
+    }
+
+
+def openai_span(span: Span) -> dict[str, Any]:
+    """A span in the shape of the OpenAI Agents SDK; what is in it is in the result."""
+    return {
+        "object": "trace.span",
+        "id": f"span_{span.span_id}",
+        "trace_id": f"trace_{span.trace_id}",
+        "parent_id": None if span.parent_id is None else f"span_{span.parent_id}",
+        "started_at": iso_time(span.started_at_us),
+        "ended_at": None if span.ended_at_us is None else iso_time(span.ended_at_us),
+        "span_data": openai_span_data(span),
+        "error": openai_error(span),
+    }
+
+
+def openai_span_data(span: Span) -> dict[str, Any]:
+    """What kind of work a span was, in the shape of the OpenAI Agents SDK."""
+    details, content = span.details, span.content
+    match span.kind:
+        case "agent":
+            return {
+                "type": "agent",
+                "name": span.name,
+                "handoffs": None,
+                "tools": None,
+                "output_type": None,
+            }
+        case "llm_call":
+            return {
+                "type": "generation",
+                "input": content.get("input"),
+                "output": content.get("output"),
+                "model": details.get("model"),
+                "model_config": None,
+                "usage": span.tokens.to_json() or None,
+            }
+        case "tool_call":
+            return {
+                "type": "function",
+                "name": span.name,
+                "input": content.get("arguments"),
+                "output": content.get("result"),
+                "mcp_data": None,
+            }
+        case "handoff":
+            return {
+                "type": "handoff",
+                "from_agent": details.get("from"),
+                "to_agent": details.get("to"),
+            }
+        case "guardrail":
+            failed = details.get("result") == "failed"
+            return {"type": "guardrail", "name": span.name, "triggered": failed}
+    data = {"kind": span.kind, "status": span.status, **details, **content}
+    name = span.name if span.kind == "run" else f"{span.kind} {span.name}"
+    return {"type": "custom", "name": name, "data": data}
+
+
+def openai_error(span: Span) -> dict[str, Any] | None:
+    """What went wrong with a span, in the shape of the OpenAI Agents SDK."""
+    if span.status != "error":
+        return None
+    code = span.details.get("code")
+    return {
+        "message": span.error or str(code or span.details.get("result") or "error"),
+        "data": {"code": code} if code is not None else None,
+    }
+
+
+def iso_time(at_us: int) -> str:
+    """A time as ISO 8601 in UTC, with microseconds."""
+    return datetime.fromtimestamp(at_us / 1e6, UTC).isoformat(timespec="microseconds")
+
+
+async def trace_events(
+    store: Store,
+    session_id: str,
+    *,
+    children: bool = True,
+    include_content: bool = False,
+    kinds: Collection[str] = KEYS,
+) -> list[dict[str, Any]]:
+    """The events of a session, and of those that answered it, each with its place in the trace.
+
+    As `Event.to_json`, and with `correlation_id`, `trace_id`, `span_id` and `parent_id`. Without
+    `include_content` there are no items, and of details only facts; with it neither for runs with
+    `trace_include_sensitive_data=False`. Raises `SessionNotFound`::
+
+        for event in await trace_events(store, "customer-42"):
+            print(event["span_id"], event["event_type"])
+    """
+    found: list[dict[str, Any]] = []
+    async for session in traced_sessions(store, session_id, children=children):
+        found += _session_events(session, include_content, kinds)
+    return found
+
+
+def _session_events(
+    session: TracedSession, include_content: bool, kinds: Collection[str]
+) -> Iterator[dict[str, Any]]:
+    builder = session.built()
+    for event in session.events:
+        part = builder.span_of(event.seq)
+        is_shown = include_content and not (part.run is not None and part.run.is_private)
+        data = _event_json(event, builder.span(part), is_shown, kinds)
+        yield data
+
+
+def _event_json(event: Event, span: Span, is_shown: bool, kinds: Collection[str]) -> dict[str, Any]:
+    data = event.to_json()
+    data["correlation_id"] = span.correlation_id
+    data["trace_id"] = span.trace_id
+    data["span_id"] = span.span_id
+    data["parent_id"] = span.parent_id
+    if not is_shown:
+        data.pop("items", None)
+        details = split_details(event.details or {})[0]
+        data.pop("details", None)
+        if details:
+            data["details"] = details
+        if event.error is not None:
+            data["error"] = without_content(_with_error(span, event)).error
+    elif "details" in data:
+        data["details"] = {key: data["details"][key] for key in data["details"] if key != PRIVATE}
+    return dict(redacted_value(data, kinds=kinds))
+
+
+def _with_error(span: Span, event: Event) -> Span:
+    from dataclasses import replace
+
+    code = (event.details or {}).get("code")
+    return replace(span, error=event.error, details={} if code is None else {"code": code})

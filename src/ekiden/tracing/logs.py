@@ -1,0 +1,252 @@
+"""Logs: lines through the standard `logging`, each with the session that it belongs to.
+
+The library writes to the loggers ``ekiden.…`` and configures nothing. A program that wants lines as
+they are described here calls `setup_logging` once; one with a set-up of its own puts a
+`ContextFilter` and one of the formatters on its handlers.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import sys
+import traceback
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO, TypeAlias, get_args
+
+from ekiden.core.covering import MASK, covered_names, secrets_of
+from ekiden.core.errors import UserError
+from ekiden.core.jsonio import dumps
+from ekiden.core.suggest import suggestion
+from ekiden.tracing.covering import covered
+from ekiden.tracing.log_context import current_log_fields
+
+LogFormat: TypeAlias = Literal["json", "text"]
+LOG_FIELDS = ("session_id", "correlation_id", "agent", "trace_id")
+"""What every record has after a `ContextFilter` saw it; `None` where nobody knows."""
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+_MAX_TEXT = 16_000
+_MAX_STACK = 32_000
+_MAX_FIELD = 2_000
+_NOT_SHOWN = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""Characters that would begin a new line, or make a terminal show something else."""
+_NOT_IN_STACK = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_STANDARD = frozenset(
+    [*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "log_fields"]
+)
+"""What every record has anyway; the rest was given with ``extra=``."""
+
+
+class ContextFilter(logging.Filter):
+    """Puts what a line belongs to on its record: `LOG_FIELDS`, and all of it as `log_fields`.
+
+    It lets every record through. Fields that the caller gave with ``extra=`` win.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Always `True`."""
+        fields = current_log_fields()
+        for name in LOG_FIELDS:
+            given = getattr(record, name, None)
+            if given is not None:
+                fields[name] = str(given)
+            else:
+                setattr(record, name, fields.get(name))
+        record.log_fields = fields
+        return True
+
+
+class Redaction:
+    """Covers keys and tokens: what looks like one, what a word before it calls one (``token=…``),
+    and the values that the environment has.
+
+    A value counts as a secret if its variable's name says so (``…_KEY``, ``…_TOKEN``,
+    ``…PASSWORD``), whatever it looks like; and so do passwords of addresses.
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        values = secrets_of(os.environ if environ is None else environ)
+        self._known = re.compile("|".join(map(re.escape, values))) if values else None
+
+    def __call__(self, text: str, most: int = _MAX_TEXT) -> str:
+        """The text, covered, and no longer than `most`."""
+        if self._known is not None:
+            text = self._known.sub(MASK, text)
+        return covered_names(covered(text, most))
+
+
+class _Formatter(logging.Formatter):
+    """What both formats have in common."""
+
+    def __init__(self, redaction: Redaction | None = None) -> None:
+        super().__init__()
+        self._redact = redaction or Redaction()
+
+    def _message(self, record: logging.LogRecord) -> str:
+        try:
+            text = record.getMessage()
+        except Exception as exc:
+            # A line with the wrong number of arguments is still worth having.
+            text = f"{record.msg} ({type(exc).__name__} in its arguments)"
+        return self._redact(text)
+
+    def _stack(self, record: logging.LogRecord) -> str:
+        """The error of the record as people read it, and the stack if the caller wants it."""
+        parts = []
+        if record.exc_info and record.exc_info[1] is not None:
+            parts.append("".join(traceback.format_exception(record.exc_info[1])))
+        elif record.exc_text:
+            parts.append(record.exc_text)
+        if record.stack_info:
+            parts.append(record.stack_info)
+        return self._redact("\n".join(parts).rstrip(), _MAX_STACK) if parts else ""
+
+    def _fields(self, record: logging.LogRecord) -> dict[str, Any]:
+        """What the line belongs to, then what the caller gave with ``extra=``."""
+        fields: dict[str, Any] = {}
+        known: Mapping[str, str] = getattr(record, "log_fields", {})
+        for name in (*LOG_FIELDS, *known):
+            value = known.get(name, getattr(record, name, None))
+            if value is not None:
+                fields[name] = self._redact(str(value), _MAX_FIELD)
+        for name, value in vars(record).items():
+            if name not in _STANDARD and name not in fields and name not in LOG_FIELDS:
+                fields[name] = self._plain(value)
+        return fields
+
+    def _plain(self, value: Any) -> Any:
+        if value is None or isinstance(value, bool | int):
+            return value
+        if isinstance(value, float):
+            return value if value == value and abs(value) != float("inf") else str(value)
+        try:
+            text = value if isinstance(value, str) else dumps(value)
+        except (TypeError, ValueError, RecursionError):
+            text = _described(value)
+        return self._redact(text, _MAX_FIELD)
+
+
+class JsonFormatter(_Formatter):
+    """One JSON object a line: `timestamp`, `level`, `logger`, `message`, the fields, `error`.
+
+    The line is ASCII, so no text can break it, whatever it holds::
+
+        {"timestamp": "2026-03-01T09:30:00.000Z", "level": "WARNING", "logger": "ekiden.worker",
+         "message": "…", "session_id": "ses_01…", "correlation_id": "…", "agent": "triage"}
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as a line, without its end."""
+        line: dict[str, Any] = {
+            "timestamp": _timestamp(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": self._message(record),
+        }
+        stack = self._stack(record)
+        for name, value in self._fields(record).items():
+            line.setdefault(name, value)
+        if stack:
+            exc = record.exc_info[1] if record.exc_info else None
+            line["error"] = {"stack": stack}
+            if exc is not None:
+                line["error"] = {
+                    "type": type(exc).__name__,
+                    "message": self._redact(_described(exc), _MAX_FIELD),
+                    "stack": stack,
+                }
+        return json.dumps(line, ensure_ascii=True, allow_nan=False)
+
+
+class TextFormatter(_Formatter):
+    """Lines for people; one record is one line, unless it has a stack, which is indented below.
+
+    ::
+
+        2026-03-01T09:30:00.000Z WARNING ekiden.worker: … [session_id=ses_01… agent=triage]
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as text, without the end of its last line."""
+        fields = " ".join(f"{name}={value}" for name, value in self._fields(record).items())
+        line = f"{_timestamp(record)} {record.levelname} {record.name}: {self._message(record)}"
+        shown = _NOT_SHOWN.sub(_escaped, f"{line} [{fields}]" if fields else line)
+        stack = _NOT_IN_STACK.sub(_escaped, self._stack(record))
+        if stack:
+            shown = "\n    ".join([shown, *stack.split("\n")])
+        return shown.encode("utf-8", "backslashreplace").decode()
+
+
+def setup_logging(
+    format: LogFormat = "text",
+    level: str | int = "INFO",
+    *,
+    others: str | int = "WARNING",
+    stream: TextIO | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> logging.Handler:
+    """Write the lines of this process to `stream` (standard error); called again, it starts anew.
+
+    `level` is that of ``ekiden``, `others` that of all other loggers. Handlers that others put on
+    the root logger stay. `UserError` for a format or level that does not exist; then nothing was
+    changed. For example::
+
+        setup_logging("json", level="INFO")
+    """
+    if format not in get_args(LogFormat):
+        known = get_args(LogFormat)
+        raise UserError(
+            f"there is no log format {str(format)[:80]!r}, known: {', '.join(known)}"
+            f"{suggestion(str(format), known)}"
+        )
+    own, rest = level_number(level), level_number(others)
+    redaction = Redaction(environ)
+    handler = _Handler(stream if stream is not None else sys.stderr)
+    handler.setFormatter(JsonFormatter(redaction) if format == "json" else TextFormatter(redaction))
+    handler.addFilter(ContextFilter())
+    root = logging.getLogger()
+    for each in [each for each in root.handlers if isinstance(each, _Handler)]:
+        root.removeHandler(each)
+    root.addHandler(handler)
+    root.setLevel(rest)
+    logging.getLogger("ekiden").setLevel(own)
+    return handler
+
+
+def level_number(level: str | int) -> int:
+    """A level by its name, in any case, or by its number; `UserError` if there is none."""
+    if isinstance(level, int) and not isinstance(level, bool):
+        return level
+    number = logging.getLevelName(str(level).strip().upper())
+    if str(level).strip().upper() in LEVELS and isinstance(number, int):
+        return number
+    raise UserError(
+        f"there is no log level {str(level)[:80]!r}, known: {', '.join(LEVELS).lower()}"
+        f"{suggestion(str(level), [name.lower() for name in LEVELS])}"
+    )
+
+
+class _Handler(logging.StreamHandler[TextIO]):
+    """Tells the handler of `setup_logging` from those of others."""
+
+
+def _timestamp(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _described(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:
+        return f"({type(value).__name__}, which cannot be shown)"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    known = {0x0A: "\\n", 0x0D: "\\r"}
+    return known.get(code) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")

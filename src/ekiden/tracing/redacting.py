@@ -1,0 +1,89 @@
+"""What of a span is shown: keys and tokens never are, and words only where they are wanted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from ekiden.core.jsonio import dumps, loads
+from ekiden.core.redaction import redact_json, redact_text
+from ekiden.tracing.spans import NOTHING, Span
+
+KEYS: Final = ("api_key",)
+"""What is covered in every view and export: keys, tokens and private keys."""
+LEFT_OUT: Final = "Error details are left out."
+_ERROR_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}(?:Error|Exception|Exit|Interrupt|Timeout)")
+
+
+def for_export(
+    spans: Iterable[Span], *, include_content: bool = False, kinds: Collection[str] = KEYS
+) -> list[Span]:
+    """The spans as they may leave this process.
+
+    Without `include_content` they have no prompts, answers, arguments, results and reasons, and of
+    errors only their code or the name of the exception. `kinds` of sensitive text are covered in
+    what is left; see `ekiden.core.redaction`.
+    """
+    return [exported(span, include_content=include_content, kinds=kinds) for span in spans]
+
+
+def exported(span: Span, *, include_content: bool = False, kinds: Collection[str] = KEYS) -> Span:
+    """One span as it may leave this process; see `for_export`."""
+    return redacted(span if include_content else without_content(span), kinds=kinds)
+
+
+def without_content(span: Span) -> Span:
+    """The span without what was said."""
+    if not span.content and span.error is None:
+        return span
+    error = _error_name(span)
+    return span.saying(name=span.name, error=error, details=span.details, content=NOTHING)
+
+
+def redacted(span: Span, *, kinds: Collection[str] = KEYS) -> Span:
+    """The span with what is sensitive in it covered; itself if nothing is."""
+    name = _redacted_name(span.name, tuple(kinds))
+    error = None if span.error is None else redact_text(span.error, kinds=kinds)
+    details = _redacted(span.details, kinds)
+    content = _redacted(span.content, kinds)
+    if (
+        name == span.name
+        and error == span.error
+        and details is span.details
+        and content is span.content
+    ):
+        return span
+    return span.saying(name=name, error=error, details=details, content=content)
+
+
+def redacted_value(value: Any, *, kinds: Collection[str] = KEYS) -> Any:
+    """A value of JSON with what is sensitive in it covered; itself if nothing is."""
+    text = dumps(value)
+    covered = redact_json(text, kinds=kinds)
+    return value if covered == text else loads(covered)
+
+
+@lru_cache(maxsize=4096)
+def _redacted_name(name: str, kinds: tuple[str, ...]) -> str:
+    """Names come again and again."""
+    return redact_text(name, kinds=kinds)
+
+
+def _redacted(values: Mapping[str, Any], kinds: Collection[str]) -> Mapping[str, Any]:
+    if not values:
+        return values
+    plain = dict(values)
+    covered: Mapping[str, Any] = redacted_value(plain, kinds=kinds)
+    return values if covered is plain else covered
+
+
+def _error_name(span: Span) -> str | None:
+    if span.error is None:
+        return None
+    code = span.details.get("code")
+    if isinstance(code, str) and code:
+        return code
+    found = _ERROR_NAME.match(span.error)
+    return found.group() if found is not None else LEFT_OUT

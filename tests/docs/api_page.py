@@ -1,0 +1,57 @@
+"""`docs/api.md`, made of what the application says of itself: ``python -m tests.docs.api_page``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ekiden.server.description import SCOPE
+from ekiden.server.document import openapi_document
+
+_METHODS = ("get", "post", "put", "patch", "delete")
+_HEAD = """\
+# The HTTP API
+
+Every operation of the [server](server.md), with the scope that a key needs for it. This page is
+made of the OpenAPI document, [openapi.json](openapi.json), which a server also has at
+`/openapi.json`: there are the parameters, bodies and answers.
+
+Lists have `limit` and `cursor`, a `POST` takes an `Idempotency-Key`, and errors are
+`application/problem+json`: [the server](server.md) tells about that once for all. `/api/v1/events`
+is a [WebSocket](server.md#websocket), which OpenAPI cannot describe; it needs `read`. [A2A](a2a.md)
+and [MCP](mcp-server.md) describe themselves in their own ways.
+"""
+
+
+def api_page() -> str:
+    """All of it."""
+    return "\n".join([_HEAD, *_tables(openapi_document())])
+
+
+def _tables(document: Mapping[str, Any]) -> Iterator[str]:
+    for tag, operations in _by_tag(document).items():
+        yield f"## {tag}\n"
+        yield "| operation | scope | |\n| --- | --- | --- |"
+        for method, path, operation in operations:
+            scope = f"`{operation[SCOPE]}`" if SCOPE in operation else "none"
+            yield f"| `{method.upper()} {path}` | {scope} | {_about(operation)} |"
+        yield ""
+
+
+def _by_tag(document: Mapping[str, Any]) -> dict[str, list[tuple[str, str, Mapping[str, Any]]]]:
+    found: dict[str, list[tuple[str, str, Mapping[str, Any]]]] = {}
+    for path, item in document["paths"].items():
+        for method in _METHODS:
+            if method in item:
+                found.setdefault(item[method]["tags"][0], []).append((method, path, item[method]))
+    return dict(sorted(found.items()))
+
+
+def _about(operation: Mapping[str, Any]) -> str:
+    first: str = operation["description"].partition("\n\n")[0]
+    return " ".join(first.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(api_page())

@@ -1,0 +1,50 @@
+"""The page about the client has everything that the client has."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import ekiden.client
+from ekiden.cli.remote.table import LOCAL_ONLY
+from ekiden.client import AsyncClient
+from ekiden.client.modes import Resource, answers, lists, streams
+from tests.docs.pages import page
+
+PAGE = page("client.md").text
+RESOURCES: dict[str, Resource[Any]] = {
+    name: value
+    for name, value in vars(AsyncClient("http://127.0.0.1:8321")).items()
+    if isinstance(value, Resource)
+}
+
+
+def methods_on_page(resource: str) -> set[str]:
+    """Those in the row of the resource."""
+    rows = re.findall(r"^\| (`[^|]+`) \| ([^|]+) \|$", PAGE, re.MULTILINE)
+    return {
+        method
+        for names, methods in rows
+        if f"`{resource}`" in names
+        for method in re.findall(r"`(\w+)`", methods)
+    }
+
+
+@pytest.mark.parametrize("name", RESOURCES)
+def test_the_page_lists_the_methods_of_every_resource(name: str) -> None:
+    kinds = (answers, lists, streams)
+    own = {each for each, value in vars(type(RESOURCES[name])).items() if isinstance(value, kinds)}
+    assert methods_on_page(name) == own
+
+
+@pytest.mark.parametrize("command", LOCAL_ONLY)
+@pytest.mark.parametrize("name", ["client.md", "cli.md"])
+def test_the_commands_that_are_not_for_servers_are_named(command: str, name: str) -> None:
+    assert f"`{command}`" in page(name).text
+
+
+def test_every_public_name_of_the_client_is_on_some_page() -> None:
+    text = "\n".join(page(name).text for name in ("client.md", "errors.md"))
+    assert not [name for name in ekiden.client.__all__ if not re.search(rf"\b{name}\b", text)]

@@ -1,0 +1,57 @@
+"""The page about the server says what the server does."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+
+import pytest
+
+from ekiden.app.keys import SCOPES
+from ekiden.core.errors import EkidenError
+from ekiden.server.access import OPEN
+from ekiden.server.configuration import ServerConfig
+from ekiden.server.problems import status_of
+from tests.docs.pages import page
+from tests.docs.test_completeness import ERRORS
+
+PAGE = page("server.md").text
+
+
+def section(heading: str) -> str:
+    """What stands below a heading, to the next one."""
+    return PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def statuses() -> dict[str, int]:
+    """By name of the error, as the table has it."""
+    return {
+        name: int(status)
+        for status, names in re.findall(r"^\| (\d{3}) \| ([^|]+) \|", section("Errors"), re.M)
+        for name in re.findall(r"`(\w+)`", names)
+    }
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
+def test_the_status_of_every_error_follows_from_the_table(error: type[EkidenError]) -> None:
+    listed = statuses()
+    nearest = next(kind.__name__ for kind in error.__mro__ if kind.__name__ in listed)
+    assert listed[nearest] == status_of(error.__new__(error))
+
+
+def test_the_table_of_statuses_has_no_error_that_is_gone() -> None:
+    assert not statuses().keys() - {error.__name__ for error in ERRORS}
+
+
+@pytest.mark.parametrize("scope", sorted(SCOPES))
+def test_every_scope_has_a_row(scope: str) -> None:
+    assert re.search(rf"^\| `{scope}` \|", section("Keys and tenants"), re.MULTILINE)
+
+
+def test_what_is_open_to_all_is_listed() -> None:
+    assert not [path for path in OPEN if f"`{path}`" not in section("Keys and tenants")]
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(ServerConfig)])
+def test_everything_that_can_be_set_of_a_server_is_on_the_page(name: str) -> None:
+    assert re.search(rf"`(server\.)?{name}`", PAGE)

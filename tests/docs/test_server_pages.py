@@ -1,0 +1,58 @@
+"""The pages about traces, standards and security have what the code has."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+import pytest
+
+from ekiden.app.keys import SCOPES
+from ekiden.core.redaction import SENSITIVE_KINDS
+from ekiden.server.access import OPEN
+from ekiden.server.mcp.offers import OFFERS, Offer
+from ekiden.server.metrics import Metrics
+from ekiden.server.openai.bodies import CHAT_REFUSED, RESPONSE_REFUSED
+from ekiden.tracing import SpanKind
+from tests.docs.pages import page
+
+TRACING = page("tracing.md").text
+SECURITY = page("security.md").text
+_FAMILY = re.compile(r"^# TYPE (ekiden_\w+) ", re.MULTILINE)
+
+
+async def test_the_metrics_on_the_page_are_those_of_the_server() -> None:
+    shown = (await Metrics().collect([])).decode()
+    listed = re.findall(r"^\| `(ekiden_\w+)` \|", TRACING, re.MULTILINE)
+    assert sorted(listed) == sorted(_FAMILY.findall(shown))
+
+
+@pytest.mark.parametrize("kind", get_args(SpanKind))
+def test_every_kind_of_span_has_a_row(kind: str) -> None:
+    assert f"\n| `{kind}` |" in TRACING
+
+
+@pytest.mark.parametrize("offer", OFFERS, ids=lambda offer: offer.name)
+def test_every_tool_of_the_mcp_server_is_on_its_page_with_its_scope(offer: Offer) -> None:
+    table = re.findall(r"^\| (`\w+`.*?) \| `(\w+)` \|", page("mcp-server.md").text, re.MULTILINE)
+    assert [scope for names, scope in table if f"`{offer.name}`" in names] == [offer.scope]
+
+
+@pytest.mark.parametrize("name", sorted({*CHAT_REFUSED, *RESPONSE_REFUSED}))
+def test_everything_that_is_refused_of_openai_clients_is_on_the_page(name: str) -> None:
+    table = page("openai-api.md").text.partition("## What is refused")[2].partition("\n## ")[0]
+    assert re.search(rf"^\|.*`{name}\b.*\|", table, re.MULTILINE)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_every_scope_has_a_row(scope: str) -> None:
+    assert f"\n| `{scope}` |" in SECURITY
+
+
+def test_what_is_open_to_all_is_named() -> None:
+    assert not [path for path in OPEN if f"`{path}`" not in SECURITY]
+
+
+@pytest.mark.parametrize("kind", SENSITIVE_KINDS)
+def test_every_kind_that_is_covered_is_named(kind: str) -> None:
+    assert f"`{kind}`" in SECURITY

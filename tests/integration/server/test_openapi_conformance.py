@@ -1,0 +1,46 @@
+"""The server does what its OpenAPI document says, whatever it is sent, and never breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.api_world import api_world
+from tests.support.conformance import (
+    AMENDED,
+    NOT_ASKED,
+    NOT_CHECKED,
+    Asking,
+    operation_ids,
+)
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+    with api_world(tmp_path_factory.mktemp("api")) as world:
+        yield Asking(world=world)
+
+
+@pytest.mark.parametrize("operation", operation_ids())
+def test_every_operation_answers_as_the_document_says(operation: str, asking: Asking) -> None:
+    asking.ask(operation, examples=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", operation_ids())
+def test_every_operation_answers_so_however_it_is_asked(operation: str, asking: Asking) -> None:
+    asking.ask(operation, examples=100)
+
+
+@pytest.mark.slow
+def test_what_one_operation_makes_others_take(asking: Asking) -> None:
+    asking.wander(walks=60, steps=12)
+
+
+def test_what_is_left_out_or_amended_exists() -> None:
+    known = operation_ids()
+    assert len(known) == len(set(known)) > 80
+    assert {operation for operation, _ in NOT_CHECKED} <= set(known)
+    assert AMENDED.keys() <= set(known)
+    assert not NOT_ASKED.keys() & set(known)

@@ -1,0 +1,147 @@
+"""Connections that do not say what they want, on a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import pytest
+import uvicorn
+from fastapi import FastAPI
+from websockets.asyncio.client import connect
+
+from ekiden.server import ServerConfig
+from ekiden.server.promptness import connections_allowed, prompt_protocol
+from tests.support.serving import application
+
+HEAD_S = 0.2
+GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+
+
+class _Server(uvicorn.Server):
+    """One that leaves the signals of the test's process alone."""
+
+    @contextmanager
+    def capture_signals(self):  # type: ignore[no-untyped-def]
+        yield
+
+
+@asynccontextmanager
+async def _served(app: FastAPI, *, most: int = 10) -> AsyncIterator[int]:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(64)
+        config = uvicorn.Config(
+            app,
+            http=prompt_protocol(most=most, head_s=HEAD_S),
+            lifespan="off",
+            log_config=None,
+            timeout_graceful_shutdown=1,
+        )
+        server = _Server(config)
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            await task
+
+
+@pytest.fixture
+async def app(tmp_path: Path) -> AsyncIterator[FastAPI]:
+    config = ServerConfig(heartbeat_s=3 * HEAD_S)
+    async with application(tmp_path, workers=0, config=config) as running:
+        yield running
+
+
+async def _answer(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(
+        int(line.split(b":")[1])
+        for line in head.lower().split(b"\r\n")
+        if line.startswith(b"content-length")
+    )
+    await reader.readexactly(length)
+    return head.split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize("first", [b"", b"GET", GET])
+async def test_a_head_that_does_not_come_is_not_waited_for(app: FastAPI, first: bytes) -> None:
+    async with _served(app) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(first)
+        async with asyncio.timeout(10):
+            assert await reader.read() == b""
+        writer.close()
+
+
+async def test_a_head_that_comes_byte_by_byte_is_cut_too(app: FastAPI) -> None:
+    async with _served(app) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+        async def drip() -> None:
+            while True:
+                writer.write(b"x")
+                await writer.drain()
+                await asyncio.sleep(HEAD_S / 10)
+
+        dripping = asyncio.create_task(drip())
+        try:
+            async with asyncio.timeout(10):
+                with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                    await reader.readexactly(1)
+        finally:
+            dripping.cancel()
+            await asyncio.gather(dripping, return_exceptions=True)
+            writer.close()
+
+
+async def test_the_second_request_of_a_connection_is_waited_for_no_longer(app: FastAPI) -> None:
+    async with _served(app) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(2):
+            writer.write(GET + b"\r\n")
+            assert await _answer(reader) == b"HTTP/1.1 200 OK"
+        writer.write(GET)
+        began = asyncio.get_running_loop().time()
+        async with asyncio.timeout(10):
+            assert await reader.read() == b""
+        assert asyncio.get_running_loop().time() - began < 4  # What uvicorn itself gives is 5.
+        writer.close()
+
+
+async def test_what_was_asked_in_time_may_take_long(app: FastAPI) -> None:
+    async with (
+        _served(app) as port,
+        asyncio.timeout(10),
+        connect(f"ws://127.0.0.1:{port}/api/v1/events?after=") as live,
+    ):
+        kinds = [json.loads(await live.recv())["type"] for _ in range(3)]
+        assert kinds == ["subscribed", "heartbeat", "heartbeat"]
+
+
+async def test_one_connection_too_many_is_told_so_and_closed(app: FastAPI) -> None:
+    async with _served(app, most=1) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(GET + b"\r\n")
+        assert await _answer(reader) == b"HTTP/1.1 200 OK"
+        other, more = await asyncio.open_connection("127.0.0.1", port)
+        async with asyncio.timeout(10):
+            assert (await other.read()).startswith(b"HTTP/1.1 503 ")
+        more.close()
+        writer.write(GET + b"\r\n")
+        assert await _answer(reader) == b"HTTP/1.1 200 OK"
+        writer.close()
+
+
+def test_there_are_fewer_connections_than_open_files() -> None:
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert connections_allowed(5) == 5
+    if soft != resource.RLIM_INFINITY:
+        assert connections_allowed(10 * soft) < soft

@@ -1,0 +1,83 @@
+"""The server in tests: as an application, or behind a real socket on the loopback address."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import httpx2
+import uvicorn
+from fastapi import FastAPI
+
+from ekiden.app import load_project
+from ekiden.app.service import Service
+from ekiden.core.team import Team
+from ekiden.server import ServerConfig, create_app
+from ekiden.server.access import Gate
+
+
+@asynccontextmanager
+async def application(
+    root: Path,
+    *,
+    store: str = "memory:",
+    team: Team | None = None,
+    gate: Gate | None = None,
+    config: ServerConfig | None = None,
+    workers: int = 100,
+) -> AsyncIterator[FastAPI]:
+    """The application over the project in `root` (the demo team, if nothing is there), running."""
+    project = load_project(root, home=root / "home")
+    if team is not None:
+        project.team = team
+    async with project:
+        app = create_app(Service(project, store=store, workers=workers), config, gate=gate)
+        async with app.router.lifespan_context(app):
+            yield app
+
+
+@asynccontextmanager
+async def client_of(app: FastAPI, **options: object) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client that calls the application without a socket; its streams come at their end only."""
+    transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        yield client
+
+
+@asynccontextmanager
+async def served(app: FastAPI) -> AsyncIterator[str]:
+    """The application behind a real socket; gives its address. Its lifespan is the caller's."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        listener.listen(2048)
+        config = uvicorn.Config(
+            app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=2
+        )
+        server = _Server(config)
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            await server.has_begun.wait()
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.should_exit = True
+            await task
+
+
+class _Server(uvicorn.Server):
+    """One that leaves the signals of the test's process alone."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.has_begun = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.has_begun.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield

@@ -1,0 +1,205 @@
+"""A command prints the same of a store, whether a server is in between or not."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ekiden.cli.main import main
+from tests.support.relay_team import relay_team
+from tests.support.server_thread import server_in_thread
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A store with something in it, and a server on it."""
+
+    url: str
+    store: str
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    folder = tmp_path_factory.mktemp("remote")
+    store = str(folder / "s.db")
+    with server_in_thread(folder, store=store, team=relay_team()) as url:
+        remote = ["--server", url]
+        assert main(["run", "hello there", "--session", "a", "--user", "ann", *remote]) == 0
+        assert main(["run", "refund 1042 please", "--session", "b", *remote]) == 4
+        assert main(["run", "こんにちは 👋", "--session", "c", *remote]) == 0
+        assert main(["state", "set", "a", "tier=gold", *remote]) == 0
+        assert main(["state", "set", "--user", "ann", "lang=de", *remote]) == 0
+        assert main(["memory", "store", "likes blue", "--key", "k1", "--user", "ann", *remote]) == 0
+        assert (
+            main(["memory", "store", "lives in Köln", "--key", "k2", "--user", "ann", *remote]) == 0
+        )
+        yield Place(url=url, store=store, folder=folder)
+
+
+@pytest.fixture
+def both(place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.chdir(place.folder)
+    capsys.readouterr()
+
+    def run(words: list[str], *here: str) -> tuple[tuple[int, str], tuple[int, str]]:
+        local = main([*words, *here])
+        printed = capsys.readouterr().out
+        remote = main([*words, "--server", place.url])
+        told = capsys.readouterr().out
+        return (local, printed), (remote, told)
+
+    return run
+
+
+HANDOFF = "a.h1"
+READING = [
+    ["session", "list"],
+    ["session", "list", "--json-lines"],
+    ["session", "list", "--limit", "1"],
+    ["session", "list", "--user", "ann"],
+    ["session", "show", "a"],
+    ["session", "show", "b"],
+    ["session", "show", "nope"],
+    ["session", "search", "hello"],
+    ["session", "search", "nothing of it"],
+    ["session", "export", "a"],
+    ["session", "prune", "--keep", "0", "--dry-run"],
+    ["chain"],
+    ["chain", "a"],
+    ["trace", "a"],
+    ["trace", "b", "--errors"],
+    ["trace", "a", "--plain"],
+    ["cost"],
+    ["cost", "a", "--by", "agent"],
+    ["watch", "--once"],
+    ["watch", "--once", "--session", "b", "--type", "inbox"],
+    ["inbox", "watch", "--once"],
+    ["inbox", "watch", "--once", "--role", "nobody"],
+    ["inbox", "list"],
+    ["inbox", "list", "--kind", "approval"],
+    ["inbox", "show", "inb"],
+    ["inbox", "show", "nope"],
+    ["audit", "list"],
+    ["audit", "list", "--limit", "2", "--oldest-first"],
+    ["audit", "list", "--session", "a", "--since", "7d"],
+    ["audit", "show", HANDOFF],
+    ["audit", "show", "nope"],
+    ["audit", "verify"],
+    ["audit", "verify", "--session", "a"],
+    ["audit", "export"],
+    ["handoff", "list"],
+    ["handoff", "list", "--to", "desk", "--limit", "1"],
+    ["handoff", "history", "desk"],
+    ["handoff", "show", HANDOFF],
+    ["handoff", "show", "nope"],
+    ["state", "show", "a"],
+    ["state", "show", "a", "--at", "3"],
+    ["state", "show", "--user", "ann"],
+    ["state", "show", "--user", "nobody"],
+    ["memory", "list", "--user", "ann"],
+    ["memory", "list", "--user", "ann", "--limit", "1"],
+    ["memory", "list", "--user", "ann", "--json-lines"],
+    ["memory", "show", "k2", "--user", "ann"],
+    ["memory", "show", "nope", "--user", "ann"],
+    ["memory", "search", "blue", "--user", "ann"],
+    ["memory", "export", "--user", "ann"],
+    ["memory", "sync"],
+    ["agents", "deadlocks"],
+]
+"""Commands that only look; each is compared as people and as programs see it."""
+
+OF_THE_TEAM = [
+    ["agents", "list"],
+    ["agents", "list", "--json-lines"],
+    ["agents", "show", "desk"],
+    ["agents", "show", "@triage"],
+    ["agents", "show", "nobody"],
+    ["agents", "ps"],
+    ["agents", "match", "refunds", "--all"],
+]
+TEAM = ("--team", "tests.support.relay_team:team")
+
+_PASSING = re.compile(
+    r'"ekiden":"[^"]*"|(exported|created)_at":[0-9.]+|\b[0-9]+(s|m|h) ago|  [0-9]+s  '
+)
+
+
+def settled(text: str) -> str:
+    """Without how long ago things were, and when an export was made."""
+    return _PASSING.sub("", text)
+
+
+@pytest.mark.parametrize("words", READING, ids=" ".join)
+@pytest.mark.parametrize("form", ["people", "json"])
+def test_what_is_stored_is_told_alike(both: Any, place: Place, words: list[str], form: str) -> None:
+    if form == "json" and "--json-lines" in words:
+        pytest.skip("is JSON already")
+    more = ["--json"] if form == "json" else []
+    here, there = both([*words, *more], "--store", place.store)
+    assert there[0] == here[0]
+    assert settled(there[1]) == settled(here[1])
+
+
+@pytest.mark.parametrize("words", OF_THE_TEAM, ids=" ".join)
+@pytest.mark.parametrize("form", ["people", "json"])
+def test_the_team_is_told_alike(
+    both: Any, place: Place, monkeypatch: pytest.MonkeyPatch, words: list[str], form: str
+) -> None:
+    monkeypatch.setenv("EKIDEN_STORE", place.store)
+    more = ["--json"] if form == "json" and "--json-lines" not in words else []
+    here, there = both([*words, *more], *TEAM)
+    assert there == here
+
+
+def test_a_run_tells_programs_the_same_fields(both: Any, place: Place) -> None:
+    (code, here), (remote, there) = both(["run", "hi", "--json"], *TEAM, "--store", "memory:")
+    assert code == remote == 0
+    local, told = json.loads(here), json.loads(there)
+    assert list(told) == list(local)
+    assert {**told, "session_id": 0, "handoffs": 0} == {**local, "session_id": 0, "handoffs": 0}
+
+
+def test_a_streamed_run_tells_programs_the_same_lines(both: Any) -> None:
+    words = ["run", "hi", "--json", "--stream"]
+    (_, here), (_, there) = both(words, *TEAM, "--store", "memory:")
+    lines = [[json.loads(line) for line in text.splitlines()] for text in (here, there)]
+
+    def shape(found: list[Any]) -> list[Any]:
+        return [
+            each["event"]["event_type"] if "event" in each else each
+            for each in found
+            if "result" not in each
+        ]
+
+    assert shape(lines[1]) == shape(lines[0])
+
+
+def test_routing_and_planning_are_told_alike(both: Any, tmp_path: Path) -> None:
+    with server_in_thread(tmp_path) as url:
+        for words in (
+            ["route", "I want a refund"],
+            ["route", "@billing hm"],
+            ["plan", "refund 1042"],
+        ):
+            here, there = (
+                json.loads(_out(main, [*words, "--json", *more]))
+                for more in ([], ["--server", url])
+            )
+            assert {**there, "elapsed_ms": 0, "stages": 0} == {**here, "elapsed_ms": 0, "stages": 0}
+            assert _out(main, [*words, "--server", url])
+
+
+def _out(run: Any, words: list[str]) -> str:
+    import contextlib
+    import io
+
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert run(words) == 0
+    return out.getvalue()

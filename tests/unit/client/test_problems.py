@@ -1,0 +1,79 @@
+"""What the server says is wrong, as exceptions."""
+
+from __future__ import annotations
+
+import pytest
+
+from ekiden.client.errors import ServerProblem
+from ekiden.client.problems import error_of
+from ekiden.core.errors import (
+    EkidenError,
+    HandoffRefused,
+    SessionBusy,
+    SessionNotFound,
+    UnknownAgent,
+)
+from ekiden.core.inbox_errors import InboxItemClosed, InboxItemNotFound
+from ekiden.core.jsonio import loads
+from ekiden.core.memory_errors import MemoryNotFound
+from ekiden.core.server_errors import Forbidden, RunNotFound, ServerStopping, TooManyRequests
+from ekiden.server.problems import response_of
+
+ERRORS: list[EkidenError] = [
+    SessionNotFound("s1"),
+    SessionBusy("s1", owner="w", free_in_s=3),
+    UnknownAgent("x", known=["a"]),
+    HandoffRefused("CIRCULAR_HANDOFF", "in a circle"),
+    InboxItemNotFound("i"),
+    InboxItemClosed("i", status="answered", by="ann"),
+    MemoryNotFound("k"),
+    Forbidden("admin"),
+    RunNotFound("a:1"),
+    TooManyRequests("too fast", retry_after_s=3),
+    ServerStopping(),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda each: each.code)
+def test_an_error_comes_back_as_what_it_was(error: EkidenError) -> None:
+    response = response_of(error)
+    found = error_of(response.status_code, loads(bytes(response.body)))
+    assert type(found) is type(error)
+    assert str(found) == str(error)
+    assert found.code == error.code
+    for name in vars(error):
+        assert hasattr(found, name), name
+
+
+def test_what_is_told_beside_the_words_is_kept() -> None:
+    response = response_of(InboxItemClosed("i", status="answered", by="ann"))
+    found = error_of(409, loads(bytes(response.body)))
+    assert isinstance(found, InboxItemClosed)
+    assert (found.status, found.by) == ("answered", "ann")
+
+
+def test_a_code_that_nobody_knows_is_kept() -> None:
+    found = error_of(418, {"code": "tea.pot", "detail": "short and stout", "colour": "red"})
+    assert isinstance(found, ServerProblem)
+    assert (found.code, found.status, str(found)) == ("tea.pot", 418, "short and stout")
+    assert found.facts == {"colour": "red"}
+
+
+@pytest.mark.parametrize("body", [None, "words", [], {}, {"code": 7}, {"detail": "Not Found"}])
+def test_an_answer_that_is_no_problem_is_one_all_the_same(body: object) -> None:
+    found = error_of(404, body)
+    assert isinstance(found, ServerProblem)
+    assert found.status == 404
+
+
+@pytest.mark.parametrize(
+    "code", ["\x1b[2J", "a b", "A.b", "a\nerror[x]: y", "x" * 81, "", "größe", "a.b\n"]
+)
+def test_a_code_that_is_none_of_ours_is_not_repeated(code: str) -> None:
+    found = error_of(400, {"code": code, "detail": "words"})
+    assert isinstance(found, ServerProblem)
+    assert found.code == "client.problem"
+
+
+def test_a_code_of_a_newer_server_is_kept() -> None:
+    assert error_of(400, {"code": "moon.far_2", "detail": "words"}).code == "moon.far_2"

@@ -1,0 +1,111 @@
+"""Secrets are kept out of what is stored and shown."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ekiden.core.covering import (
+    MASK,
+    cover,
+    covered_keys,
+    covered_names,
+    keep_secret,
+    secrets_of,
+    without_known,
+)
+from tests.support.canaries import NOWHERE, SAID, openai, password, pem, pem_line, plain
+
+SHAPED = {
+    name: make for name, make in (NOWHERE | SAID).items() if make not in (plain, password, pem_line)
+}
+
+
+@pytest.mark.parametrize("name", SHAPED)
+def test_what_looks_like_a_key_is_covered_wherever_it_stands(name: str) -> None:
+    secret = SHAPED[name]()
+    value = {"a": ["before", f"the key {secret}, and more"], "n": 1, "none": None}
+    assert secret not in str(covered_keys(value))
+    assert secret not in cover(f"denied: {secret}")
+    assert covered_keys(value)["a"][0] == "before"
+
+
+def test_a_private_key_is_covered_as_a_whole() -> None:
+    line = pem_line()
+    assert covered_keys(f"here: {pem(line)}.") == f"here: {MASK}."
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Where is my order 1042?",
+        "https://shop.example/orders/1042?page=2",
+        {"id": "ses_01hx2k9v7m3n4p5q6r8s", "reason": "asked for a refund", "at": 1.5},
+        ["a key is needed", "the token is missing", 7, None, True],
+    ],
+)
+def test_a_value_without_secrets_is_given_back_itself(value: object) -> None:
+    assert covered_keys(value) is value
+    assert without_known(value) is value
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("password=hunter2aa", f"password={MASK}"),
+        ("{'token': 'abc12345678'}", f"{{'token': '{MASK}'}}"),
+        ('"db_password": "s3cret-word"', f'"db_password": "{MASK}"'),
+        ("GET /events?token=abcdef123456&x=1", f"GET /events?token={MASK}&x=1"),
+        ("X-Api-Key: 9f8e7d6c5b4a", f"X-Api-Key: {MASK}"),
+        ("unexpected token: identifier", "unexpected token: identifier"),
+        ("the password is wrong", "the password is wrong"),
+    ],
+)
+def test_what_a_word_calls_a_secret_is_covered_in_texts_about_failures(
+    text: str, shown: str
+) -> None:
+    assert covered_names(text) == cover(text) == shown
+
+
+def test_the_environment_tells_its_secrets_by_names_headers_and_addresses() -> None:
+    found = secrets_of(
+        {
+            "SHOP_TOKEN": "aaaaaaaaaa",
+            "DB_PASSWORD": "bbbbbbbbb",
+            "DATABASE_URL": "postgresql://app:word-12345@db/x",
+            "CACHE_URL": "redis://:postgres@cache",
+            "OTEL_EXPORTER_OTLP_HEADERS": "x-key=header-value-1,accept=everything",
+            "SHORT_KEY": "abc",
+            "PATH": "/usr/bin/something",
+        }
+    )
+    assert found == ["header-value-1", "aaaaaaaaaa", "word-12345", "bbbbbbbbb"]
+
+
+def test_secrets_of_this_process_are_covered_in_what_tools_give(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    secret, other, short = plain(), plain(), "abc12345"
+    monkeypatch.setenv("A_SERVICE_TOKEN", secret)
+    keep_secret([other, short, "postgres"])
+    assert without_known({"out": [f"x {secret} {other}"]}) == {"out": [f"x {MASK} {MASK}"]}
+    assert without_known(f"{short} may be a common word") == f"{short} may be a common word"
+    assert cover(f"{short} of postgres") == f"{MASK} of postgres"
+    monkeypatch.delenv("A_SERVICE_TOKEN")
+    assert without_known(secret) == secret
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a-" * 100_000, "token" * 40_000, "token= " * 30_000, "://:" * 50_000, "x" * 200_000],
+)
+def test_hostile_texts_take_no_time(text: str) -> None:
+    began = time.perf_counter()
+    cover(text)
+    assert time.perf_counter() - began < 3
+
+
+def test_covering_twice_changes_nothing() -> None:
+    once = cover(f"api_key={openai()} and password: 'abcdefg1'")
+    assert cover(once) == once

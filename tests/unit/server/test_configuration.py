@@ -1,0 +1,73 @@
+"""How the server is to be, from settings and options."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from ekiden.app.settings import Settings, load_settings
+from ekiden.app.settings.model import ServerSettings
+from ekiden.core.errors import SettingsInvalid, UserError
+from ekiden.server import ServerConfig
+from ekiden.server.configuration import server_config
+
+
+def test_the_defaults_of_settings_and_of_a_server_are_the_same() -> None:
+    assert server_config(Settings()) == ServerConfig()
+
+
+def test_every_setting_reaches_the_server() -> None:
+    named = {each.name for each in fields(ServerSettings)}
+    assert named <= {each.name for each in fields(ServerConfig)}
+    other = ServerSettings(
+        host="::1",
+        port=1,
+        hosts=("a.example",),
+        origins=("https://a.example",),
+        allow_local=False,
+        rate=1.0,
+        burst=2,
+        max_body=3,
+        max_requests=4,
+        max_streams=5,
+        max_key_requests=6,
+        max_key_streams=7,
+        max_connections=8,
+    )
+    config = server_config(Settings(server=other))
+    assert all(getattr(config, name) == getattr(other, name) for name in named)
+
+
+def test_options_win_over_settings_if_they_are_given() -> None:
+    settings = Settings(server=ServerSettings(host="::1", port=1))
+    config = server_config(settings, host=None, port=2)
+    assert (config.host, config.port) == ("::1", 2)
+
+
+@pytest.mark.parametrize(
+    "server", [ServerSettings(hosts=("*",)), ServerSettings(origins=("a.example",))]
+)
+def test_names_that_cannot_be_are_refused(server: ServerSettings) -> None:
+    with pytest.raises(UserError, match=r"server\."):
+        server_config(Settings(server=server))
+
+
+def test_settings_are_read_from_the_file_and_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ".ekiden"
+    folder.mkdir()
+    (folder / "settings.json").write_text('{"server": {"port": 9000, "hosts": ["a.example"]}}')
+    monkeypatch.setenv("EKIDEN_HOST", "::1")
+    found = load_settings(tmp_path, home=tmp_path / "home").settings.server
+    assert (found.host, found.port, found.hosts) == ("::1", 9000, ("a.example",))
+
+
+def test_a_port_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / ".ekiden"
+    folder.mkdir()
+    (folder / "settings.json").write_text('{"server": {"port": 70000}}')
+    with pytest.raises(SettingsInvalid, match=r"server\.port"):
+        load_settings(tmp_path, home=tmp_path / "home")

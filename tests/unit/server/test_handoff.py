@@ -1,0 +1,230 @@
+"""`/handoff` over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from ekiden.server.models import handoff as models
+from tests.unit.server.counters import counter, done, nobody_works, posted, task
+from tests.unit.server.desks import As, Served, problem
+
+
+@pytest.fixture
+async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
+    """A server of a team that hands over."""
+    async with counter(tmp_path, monkeypatch) as found:
+        yield found
+
+
+@pytest.fixture
+async def idle(tmp_path: Path) -> AsyncIterator[Served]:
+    """One on which nobody goes on with sessions."""
+    async with nobody_works(tmp_path) as found:
+        yield found
+
+
+async def test_a_task_is_handed_over_and_the_target_works_on_it(desk: Served) -> None:
+    assert done(await desk("POST", "/handoff/initiate", task())) == {
+        "handoff_id": "ticket-7.h1",
+        "status": "completed",
+        "source_agent_id": "triage",
+        "target_agent_id": "billing",
+        "error": None,
+    }
+    session = await desk.get("/sessions/ticket-7")
+    assert (session["agent"], session["variables"]) == ("billing", {"plan": "pro", "語言": "中文"})
+
+
+async def test_a_handoff_is_shown_as_the_command_shows_it(desk: Served) -> None:
+    await desk("POST", "/handoff/initiate", task())
+    shown = await desk.get("/handoff/ticket-7.h1")
+    assert shown == await desk.command("handoff", "show", "ticket-7.h1")
+    assert shown["by"] == {"kind": "program", "name": "local"}
+    models.HandoffDetail.model_validate(shown)
+
+
+async def test_handoffs_are_listed_and_filtered_as_the_command_does_it(desk: Served) -> None:
+    for number in range(3):
+        await desk("POST", "/handoff/initiate", task(f"t{number}"))
+    await desk("POST", "/handoff/initiate", task("t3", target_agent_id="closed"))
+    listed = await desk.get("/handoff")
+    assert listed["items"] == await desk.command("handoff", "list")
+    assert [each["session_id"] for each in listed["items"]] == ["t3", "t2", "t1", "t0"]
+    for each in listed["items"]:
+        models.HandoffModel.model_validate(each)
+    assert await desk.pages("/handoff") == listed["items"]
+    failed = await desk.get("/handoff", params={"status": "failed", "since": "1h"})
+    assert [each["id"] for each in failed["items"]] == ["t3.h1"]
+    for query in ("target=billing&task=t1", "session=t1", "by=program&policy=graceful&task=t1"):
+        found = await desk.get(f"/handoff?{query}")
+        assert [each["session_id"] for each in found["items"]] == ["t1"]
+    assert not (await desk.get("/handoff?until=2020-01-01"))["items"]
+    assert not (await desk.get("/handoff?source=陌生人"))["items"]
+
+
+async def test_the_history_of_an_agent_is_what_it_gave_and_got(desk: Served) -> None:
+    await desk("POST", "/handoff/initiate", task("t0"))
+    await desk("POST", "/handoff/initiate", task("t1", target_agent_id="closed"))
+    history = await desk.get("/handoff/history/closed?limit=50")
+    assert [each["id"] for each in history["items"]] == ["t1.h1"]
+    assert history["items"] == await desk.command("handoff", "history", "closed")
+    assert len((await desk.get("/handoff/history/triage"))["items"]) == 2
+    assert (await desk.get(f"/handoff/history/{quote('陌生人')}"))["items"] == []
+
+
+async def test_a_refusal_is_an_answer_with_its_reason(desk: Served) -> None:
+    for number, (target, status, code) in enumerate(
+        (
+            ("closed", "failed", "AGENT_UNAVAILABLE"),
+            ("careful", "failed", "CONDITIONS_NOT_MET"),
+            ("陌生人", "failed", "PERMISSION_DENIED"),
+            ("broken", "rolled_back", "TARGET_FAILED"),
+        )
+    ):
+        body = task(f"t{number}", target_agent_id=target)
+        told = done(await desk("POST", "/handoff/initiate", body))
+        assert (told["status"], told["error"]["code"]) == (status, code)
+        assert told["error"]["message"]
+        models.HandoffAnswer.model_validate(told)
+
+
+async def test_an_agent_that_nobody_knows_is_not_found_and_nothing_is_stored(desk: Served) -> None:
+    for side in ("source_agent_id", "target_agent_id"):
+        answer = await desk("POST", "/handoff/initiate", task(**{side: "無名 👻"}))
+        assert problem(answer, 404, "agent.unknown")["refusal"] == "AGENT_NOT_FOUND"
+    problem(await desk("GET", "/sessions/ticket-7"), 404)
+
+
+async def test_who_does_not_have_the_task_cannot_hand_it_over(desk: Served) -> None:
+    await desk("POST", "/handoff/initiate", task())
+    again = done(await desk("POST", "/handoff/initiate", task()))
+    assert (again["status"], again["error"]["code"]) == ("failed", "PERMISSION_DENIED")
+
+
+WRONG: tuple[dict[str, Any], ...] = (
+    {"task_id": "with/slash"},
+    {"task_id": ""},
+    {"task_state": {"user:tier": "x"}},
+    {"task_state": [1]},
+    {"task_state": {"x": float("nan")}},
+    {"conversation_history": "text"},
+    {"conversation_history": [{"role": "nobody", "content": 5}]},
+    {"conversation_history": [{"content": "hi"}]},
+    {"conversation_history": [{}]},
+    {"policy": "later"},
+    {"wait_s": -1},
+    {"wait_s": 1e9},
+    {"wait_s": float("nan")},
+    {"reason": "x" * 20_001},
+    {"reason": "\ud800"},
+    {"unknown": 1},
+    {"source_agent_id": 7},
+    {"source_agent_id": "tri\x00age"},
+)
+
+
+async def test_what_cannot_be_meant_is_refused_and_nothing_is_stored(desk: Served) -> None:
+    for wrong in WRONG:
+        body = json.dumps(task(**wrong))
+        problem(await desk("POST", "/handoff/initiate", **posted(body)), 422)
+    for body in ("", "[]", "{", '{"task_id": 1}', "\xff"):
+        problem(await desk("POST", "/handoff/initiate", **posted(body)), 422)
+    assert (await desk.get("/handoff"))["items"] == []
+    assert (await desk.get("/sessions"))["items"] == []
+
+
+async def test_what_is_no_filter_is_refused(desk: Served) -> None:
+    for query in ("status=x", "limit=0", "limit=1001", "since=yesterday", "cursor=x", "cursor="):
+        problem(await desk("GET", f"/handoff?{query}"), 422)
+    problem(await desk("GET", "/handoff/capability-match"), 422)
+    problem(await desk("GET", "/handoff/capability-match?capabilities=,"), 422)
+    problem(await desk("GET", "/handoff/capability-match?capabilities=a&min_score=2"), 422)
+    problem(await desk("GET", "/handoff/capability-match?capabilities=a&exclude=ghost"), 404)
+    problem(await desk("GET", "/handoff/no-such-thing"), 404, "handoff.not_found")
+    problem(await desk("POST", "/handoff/no-such-thing/cancel"), 404, "handoff.not_found")
+
+
+async def test_nobody_has_to_wait_for_the_target(idle: Served) -> None:
+    told = done(await idle("POST", "/handoff/initiate", task(wait_s=0)))
+    assert (told["status"], told["error"]) == ("transferring", None)
+    assert (await idle.get(f"/handoff/{told['handoff_id']}"))["settled_at"] is None
+
+
+async def test_the_wait_ends_when_it_is_over(idle: Served) -> None:
+    told = done(await idle("POST", "/handoff/initiate", task(wait_s=0.05)))
+    assert told["status"] == "transferring"
+
+
+async def test_a_handoff_that_is_not_confirmed_can_be_cancelled_also_twice(idle: Served) -> None:
+    told = done(await idle("POST", "/handoff/initiate", task(wait_s=0)))
+    path = f"/handoff/{told['handoff_id']}/cancel"
+    cancelled = done(await idle("POST", path, {"reason": "搞错了"}))
+    assert cancelled["status"] == "rolled_back"
+    assert cancelled["error"] == {"code": "CANCELLED", "message": "搞错了"}
+    models.CancelAnswer.model_validate(cancelled)
+    assert done(await idle("POST", path)) == cancelled
+    assert (await idle.get("/sessions/ticket-7"))["agent"] == "triage"
+
+
+async def test_what_is_settled_stays_as_it_is(desk: Served) -> None:
+    await desk("POST", "/handoff/initiate", task())
+    told = problem(await desk("POST", "/handoff/ticket-7.h1/cancel"), 409, "handoff.settled")
+    assert told["handoff"]["status"] == "completed"
+
+
+async def test_a_task_that_somebody_works_on_is_handed_over_by_them(idle: Served) -> None:
+    store = await idle.store()
+    done(await idle("POST", "/handoff/initiate", task(wait_s=0, target_agent_id="closed")))
+    await store.claim("ticket-7", owner="somebody", lease_s=60)
+    told = done(await idle("POST", "/handoff/initiate", task(wait_s=0.05)))
+    assert (told["status"], told["error"]) == ("initiated", None)
+    request = told["handoff_id"]
+    assert request.startswith("hrq_")
+    assert (await idle.get("/handoff"))["items"][0]["id"] == request
+    assert (await idle.get(f"/handoff/{request}"))["status"] == "initiated"
+    cancelled = done(await idle("POST", f"/handoff/{request}/cancel", {"wait_s": 0}))
+    assert cancelled["error"]["code"] == "CANCELLED"
+    assert (await idle.get("/handoff"))["items"][0]["id"] != request
+
+
+async def test_undoing_what_somebody_works_on_is_left_to_them(idle: Served) -> None:
+    store = await idle.store()
+    told = done(await idle("POST", "/handoff/initiate", task(wait_s=0)))
+    await store.claim("ticket-7", owner="somebody", lease_s=60)
+    left = await idle("POST", f"/handoff/{told['handoff_id']}/cancel", {"wait_s": 0.05})
+    assert done(left, 202)["status"] == "transferring"
+
+
+async def test_agents_are_found_by_what_they_can_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with counter(tmp_path, monkeypatch, team="tests.unit.server.skilled:team") as desk:
+        found = await desk.get("/handoff/capability-match?capabilities=退款,invoices")
+        assert found["items"] == await desk.command("agents", "match", "退款,invoices")
+        assert [each["agent"] for each in found["items"]] == ["会计"]
+        for each in found["items"]:
+            models.MatchModel.model_validate(each)
+        rest = await desk.get(
+            "/handoff/capability-match",
+            params={"capabilities": "退款", "exclude": "会计", "min_score": "0"},
+        )
+        assert [each["agent"] for each in rest["items"]] == ["orders"]
+
+
+async def test_handing_over_needs_the_scope_to_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with counter(tmp_path, monkeypatch, gate=As("read", "answer")) as desk:
+        problem(await desk("POST", "/handoff/initiate", task()), 403, "auth.scope")
+        problem(await desk("POST", "/handoff/x/cancel"), 403)
+        problem(await desk("POST", "/sessions/x/handoff", {"to": "billing"}), 403)
+        assert (await desk.get("/handoff"))["items"] == []
+    async with counter(tmp_path, monkeypatch, gate=As("run")) as desk:
+        problem(await desk("GET", "/handoff"), 403)
+        problem(await desk("GET", "/agents"), 403)

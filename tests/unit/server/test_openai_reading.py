@@ -1,0 +1,146 @@
+"""What clients of OpenAI's interfaces send, read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ekiden.core.inbox_item import InboxItem
+from ekiden.core.items import assistant_message
+from ekiden.core.server_errors import RunNotFound
+from ekiden.server.openai.bodies import CHAT_REFUSED, ChatRequest, refuse, shows
+from ekiden.server.openai.errors import BadRequest
+from ekiden.server.openai.messages import read_chat
+from ekiden.server.openai.notices import read_command, waiting_notice
+from ekiden.server.openai.response_items import read_response_input
+from ekiden.server.openai.response_models import ResponseId
+from ekiden.server.openai.response_output import Output, approval_request
+
+
+def item(**more: Any) -> InboxItem:
+    fields: dict[str, Any] = {"kind": "approval", "from_agent": "sales", "subject": "A coupon?"}
+    return InboxItem(**{**fields, **more})
+
+
+def test_parts_of_a_message_become_parts_of_an_item() -> None:
+    chat = read_chat(
+        [
+            {"role": "developer", "content": "be brief"},
+            {"role": "assistant", "content": [{"type": "text", "text": "a"}, {"refusal": "b"}]},
+            {"role": "assistant", "content": None},
+            {"role": "assistant", "content": None, "refusal": "no"},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "look"},
+                    {"type": "image_url", "image_url": {"url": "https://x/y", "detail": "low"}},
+                    {"type": "image_url", "image_url": {"url": "https://x/z"}},
+                    {"type": "file", "file": {"file_id": "f"}},
+                    {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}},
+                ],
+            },
+        ]
+    )
+    assert chat.text == "look"
+    assert not chat.is_empty
+    assert [part["type"] for part in chat.message["content"]] == [
+        "input_text",
+        "input_image",
+        "input_image",
+        "input_file",
+        "input_audio",
+    ]
+    assert chat.history[1:] == (assistant_message("ab"), assistant_message("no"))
+
+
+@pytest.mark.parametrize("content", ["", "  \n", []])
+def test_a_message_can_say_nothing(content: Any) -> None:
+    assert read_chat([{"role": "user", "content": content}]).is_empty
+
+
+def test_values_that_change_nothing_are_not_refused() -> None:
+    refuse({"tools": [], "n": 1, "logprobs": None, "tool_choice": "auto"}, CHAT_REFUSED)
+    with pytest.raises(BadRequest, match="'n'"):
+        refuse({"n": True}, CHAT_REFUSED)
+
+
+def test_what_has_no_effect_is_named() -> None:
+    body = ChatRequest.model_validate(
+        {"model": "m", "messages": [{}], "seed": 1, "top_p": None, "zzz": 2, "user": "mira"}
+    )
+    assert body.ignored() == ["seed"]
+    assert body.user_id == "mira"
+
+
+def test_what_is_to_be_shown_is_named_with_commas() -> None:
+    assert shows(None) == frozenset()
+    assert shows("Tools, nothing,handoffs") == {"tools", "handoffs"}
+
+
+def test_commands_fit_the_options_of_what_is_asked() -> None:
+    yes_no = item(options=("yes", "no"))
+    words = item(options=())
+    assert read_command("/yes", [yes_no]) is not None
+    told = read_command(f"/NO {yes_no.id} not today\nor ever", [words, yes_no])
+    assert told is not None
+    assert (told.item, told.choice, told.text) == (yes_no, "no", "not today\nor ever")
+    told = read_command("/answer 八折", [words])
+    assert told is not None
+    assert (told.choice, told.text) == (None, "八折")
+    for nothing in ("yes", "/perhaps", "/answer", "/yes inb_other", "", "/", "// yes"):
+        assert read_command(nothing, [yes_no, words]) is None, nothing
+
+
+def test_a_notice_tells_how_each_kind_is_answered() -> None:
+    notice = waiting_notice(
+        "s:1",
+        [
+            item(options=("yes", "no"), body="15 %"),
+            item(options=("give back",)),
+            item(options=()),
+        ],
+    )
+    assert "`/yes` or `/no` here" in notice
+    assert "15 %" in notice
+    assert "`/answer` and your words" in notice
+    assert notice.endswith("[ekiden run s:1]")
+    assert "not taken up" in waiting_notice("s:1", [item()], dropped=True)
+
+
+def test_ids_of_responses_name_a_run_and_perhaps_a_part_of_it() -> None:
+    for text, run_id, after in (("resp_a.b:c:7", "a.b:c:7", 0), ("resp_a:1.17", "a:1", 17)):
+        found = ResponseId.parse(text)
+        assert (found.run_id, found.after, str(found)) == (run_id, after, text)
+    for text in ("resp_", "resp_a", "resp_a:", "resp_a:1.", "x_a:1", "resp_a:1\n", "resp_:1"):
+        with pytest.raises(RunNotFound):
+            ResponseId.parse(text)
+
+
+def test_history_that_comes_back_is_read_and_echoes_are_left_out() -> None:
+    found = read_response_input(
+        [
+            {"role": "user", "content": "hi"},
+            {"type": "reasoning", "summary": []},
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": "a"}],
+            },
+            {"role": "assistant", "content": ""},
+            {"role": "user", "content": [{"type": "input_image", "image_url": "https://x"}]},
+        ],
+        "be brief",
+    )
+    assert [each["role"] for each in found.items] == ["user", "assistant", "developer", "user"]
+
+
+def test_questions_are_requests_for_approval_where_they_take_a_yes_or_a_no() -> None:
+    asked = approval_request(item(options=("grant", "deny"), body="15 %"))
+    assert asked["name"] == "ask_person"
+    assert '"approve":"grant","reject":"deny"' in asked["arguments"]
+    output = Output("resp_s:1")
+    told = list(output.ask([item(options=()), item(options=("a", "b", "c"))]))
+    assert told[0]["type"] == "response.output_item.added"
+    [message] = output.items
+    assert "A coupon?" in message["content"][0]["text"]

@@ -1,0 +1,174 @@
+"""The OpenAPI document: complete, the same everywhere, and kept as a file."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from ekiden.server import standards
+from ekiden.server.description import SCOPE, first_clause
+from ekiden.server.document import document_text, openapi_document
+from ekiden.server.examples import OPERATIONS, TAGS
+
+FILE = Path(__file__).parents[3] / "docs" / "openapi.json"
+
+
+@cache
+def document() -> dict[str, Any]:
+    return openapi_document()
+
+
+def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, item in document()["paths"].items():
+        for method, operation in item.items():
+            yield path, method, operation
+
+
+def resolved(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a reference in the document stands for."""
+    found: Any = value
+    while "$ref" in found:
+        place = found["$ref"].removeprefix("#/").split("/")
+        found = document()
+        for part in place:
+            found = found[part]
+    assert isinstance(found, dict)
+    return found
+
+
+def references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for name, each in value.items():
+            if name == "$ref":
+                yield each
+            else:
+                yield from references(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from references(each)
+
+
+def test_the_file_is_what_the_server_says() -> None:
+    same = FILE.read_text(encoding="utf-8") == document_text()
+    assert same, "docs/openapi.json is old: write it anew with `make openapi`"
+
+
+def test_the_command_writes_the_file() -> None:
+    found = subprocess.run(
+        [sys.executable, "-m", "ekiden.server.document"], capture_output=True, check=True
+    )
+    assert found.stdout.decode() == FILE.read_text(encoding="utf-8")
+
+
+def test_the_document_is_the_same_whatever_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standards, "find_spec", lambda name: None)
+    assert importlib.util.find_spec("a2a") is not None
+    assert openapi_document() == document()
+
+
+def test_every_operation_is_described() -> None:
+    seen = set()
+    for path, method, operation in operations():
+        place = f"{method} {path}"
+        assert operation["operationId"] not in seen, place
+        seen.add(operation["operationId"])
+        assert 3 <= len(operation["summary"]) <= 120, place
+        assert not operation["summary"].endswith("."), place
+        assert operation["description"].startswith(operation["summary"][:20]), place
+        assert set(operation["tags"]) <= TAGS.keys(), place
+        for parameter in operation["parameters"]:
+            named = (place, parameter["name"])
+            assert parameter["description"], named
+            assert {"type": "null"} not in parameter["schema"].get("anyOf", ()), named
+        for status, response in operation["responses"].items():
+            told = resolved(response)["description"]
+            assert told, (place, status)
+            assert told != "Successful Response", (place, status)
+    assert seen >= OPERATIONS.keys()
+    assert {each["name"] for each in document()["tags"]} == {
+        tag for _, _, operation in operations() for tag in operation["tags"]
+    }
+
+
+def test_every_error_has_the_shape_of_its_part_of_the_server() -> None:
+    for path, method, operation in operations():
+        for status, response in operation["responses"].items():
+            if status < "400":
+                continue
+            [(media_type, content)] = resolved(response)["content"].items()
+            name = content["schema"]["$ref"].rpartition("/")[2]
+            expected = ("application/problem+json", "Problem")
+            if path.startswith("/v1/"):
+                expected = ("application/json", "OpenAIError")
+            assert (media_type, name) == expected, (method, path, status)
+
+
+def test_operations_that_need_a_scope_say_how_they_refuse() -> None:
+    for path, method, operation in operations():
+        if SCOPE in operation:
+            assert {"401", "403", "429", "503"} <= operation["responses"].keys(), (method, path)
+            assert operation["security"] == [
+                {"bearer": [operation[SCOPE]]},
+                {"key": [operation[SCOPE]]},
+            ]
+        if "{" in path:
+            assert "404" in operation["responses"], (method, path)
+        if method in ("post", "put", "patch"):
+            assert "413" in operation["responses"], (method, path)
+
+
+def test_every_reference_leads_somewhere_and_nothing_is_left_over() -> None:
+    used = set(references(document()))
+    known = {
+        f"#/components/{kind}/{name}"
+        for kind, each in document()["components"].items()
+        for name in each
+        if kind != "securitySchemes"
+    }
+    assert used == known
+
+
+def test_examples_fit_what_they_are_examples_of() -> None:
+    shown = 0
+    for _, _, operation in operations():
+        parts = [operation.get("requestBody", {}), *operation["responses"].values()]
+        for part in parts:
+            for content in resolved(part).get("content", {}).values():
+                if "example" in content:
+                    schema = {**content["schema"], "components": document()["components"]}
+                    jsonschema_rs.Draft202012Validator(schema).validate(content["example"])
+                    shown += 1
+    assert shown >= 30
+
+
+def test_patterns_are_those_of_every_language() -> None:
+    """Regular expressions of JSON Schema are those of ECMAScript: no names, no look-behind."""
+    text = json.dumps(document())
+    for pattern in re.findall(r'"pattern": "((?:[^"\\]|\\.)*)"', text):
+        assert "(?P" not in pattern
+        assert "(?<" not in pattern
+        re.compile(json.loads(f'"{pattern}"'))
+
+
+@pytest.mark.parametrize(
+    ("text", "clause"),
+    [
+        ("List them.", "List them"),
+        ("List them, newest first; one page.", "List them, newest first"),
+        ("Forget everything: of one user.", "Forget everything"),
+        ("In v1.2 of\nthe API. More.", "In v1.2 of the API"),
+        ("", ""),
+    ],
+)
+def test_a_summary_is_the_first_clause(text: str, clause: str) -> None:
+    assert first_clause(text) == clause

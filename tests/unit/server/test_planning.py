@@ -1,0 +1,176 @@
+"""`/route`, `/plans` and `/tasks` over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ekiden.core.events import Event
+from ekiden.server.models import plans as plan_models
+from ekiden.server.models import routing as route_models
+from ekiden.server.models.tasks import TaskModel
+from ekiden.storage.base import Commit, NewSession, SessionPatch
+from tests.unit.server.counters import counter, done
+from tests.unit.server.desks import As, Served, problem, serving
+
+SPLIT = "tests.unit.server.splitting:team"
+
+
+@pytest.fixture
+async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
+    """A server with the demo team."""
+    async with serving(tmp_path, monkeypatch) as found:
+        yield found
+
+
+@pytest.fixture
+async def split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
+    """A server with a supervisor."""
+    async with counter(tmp_path, monkeypatch, team=SPLIT) as found:
+        yield found
+
+
+async def test_a_route_is_told_as_the_command_tells_it(desk: Served) -> None:
+    cases: list[tuple[dict[str, Any], list[str]]] = [
+        ({"text": "我的订单 1042 在哪里？", "strategy": "rule"}, ["--strategy", "rule"]),
+        ({"text": "@auto --strategy=rule where is my order"}, []),
+        ({"text": "@billing hello"}, []),
+        ({"text": "qwertz asdf", "strategy": "rule"}, ["--strategy", "rule"]),
+    ]
+    for body, options in cases:
+        told = done(await desk("POST", "/route", body))
+        route_models.RouteModel.model_validate(told)
+        by_command = await desk.command("route", body["text"], *options)
+        for each in (told, by_command):
+            each.pop("elapsed_ms")
+            for stage in each["stages"]:
+                stage.pop("elapsed_ms")
+        assert told == by_command
+    assert (await desk.get("/sessions"))["items"] == []
+
+
+async def test_what_cannot_be_routed_is_refused(desk: Served) -> None:
+    problem(await desk("POST", "/route", {"text": "@ghost hello"}), 404, "agent.unknown")
+    for body in (
+        {},
+        {"text": ""},
+        {"text": "@auto"},
+        {"text": " "},
+        {"text": "x", "strategy": "y"},
+    ):
+        problem(await desk("POST", "/route", body), 422)
+    problem(await desk("POST", "/route", {"text": "@auto --strategy=x hi"}), 422)
+    for body in ({}, {"text": ""}, {"text": "@billing"}, {"text": "hi", "agent": "billing"}):
+        problem(await desk("POST", "/plans/preview", body), 422)
+    problem(await desk("POST", "/plans/preview", {"text": "hi", "agent": "ghost"}), 404)
+
+
+async def test_a_plan_is_previewed_as_the_command_does_it(desk: Served) -> None:
+    text = "Where is order 1042? And I want a refund for 1043."
+    told = done(await desk("POST", "/plans/preview", {"text": text}))
+    assert told == await desk.command("plan", text)
+    plan_models.PreviewModel.model_validate(told)
+    assert (await desk.get("/sessions"))["items"] == []
+
+
+async def test_looking_at_what_models_would_decide_needs_the_scope_to_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path, monkeypatch, gate=As("read")) as desk:
+        problem(await desk("POST", "/route", {"text": "hi"}), 403, "auth.scope")
+        problem(await desk("POST", "/plans/preview", {"text": "hi"}), 403, "auth.scope")
+
+
+async def test_the_plan_of_a_session_tells_how_far_it_came(split: Served) -> None:
+    await planned(split, "p")
+    plan = await split.get("/sessions/p/plan")
+    plan_models.PlanModel.model_validate(plan)
+    assert (plan["phase"], plan["user_input"]) == ("completed", "do both")
+    assert [task["agent"] for task in plan["decomposition"]["tasks"]] == ["天气", "hotels"]
+    assert plan["progress"] == {"tasks": 2, "done": 1, "failed": 1, "open": 0}
+    assert {each["agent"]: each["success"] for each in plan["results"]} == {
+        "天气": True,
+        "hotels": False,
+    }
+
+
+async def test_a_session_without_a_plan_has_none(split: Served) -> None:
+    await split.ask("hello", session_id="n", agent="天气")
+    problem(await split("GET", "/sessions/n/plan"), 404)
+    problem(await split("GET", "/sessions/none/plan"), 404, "session.not_found")
+
+
+async def test_tasks_are_listed_over_all_sessions(split: Served) -> None:
+    for name in ("p1", "p2", "p1"):
+        await planned(split, name)
+    listed = (await split.get("/tasks"))["items"]
+    assert [(each["session_id"], each["agent"]) for each in listed] == [
+        (session, agent) for session in ("p1", "p2", "p1") for agent in ("天气", "hotels")
+    ]
+    for each in listed:
+        TaskModel.model_validate(each)
+    weather, hotels = listed[:2]
+    assert (weather["status"], weather["supervisor"], weather["attempts"]) == ("done", "boss", 1)
+    assert (hotels["status"], hotels["attempts"]) == ("failed", 1)
+    assert "no room" in hotels["error"]
+    assert hotels["depends_on"] == []
+    for limit in (1, 2, 3, 5):
+        assert await split.pages("/tasks", limit=limit) == listed
+    assert len(await split.pages("/tasks?session_id=p1", limit=1)) == 4
+    assert len(await split.pages("/tasks?agent=天气&status=done", limit=2)) == 3
+    assert await split.pages("/tasks?status=running") == []
+    assert await split.pages("/tasks?until=2020-01-01") == []
+    assert await split.pages("/tasks?since=1h", limit=4) == listed
+
+
+async def test_a_task_of_a_run_that_is_over_was_stopped(split: Served) -> None:
+    told = [{"task_id": "t1", "agent": "甲"}, {"task_id": "t2", "agent": "乙"}]
+    started = {"phase": "started", "task_id": "t1", "agent": "甲"}
+    facts: list[dict[str, Any]] = [
+        {"phase": "decomposed", "tasks": told},
+        started,
+        {"phase": "finished", "task_id": "t1", "agent": "甲", "success": False},
+        {**started, "attempt": 2},
+        {"phase": "started", "task_id": "unknown"},
+    ]
+    await written(split, "old", facts)
+    first, second = (await split.get("/tasks"))["items"]
+    TaskModel.model_validate(first)
+    assert (first["status"], first["attempts"], first["ended_at"]) == ("stopped", 2, None)
+    assert (second["status"], second["started_at"], second["description"]) == (
+        "stopped",
+        None,
+        None,
+    )
+    await written(split, "new", facts, status="waiting")
+    states = [each["status"] for each in (await split.get("/tasks?session_id=new"))["items"]]
+    assert states == ["running", "pending"]
+
+
+async def written(
+    desk: Served, session_id: str, facts: list[dict[str, Any]], *, status: Any = "idle"
+) -> None:
+    """Store a session in which this happened to tasks."""
+    store = await desk.store()
+    await store.create(NewSession(id=session_id, agent="boss"))
+    claim, _ = await store.claim(session_id, owner="somebody", lease_s=60)
+    events = [
+        Event(session_id=session_id, seq=number, type="task", at_us=number, details=details)
+        for number, details in enumerate(facts, start=1)
+    ]
+    patch = SessionPatch(status=status)
+    await store.commit(claim, Commit(patch=patch, events=events, release=True))
+
+
+async def planned(desk: Served, session_id: str) -> None:
+    """Let the supervisor do something to the end."""
+    run = await desk.ask("do both", session_id=session_id, agent="boss")
+    assert run["status"] == "done"
+
+
+async def test_what_is_no_filter_of_tasks_is_refused(split: Served) -> None:
+    for query in ("cursor=x", "cursor=1", "limit=0", "status=x", "session_id=a/b", "since=x"):
+        problem(await split("GET", f"/tasks?{query}"), 422)

@@ -1,0 +1,130 @@
+"""Pieces of answers and answers, brought together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ekiden.core.events import Event, EventType
+from ekiden.core.items import Item, assistant_message, function_call, user_message
+from ekiden.core.model import ModelDelta
+from ekiden.hub.tails import Shown
+from ekiden.server.speaking import Begun, Broken, Ended, Piece, Speech, Spoken, standing
+
+
+def delta(text: str, index: int = 0, kind: Any = "text") -> ModelDelta:
+    return ModelDelta(kind=kind, text=text, index=index)
+
+
+def event(*items: Item, type: EventType = "llm_call", seq: int = 1, **more: Any) -> Event:
+    return Event(session_id="s", seq=seq, type=type, at_us=0, items=items, step="1.1.m", **more)
+
+
+def heard(*shown: Shown) -> list[Spoken]:
+    speech = Speech("m")
+    return [each for part in shown for each in speech.take(part)]
+
+
+def test_an_answer_without_pieces_is_one_piece() -> None:
+    assert heard(event(assistant_message("hello"))) == [
+        Begun(id="m1"),
+        Piece(id="m1", text="hello"),
+        Ended(id="m1", text="hello"),
+    ]
+
+
+def test_pieces_are_not_said_twice() -> None:
+    assert heard(delta("hel"), delta("lo"), event(assistant_message("hello"))) == [
+        Begun(id="m1"),
+        Piece(id="m1", text="hel"),
+        Piece(id="m1", text="lo"),
+        Ended(id="m1", text="hello"),
+    ]
+
+
+def test_what_pieces_left_out_at_the_end_is_added() -> None:
+    spoken = heard(delta("hel"), event(assistant_message("hello")))
+    assert spoken[2:] == [Piece(id="m1", text="lo"), Ended(id="m1", text="hello")]
+
+
+def test_pieces_that_do_not_fit_are_given_up() -> None:
+    assert heard(delta("lo"), event(assistant_message("hello"))) == [
+        Begun(id="m1"),
+        Piece(id="m1", text="lo"),
+        Broken(id="m1", text="lo"),
+        Begun(id="m1b"),
+        Piece(id="m1b", text="hello"),
+        Ended(id="m1b", text="hello"),
+    ]
+
+
+def test_an_answer_that_breaks_off_is_given_up() -> None:
+    failed = event(type="agent_error", error="down")
+    assert heard(delta("hel"), failed)[-1] == Broken(id="m1", text="hel")
+    rejected = event(type="llm_call")
+    assert heard(delta("hel"), rejected)[-1] == Broken(id="m1", text="hel")
+
+
+def test_only_what_agents_say_is_said() -> None:
+    asked = Event(
+        session_id="s",
+        seq=1,
+        type="message",
+        at_us=0,
+        items=(user_message("hi"), assistant_message("earlier")),
+    )
+    assert heard(asked) == []
+    assert heard(event(function_call("c", "f", "{}"))) == []
+    assert heard(delta("x", kind="reasoning"), delta("{}", kind="arguments"), delta("")) == []
+    assert heard(event(assistant_message("no"), type="guardrail")) == []
+    assert heard(event(assistant_message("yes"), type="message"))[-1] == Ended(id="m1", text="yes")
+
+
+def test_a_refusal_is_told_apart() -> None:
+    item = {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}
+    assert heard(event(item)) == [Begun(id="m1"), Ended(id="m1", text="", refusal="no")]
+
+
+def test_several_messages_of_one_answer_are_paired_in_order() -> None:
+    answer = event(assistant_message("one"), function_call("c", "f", "{}"), assistant_message("2"))
+    spoken = heard(delta("one", 1), delta("2", 4), answer)
+    ended = [each for each in spoken if isinstance(each, Ended)]
+    assert ended == [Ended(id="m1", text="one"), Ended(id="m2", text="2")]
+
+
+def test_what_was_taken_back_does_not_stand() -> None:
+    events = [
+        event(user_message("hi"), type="message", seq=1),
+        event(assistant_message("wrong"), seq=2),
+        event(type="handoff", seq=3, details={"undoes": [2, 2], "moves": ["rolled_back"]}),
+        event(assistant_message("right"), seq=4),
+    ]
+    assert [each.seq for each in standing(events)] == [1, 3, 4]
+
+
+@given(st.lists(st.lists(st.text(max_size=5), max_size=5), max_size=5), st.data())
+def test_whatever_is_lost_of_the_pieces_the_messages_are_whole(
+    answers: list[list[str]], data: st.DataObject
+) -> None:
+    speech, texts, ended = Speech("m"), [], []
+    live: dict[str, str] = {}
+    for place, pieces in enumerate(answers):
+        text = "".join(pieces)
+        shown: list[Shown] = [delta(piece) for piece in pieces if data.draw(st.booleans())]
+        shown.append(event(assistant_message(text), seq=place + 1))
+        texts += [text] if text else []
+        for each in [each for part in shown for each in speech.take(part)]:
+            match each:
+                case Begun(id=name):
+                    assert name not in live
+                    live[name] = ""
+                case Piece(id=name, text=more):
+                    live[name] += more
+                case Ended(id=name, text=whole):
+                    assert live[name] == whole
+                    ended.append(whole)
+                case Broken(id=name, text=so_far):
+                    assert live[name] == so_far
+    assert ended == texts

@@ -1,0 +1,249 @@
+"""State over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ekiden.runtime.outside_state import shared_state, update_shared_state
+from ekiden.server.models import state as models
+from ekiden.sessions.scopes import SharedScope
+from ekiden.storage.base import Store
+from tests.unit.server.desks import As, Served, problem, serving
+
+
+@pytest.fixture
+async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
+    """A server with the demo team, and a session."""
+    async with serving(tmp_path, monkeypatch) as found:
+        await found.ask("Where is my order 1042?", session_id="s", user_id="u7")
+        yield found
+
+
+async def test_state_is_what_the_command_shows(desk: Served) -> None:
+    await desk("PATCH", "/sessions/s/state", {"set": {"级别": "金", "n": 1}})
+    answer = await desk("GET", "/sessions/s/state")
+    assert answer.json() == await desk.command("state", "show", "s")
+    assert answer.headers["etag"] == f'"v{answer.json()["version"]}"'
+    models.StateModel.model_validate(answer.json())
+
+
+async def test_state_is_shown_as_it_was(desk: Served) -> None:
+    await desk("PATCH", "/sessions/s/state", {"set": {"n": 1}})
+    then = await desk("GET", "/sessions/s/state?at=5")
+    assert then.json() == await desk.command("state", "show", "s", "--at", "5")
+    assert then.json()["variables"] == {}
+    assert "etag" not in then.headers
+    for at in ("0", "99", "x", str(10**30)):
+        problem(await desk("GET", f"/sessions/s/state?at={at}"), 422)
+
+
+async def test_a_change_is_told_with_who_made_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path, monkeypatch, gate=As("admin")) as desk:
+        await desk.ask("Where is my order 1042?", session_id="s")
+        changed = await desk("PATCH", "/sessions/s/state", {"set": {"a": [1, None]}})
+        assert changed.status_code == 200
+        models.ChangedState.model_validate(changed.json())
+        version = changed.json()["version"]
+        assert changed.headers["etag"] == f'"v{version}"'
+        [event] = (await desk.get(f"/sessions/s/events?after={version - 1}"))["items"]
+        assert event["details"] == {"state": {"set": {"a": [1, None]}}, "by": "ada"}
+        gone = await desk("PATCH", "/sessions/s/state", {"delete": ["a", "never"]})
+        assert gone.json()["version"] == version + 1
+        assert (await desk.get("/sessions/s/state"))["variables"] == {}
+
+
+async def test_a_change_of_what_somebody_else_changed_is_refused(desk: Served) -> None:
+    tag = (await desk("GET", "/sessions/s/state")).headers["etag"]
+    mine = {"If-Match": tag}
+    first = await desk("PATCH", "/sessions/s/state", {"set": {"a": 1}}, headers=mine)
+    assert first.status_code == 200
+    second = await desk("PATCH", "/sessions/s/state", {"set": {"a": 2}}, headers=mine)
+    problem(second, 412, "request.stale")
+    assert (await desk.get("/sessions/s/state"))["variables"] == {"a": 1}
+    for tags in (f'"x", {first.headers["etag"]}', "*"):
+        again = await desk(
+            "PATCH", "/sessions/s/state", {"set": {"a": 3}}, headers={"If-Match": tags}
+        )
+        assert again.status_code == 200, tags
+    for tags in ('"x"', f"W/{first.headers['etag']}"):
+        stale = await desk(
+            "PATCH", "/sessions/s/state", {"set": {"a": 4}}, headers={"If-Match": tags}
+        )
+        problem(stale, 412)
+    bad = await desk("PATCH", "/sessions/s/state", {"set": {"a": 4}}, headers={"If-Match": "v1"})
+    problem(bad, 422)
+
+
+async def test_of_many_at_once_one_changes_it(desk: Served) -> None:
+    tag = (await desk("GET", "/sessions/s/state")).headers["etag"]
+    answers = await asyncio.gather(
+        *(
+            desk(
+                "PATCH",
+                "/sessions/s/state",
+                {"set": {"winner": number}, "on_busy": "wait"},
+                headers={"If-Match": tag},
+            )
+            for number in range(5)
+        )
+    )
+    statuses = sorted(each.status_code for each in answers)
+    assert statuses == [200, 412, 412, 412, 412]
+
+
+async def test_what_cannot_be_stored_changes_nothing(desk: Served) -> None:
+    bodies: tuple[Any, ...] = (
+        {},
+        {"set": {}},
+        {"set": {"user:x": 1}},
+        {"set": {"app:x": 1}},
+        {"set": {"a": 1}, "delete": ["a"]},
+        {"delete": ["a", "a"]},
+        {"set": {"x" * 201: 1}},
+        {"set": []},
+        {"delete": "a"},
+        {"put": {}},
+        {"set": {"a": 1}, "on_busy": "never"},
+        {"set": {"deep": _deep(250)}},
+        [1],
+    )
+    for body in bodies:
+        problem(await desk("PATCH", "/sessions/s/state", body), 422)
+    for content in (b'{"set": {"a": NaN}}', b'{"set": {"a": 1e999}}', b"{", b"\xff", b"[" * 5000):
+        sent = {"Content-Type": "application/json"}
+        refused = await desk("PATCH", "/sessions/s/state", content=content, headers=sent)
+        problem(refused, 422)
+    assert (await desk.get("/sessions/s/state"))["variables"] == {}
+    problem(await desk("PATCH", "/sessions/nobody/state", {"set": {"a": 1}}), 404)
+
+
+def _deep(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+async def test_half_characters_are_refused(desk: Served) -> None:
+    content = b'{"set": {"half": "\\ud800"}}'
+    sent = {"Content-Type": "application/json"}
+    problem(await desk("PATCH", "/sessions/s/state", content=content, headers=sent), 422)
+
+
+async def test_variables_of_a_user_are_what_the_command_shows(desk: Served) -> None:
+    user = "团队/用户 7?"
+    path = "/state/users/%E5%9B%A2%E9%98%9F%2F%E7%94%A8%E6%88%B7%207%3F"
+    assert (await desk.get(path)) == {"user": user, "variables": {}}
+    changed = await desk("PATCH", path, {"set": {"语言": "zh", "n": 2}})
+    assert changed.json() == {"user": user, "versions": {"语言": 1, "n": 1}}
+    models.ChangedUserState.model_validate(changed.json())
+    shown = await desk.get(path)
+    assert shown == await desk.command("state", "show", "--user", user)
+    models.UserState.model_validate(shown)
+    gone = await desk("PATCH", path, {"delete": ["n"]})
+    assert gone.json()["versions"] == {"n": 0}
+    assert set((await desk.get(path))["variables"]) == {"语言"}
+
+
+async def test_variables_of_a_user_that_others_changed_stay(desk: Served) -> None:
+    path = "/state/users/u7"
+    await desk("PATCH", path, {"set": {"a": 1}})
+    tag = (await desk("GET", path)).headers["etag"]
+    right = await desk("PATCH", path, {"set": {"a": 2}}, headers={"If-Match": tag})
+    assert right.json()["versions"] == {"a": 2}
+    stale = await desk("PATCH", path, {"set": {"b": 2}}, headers={"If-Match": tag})
+    problem(stale, 412, "request.stale")
+    named = await desk("PATCH", path, {"set": {"a": 3}, "expected": {"a": 1}})
+    problem(named, 412, "state.stale")
+    new = await desk("PATCH", path, {"set": {"b": 3}, "expected": {"b": 0}})
+    assert new.json()["versions"] == {"b": 1}
+    problem(await desk("PATCH", path, {"set": {"a": 3}, "expected": {"b": 1}}), 422)
+
+
+async def test_a_change_between_the_look_and_the_write_is_noticed(
+    desk: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ekiden.server.routes import state
+
+    async def looked(store: Store, scope: SharedScope, owner: str) -> Any:
+        found = await shared_state(store, scope, owner)
+        await update_shared_state(store, scope, owner, {"a": "theirs"}, by="somebody")
+        return found
+
+    path = "/state/users/u7"
+    tag = (await desk("GET", path)).headers["etag"]
+    monkeypatch.setattr(state, "shared_state", looked)
+    late = await desk("PATCH", path, {"set": {"a": "mine"}}, headers={"If-Match": tag})
+    problem(late, 412, "state.stale")
+
+
+async def test_variables_of_users_that_cannot_be_stored_are_refused(desk: Served) -> None:
+    bodies: tuple[Any, ...] = (
+        {},
+        {"set": {"user:a": 1}},
+        {"set": {"a": 1}, "expected": {"a": -1}},
+        {"set": {"": 1, "a": 1}, "delete": ["a"]},
+        {"set": {"a\x00": 1}},
+        {"set": {"a": 1}, "on_busy": "wait"},
+    )
+    for body in bodies:
+        problem(await desk("PATCH", "/state/users/u7", body), 422)
+    for path in ("/state/users/", f"/state/users/{'x' * 501}"):
+        problem(await desk("GET", path), 422)
+    problem(await desk("GET", "/state/users/%00"), 404)
+
+
+async def test_only_the_own_app_can_be_reached(desk: Served) -> None:
+    changed = await desk("PATCH", "/state/apps/ekiden", {"set": {"open": True}})
+    assert changed.json() == {"app": "ekiden", "versions": {"open": 1}}
+    models.ChangedAppState.model_validate(changed.json())
+    shown = await desk.get("/state/apps/ekiden")
+    assert shown == await desk.command("state", "show", "--app", "ekiden")
+    models.AppState.model_validate(shown)
+    for other in ("shop", "ekiden@other", "EKIDEN", "ekiden/"):
+        problem(await desk("GET", f"/state/apps/{other}"), 404)
+        problem(await desk("PATCH", f"/state/apps/{other}", {"set": {"a": 1}}), 404)
+
+
+async def test_the_app_of_a_tenant_has_variables_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = As("admin", tenant="other")
+    async with serving(tmp_path, monkeypatch, gate=gate) as desk:
+        await desk("PATCH", "/state/apps/ekiden", {"set": {"whose": "other"}})
+        problem(await desk("GET", "/state/apps/ekiden@other"), 404)
+        gate.who = As("admin").who
+        assert (await desk.get("/state/apps/ekiden"))["variables"] == {}
+        problem(await desk("GET", "/state/apps/ekiden@other"), 404)
+
+
+async def test_another_name_is_written_only_by_those_who_may_do_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = As("run", "read")
+    async with serving(tmp_path, monkeypatch, gate=gate) as desk:
+        path, body = "/state/users/u7", {"set": {"a": 1}, "by": "佐藤"}
+        problem(await desk("PATCH", path, body), 403, "auth.scope")
+        own = await desk("PATCH", path, {"set": {"a": 1}, "by": "ada"})
+        assert own.status_code == 200
+        assert (await desk.get(path))["variables"]["a"]["by"] == "ada"
+        gate.who = As("admin").who
+        assert (await desk("PATCH", path, body)).status_code == 200
+        assert (await desk.get(path))["variables"]["a"]["by"] == "佐藤"
+
+
+async def test_scopes_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = As("run", "answer")
+    async with serving(tmp_path, monkeypatch, gate=gate) as desk:
+        for path in ("/sessions/s/state", "/state/users/u", "/state/apps/ekiden"):
+            problem(await desk("GET", path), 403, "auth.scope")
+        gate.who = As("read", "answer").who
+        for path in ("/sessions/s/state", "/state/users/u", "/state/apps/ekiden"):
+            problem(await desk("PATCH", path, {"set": {"a": 1}}), 403, "auth.scope")

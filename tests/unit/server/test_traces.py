@@ -1,0 +1,109 @@
+"""Traces over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ekiden.core.events import Event
+from ekiden.server.models import traces as models
+from ekiden.storage.base import Commit, SessionPatch
+from ekiden.testing.contracts.base import claimed
+from tests.unit.server.desks import As, Served, problem, serving
+
+
+@pytest.fixture
+async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
+    """A server with a session."""
+    async with serving(tmp_path, monkeypatch) as found:
+        await found.ask("我的订单 1042 在哪里？", session_id="s", user_id="u7")
+        yield found
+
+
+async def test_a_trace_tells_what_happened_and_not_what_was_said(desk: Served) -> None:
+    answer = await desk("GET", "/traces/s")
+    trace = answer.json()
+    models.TraceModel.model_validate(trace)
+    kinds = [each["kind"] for each in trace["spans"]]
+    assert kinds[:2] == ["session", "run"]
+    assert {"agent", "handoff"} < set(kinds)
+    assert "1042" not in answer.text
+    assert "a question about an order" not in answer.text
+
+
+async def test_what_was_said_is_shown_to_those_who_ask_for_it(desk: Served) -> None:
+    told = await desk("GET", "/traces/s?content=true")
+    assert "a question about an order" in told.text
+    models.TraceModel.model_validate(told.json())
+
+
+async def test_spans_are_what_the_command_prints(desk: Served) -> None:
+    for query, options in (("", ()), ("&children=false", ("--no-children",))):
+        trace = await desk.get(f"/traces/s?content=true{query}")
+        assert trace["spans"] == await desk.command("trace", "s", *options)
+
+
+async def test_only_what_went_wrong_is_shown_to_those_who_ask_for_it(desk: Served) -> None:
+    assert (await desk.get("/traces/s/spans?errors=true"))["items"] == []
+    store = await desk.store()
+    wrong = Event(session_id="w", seq=1, type="tool_call", at_us=1, agent="a", error="no \ud800")
+    claim = await claimed(store, "w")
+    await store.commit(claim, Commit(patch=SessionPatch(), events=[wrong], release=True))
+    [found] = (await desk.get("/traces/w/spans?errors=true&content=true"))["items"]
+    assert found["error"] == "no \ud800"
+    assert [found] == await desk.command("trace", "w", "--errors")
+
+
+async def test_events_can_be_read_with_their_place_in_the_trace(desk: Served) -> None:
+    answer = await desk("GET", "/traces/s?format=events")
+    events = [json.loads(line) for line in answer.text.splitlines()]
+    stored = await (await desk.store()).events("s")
+    assert [each["event_id"] for each in events] == [each.event_id for each in stored]
+    assert "1042" not in answer.text
+    assert "1042" in (await desk("GET", "/traces/s?format=events&content=true")).text
+
+
+async def test_every_format_has_the_same_spans(desk: Served) -> None:
+    trace = await desk.get("/traces/s")
+    lines = await desk("GET", "/traces/s?format=jsonl")
+    assert lines.headers["content-type"] == "application/x-ndjson"
+    spans = [json.loads(line) for line in lines.text.splitlines()]
+    ids = [each["span_id"] for each in trace["spans"]]
+    assert [each["span_id"] for each in spans] == ids
+    first, *rest = (await desk.get("/traces/s?format=openai"))["data"]
+    assert first["object"] == "trace"
+    assert [each["id"] for each in rest] == [f"span_{each}" for each in ids]
+
+
+async def test_spans_come_in_pages_without_gaps(desk: Served) -> None:
+    whole = (await desk.get("/traces/s"))["spans"]
+    assert await desk.pages("/traces/s/spans", limit=2) == whole
+    for each in whole:
+        models.SpanModel.model_validate(each)
+    some = await desk.pages("/traces/s/spans?kinds=agent&kinds=handoff", limit=1)
+    assert some == [each for each in whole if each["kind"] in ("agent", "handoff")]
+    alone = await desk.get("/traces/s/spans?children=false&limit=1000")
+    assert alone["items"] == whole
+
+
+async def test_traces_of_nonsense_are_refused(desk: Served) -> None:
+    for path in ("/traces/nobody", "/traces/nobody/spans", "/traces/nobody?format=events"):
+        problem(await desk("GET", path), 404, "session.not_found")
+    for path in (
+        "/traces/s?format=xml",
+        "/traces/s?content=perhaps",
+        "/traces/%E5%AE%A2",
+        "/traces/s/spans?kinds=party",
+        "/traces/s/spans?cursor=x",
+        "/traces/s/spans?limit=0",
+    ):
+        problem(await desk("GET", path), 422)
+
+
+async def test_reading_needs_the_scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(tmp_path, monkeypatch, gate=As("run", "answer")) as desk:
+        for path in ("/traces/s", "/traces/s/spans"):
+            problem(await desk("GET", path), 403, "auth.scope")

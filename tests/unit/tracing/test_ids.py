@@ -1,0 +1,54 @@
+"""Ids that every reader finds alike, and the W3C trace context."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ekiden.tracing import format_traceparent, parse_traceparent
+from ekiden.tracing.ids import ask_span_id, session_span_id, span_id_of, trace_id_of
+
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+
+def test_ids_are_what_they_were_when_they_were_released() -> None:
+    assert trace_id_of("s1", 7) == "236a6648614dcc14a54185669fda1419"
+    assert session_span_id("s1") == "0f03330714c751b0"
+    assert span_id_of("s1", "r1") == "ef0e86ccfe91d156"
+    assert ask_span_id("s1", "msg_1") == span_id_of("s1", "ask/msg_1")
+    assert len(trace_id_of("\ud800 会话", 0)) == 32
+
+
+def test_a_traceparent_is_read_and_written() -> None:
+    found = parse_traceparent(format_traceparent(TRACE, SPAN))
+    assert found is not None
+    assert (found.trace_id, found.parent_id, found.is_sampled) == (TRACE, SPAN, True)
+    assert found.is_remote
+    unsampled = parse_traceparent(format_traceparent(TRACE, SPAN, sampled=False))
+    assert unsampled is not None
+    assert not unsampled.is_sampled
+
+
+def test_later_versions_may_say_more() -> None:
+    assert parse_traceparent(f"01-{TRACE}-{SPAN}-01-more") is not None
+    assert parse_traceparent(f"00-{TRACE}-{SPAN}-01-more") is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        7,
+        "",
+        "00",
+        f"ff-{TRACE}-{SPAN}-01",
+        f"00-{'0' * 32}-{SPAN}-01",
+        f"00-{TRACE}-{'0' * 16}-01",
+        f"00-{TRACE.upper()}-{SPAN}-01",
+        f"00-{TRACE}-{SPAN}",
+        f"00-{TRACE}-{SPAN}-01" * 40,
+    ],
+)
+def test_what_is_no_traceparent_counts_as_none(value: Any) -> None:
+    assert parse_traceparent(value) is None
