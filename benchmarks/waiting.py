@@ -4,7 +4,8 @@
 
 Prints one JSON object. One process submits the sessions and is the worker that runs each of them
 until it asks a person, and ends. Another one opens the store, which is the restart, and is an idle
-worker; what that costs is compared with the same over an empty store. A third one answers in random
+worker; what that costs is compared with the same over an empty store. The same is asked of the
+command `ekiden worker`, as a process from outside. A third one answers in random
 order, first a tenth of them while no worker is there, to see that only those sessions were woken,
 then the rest while a worker goes on with them; in the end every session must have said the answer
 to its own question.
@@ -26,6 +27,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from ekiden import Agent, CodeContext, RunConfig, Session
 from ekiden.app import open_store
 from ekiden.core.items import text_of
@@ -35,6 +38,8 @@ from ekiden.storage.base import Store
 
 _HANDS = 16
 _PAGE = 1000
+_START_S = 5.0
+"""After so long a process has begun to be idle."""
 
 
 async def ask(ctx: CodeContext[Any]) -> str:
@@ -62,8 +67,10 @@ def main() -> None:
         full = given.store or str(Path(folder) / "full.db")
         figures = {"sessions": given.sessions, "load_before": os.getloadavg()[0]}
         figures |= _in_own_process("park", full, given)
-        empty = _in_own_process("idle", str(Path(folder) / "empty.db"), given)
+        without = _empty(given.store, Path(folder))
+        empty = _in_own_process("idle", without, given)
         waiting = _in_own_process("idle", full, given)
+        command = {name: _command(name, given.idle) for name in (without, full)}
         extra = waiting["rss_bytes"] - empty["rss_bytes"]
         figures |= {
             "waiting_after_restart": waiting["waiting"],
@@ -71,10 +78,46 @@ def main() -> None:
             "idle_core_percent_of_an_empty_store": empty["core_percent"],
             "memory_bytes_per_session": round(extra / given.sessions, 1),
             "rss_mb": round(waiting["rss_bytes"] / 1e6, 1),
+            "command_core_percent": command[full][0],
+            "command_core_percent_of_an_empty_store": command[without][0],
+            "command_memory_bytes_per_session": round(
+                (command[full][1] - command[without][1]) / given.sessions, 1
+            ),
             **_in_own_process("answer", full, given),
             "load_after": os.getloadavg()[0],
         }
     print(json.dumps(figures, indent=2))
+
+
+def _empty(store: str | None, folder: Path) -> str:
+    """A store of the same kind without any session."""
+    if store is None or not store.startswith("postgres"):
+        return str(folder / "empty.db")
+    plain, _, query = store.partition("?")
+    rest = [each for each in query.split("&") if each and not each.startswith("schema=")]
+    return f"{plain}?{'&'.join([*rest, f'schema=empty_{os.getpid()}'])}"
+
+
+def _command(store: str, seconds: float) -> tuple[float, int]:
+    """What `ekiden worker` takes of a core while it has nothing to do, and of memory."""
+    here = Path(__file__)
+    words = ["worker", "--store", store, "--team", f"{here.stem}:SALES", "--log", "none"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here.parent), *sys.path])}
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ekiden.cli", *words], env=environment, cwd=folder
+        )
+        try:
+            probe = psutil.Process(process.pid)
+            time.sleep(_START_S)
+            before, began = sum(probe.cpu_times()[:2]), time.perf_counter()
+            time.sleep(seconds)
+            used, took = sum(probe.cpu_times()[:2]) - before, time.perf_counter() - began
+            rss = probe.memory_info().rss
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+    return round(100 * used / took, 3), rss
 
 
 def _in_own_process(phase: str, store: str, given: argparse.Namespace) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.commands import close_commands
 from tests.support.examples import choose_profile
 
-pytest_plugins = ["tests.support.postgres"]
+pytest_plugins = ["tests.support.postgres", "tests.support.temporal"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -63,6 +63,15 @@ def test_a_request_is_handed_on_and_answered(ekiden: Ekiden) -> None:
     assert (ekiden.folder / ".ekiden" / "ekiden.db").exists()
 
 
+def test_a_new_session_may_be_more_important_than_others(ekiden: Ekiden) -> None:
+    assert ekiden("run", "--session", "s1", "--priority", "high", ORDER).code == 0
+    assert ekiden("session", "show", "--json", "s1").json["priority"] == 3
+    assert "priority: high" in ekiden("session", "show", "s1").out
+    refused = ekiden("run", "--session", "s2", "--priority", "soon", ORDER)
+    assert refused.code == 2
+    assert "urgent" in refused.err
+
+
 def test_json_has_the_fields_that_programs_rely_on(ekiden: Ekiden) -> None:
     ran = ekiden("run", "--json", "--session", "s1", ORDER)
     assert ran.code == 0

@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("ekiden.testing.contracts")
+pytest.register_assert_rewrite("ekiden.testing.contracts", "ekiden.testing.engine_contracts")

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 from ekiden.storage.base import Store
@@ -28,3 +29,9 @@ class TestSqliteStore(StoreContract):
 
     async def advance_clock(self, store: Store, seconds: float) -> None:
         self.time.advance(seconds)
+
+    async def let_wait(self, store: Store, seconds: float) -> None:
+        earlier = "UPDATE sessions SET updated_us = updated_us - ?"
+        db = apsw.Connection(store.url)
+        db.execute(earlier, (int(seconds * 1e6),))
+        db.close()

@@ -15,6 +15,7 @@ from ekiden.client import errors as client_errors
 from ekiden.core import (
     a2a_errors,
     collaboration_errors,
+    copy_errors,
     errors,
     guardrail_errors,
     inbox_errors,
@@ -24,6 +25,7 @@ from ekiden.core import (
     server_errors,
     session_errors,
     state_errors,
+    temporal_errors,
 )
 from ekiden.core.events import EventType
 from ekiden.core.jsonio import dumps
@@ -45,6 +47,8 @@ _MODULES = (
     mirror_errors,
     server_errors,
     a2a_errors,
+    temporal_errors,
+    copy_errors,
     client_errors,
 )
 ERRORS = list(

@@ -35,21 +35,25 @@ class Job:
     """Of the messages that are asked or told."""
     hangs: bool = False
     """Whether whoever serves never comes to an end with a message."""
+    waits: bool = False
+    """Whether it does so only when there is a file ``answer``."""
     visibility_s: float = 30.0
     seed: int | None = None
     """How much mischief the store makes."""
     dies_at: int = 0
     """The write at which the process is killed: before it, or after it if the number is
     negative."""
+    ttl: float | None = None
+    """After how many seconds what is told is worth nothing."""
 
 
-def start(job: Job) -> subprocess.Popen[bytes]:
+def start(job: Job, **env: str) -> subprocess.Popen[bytes]:
     """The process; what it prints goes to the ledger's folder."""
     with Path(job.folder, "output.txt").open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "tests.faults.bus_child", json.dumps(asdict(job))],
             cwd=ROOT,
-            env=environment(),
+            env={**environment(), **env},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -69,10 +73,10 @@ def question(message_id: str) -> AgentMessage:
     )
 
 
-def news(message_id: str) -> AgentMessage:
+def news(message_id: str, ttl: float | None = None) -> AgentMessage:
     """What the clerk is told under this id."""
     return AgentMessage(
-        id=message_id, from_agent="desk", to_agent=CLERK, payload={"order": message_id}
+        id=message_id, from_agent="desk", to_agent=CLERK, payload={"order": message_id}, ttl=ttl
     )
 
 
@@ -99,7 +103,7 @@ async def _do(job: Job) -> None:
                 case "ask":
                     await asyncio.gather(*(_ask(bus, each, ledger) for each in job.ids))
                 case "tell":
-                    await asyncio.gather(*(bus.send(news(each)) for each in job.ids))
+                    await asyncio.gather(*(bus.send(news(each, job.ttl)) for each in job.ids))
                     ledger.note("told")
 
 
@@ -108,6 +112,8 @@ async def _serve(bus: Bus, job: Job, ledger: Ledger) -> None:
         ledger.note("got", id=message.id, redelivered=message.redelivered)
         if job.hangs:
             await asyncio.Event().wait()
+        if job.waits:
+            await until(Path(job.folder, "answer").exists, "somebody says answer")
         return {"reply": ledger.take_effect(message.id, message.payload["order"])}
 
     async with bus.serve(CLERK, handle, concurrency=3):

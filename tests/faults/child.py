@@ -19,6 +19,7 @@ from ekiden.engine import Worker
 from ekiden.runtime import HandoffController, Runner
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionFilter, SessionStatus, Store
+from tests.faults import bad_disk
 from tests.faults.acts import Act, HandTo, stored_acts
 from tests.faults.family_life import carry_on_family, decide
 from tests.faults.scenarios import KNOWN, Scenario
@@ -57,6 +58,8 @@ class Job:
     """The person who decides."""
     wanted: str = "A-42"
     """What code wants that does not do the same every time."""
+    disk: str = ""
+    """How the disk of a SQLite database fails, as `bad_disk.install` takes it."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -214,12 +217,16 @@ _TASKS: dict[str, Callable[[Job, Store, World], Awaitable[Any]]] = {
 
 async def _do(job: Job) -> int:
     world = World(Path(job.folder), hang_at=job.hang_at, wanted=job.wanted)
+    disk = bad_disk.install(job.disk) if job.disk else None
     try:
         async with open_store(job.store) as store:
             world.ledger.note("result", value=await _TASKS[job.task](job, store, world))
     except EkidenError as exc:
         world.ledger.note("error", code=exc.code, text=str(exc))
         return REFUSED
+    finally:
+        if disk is not None:
+            world.ledger.note("disk", **disk.done)
     return 0
 
 

@@ -30,13 +30,13 @@ def environment(fault: str = "") -> dict[str, str]:
     return {**inherited, "PYTHONPATH": path, "EKIDEN_TESTING": "1", "EKIDEN_FAULT": fault}
 
 
-def start(job: Job, *, fault: str = "") -> subprocess.Popen[bytes]:
+def start(job: Job, *, fault: str = "", **env: str) -> subprocess.Popen[bytes]:
     """A process of its own from the very beginning; what it prints goes to the ledger's folder."""
     with Path(job.folder, "output.txt").open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", "tests.faults.child", job.to_json()],
             cwd=ROOT,
-            env=environment(fault),
+            env={**environment(fault), **env},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

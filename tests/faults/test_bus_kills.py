@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 from collections import Counter
@@ -113,6 +114,27 @@ async def test_a_message_of_a_killed_process_is_delivered_again_in_time(office: 
     assert office.ledger.effects() == ["n1", "q1"]
     seen = [(line["id"], line["redelivered"]) for line in office.ledger.lines("got")]
     assert Counter(seen) == Counter([(each, flag) for each in ("q1", "n1") for flag in (0, 1)])
+
+
+async def test_the_answer_of_one_who_slept_beyond_its_time_does_not_count(office: Office) -> None:
+    sleeper = await office.server(waits=True)
+    asker = office.start(office.job("ask", "q1"))
+    await until(lambda: office.has("got", "q1"), "it is taken")
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    survivor = await office.server()
+    assert await asyncio.to_thread(asker.wait, DEADLINE_S) == 0
+    async with office.database.open() as store:
+        answered = await store.find_messages(MessageFilter(keys=["q1"]))
+        (office.ledger.folder / "answer").touch()
+        os.kill(sleeper.pid, signal.SIGCONT)
+        attempts = office.ledger.lines
+        await until(lambda: bool(attempts("attempt", pid=sleeper.pid)), "it goes on")
+        await office.dismiss(sleeper)
+        await office.dismiss(survivor)
+        assert await store.find_messages(MessageFilter(keys=["q1"])) == answered
+    assert [row.state for row in answered] == ["answered"]
+    assert len(office.ledger.lines("answer")) == 1
+    assert office.ledger.effects() == ["q1"]
 
 
 async def test_what_nobody_finished_is_delivered_when_the_program_is_started_again(

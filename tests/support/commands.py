@@ -26,14 +26,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import coverage
-
 ROOT = Path(__file__).resolve().parents[2]
 _OFFLINE = ROOT / "tests" / "docs" / "offline" / "sitecustomize.py"
 _PATIENCE_S = 60.0
 _WARMING_UP_S = 120.0
-_MEASURE = "COVERAGE_PROCESS_CONFIG"
-"""Set by coverage: each command measures itself, and not what was done before it was born."""
 _WARM_UP = (
     ["init"],
     ["run", "--session", "s", "@auto Where is my order 1042?"],
@@ -67,7 +63,7 @@ class Commands:
             [sys.executable, "-m", "tests.support.commands"],
             cwd=ROOT,
             env={
-                **{name: value for name, value in os.environ.items() if name != _MEASURE},
+                **os.environ,
                 "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
                 "OPENBLAS_NUM_THREADS": "1",
             },
@@ -194,12 +190,10 @@ def _live(order: dict[str, Any]) -> None:
     from ekiden.core import faults
 
     importlib.reload(faults)
-    if _MEASURE in os.environ:
-        coverage.process_startup()
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    atexit._run_exitfuncs()  # Coverage is written there.
+    atexit._run_exitfuncs()
     os._exit(code)
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Literal, Self
 from urllib.parse import parse_qs, urlsplit
 
-Fault = Literal["lose_answer", "hold_request"]
+Fault = Literal["lose_answer", "hold_request", "fall_silent"]
 
 
 class Proxy:
@@ -16,6 +16,8 @@ class Proxy:
     `lose_answer`: the server's next answer is thrown away and the connection closed.
     `hold_request`: the client's next request is kept, and the client's end closed; the server's
     end stays open until `deliver` sends it the request.
+    `fall_silent`: half of the client's next request is passed on, and nothing after that, but both
+    ends stay open.
     """
 
     def __init__(self, server_url: str) -> None:
@@ -57,6 +59,11 @@ class Proxy:
         """Do this to the next answer or request, once so many have passed."""
         self.struck.clear()
         self._fault, self._passing = fault, after
+
+    @property
+    def holds(self) -> bool:
+        """Whether a request is held that `deliver` would send."""
+        return self._held is not None
 
     async def close_port(self) -> None:
         """Take no new connections any more."""
@@ -104,6 +111,9 @@ class Proxy:
                 if self._take("hold_request"):
                     self._held = (from_server, to_server, data)
                     return
+                if self._take("fall_silent"):
+                    to_server.write(data[: len(data) // 2])
+                    await asyncio.Event().wait()
                 to_server.write(data)
 
     async def _answers(self, reader: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:

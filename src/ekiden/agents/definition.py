@@ -165,6 +165,7 @@ class AgentDefinition:
     capabilities: tuple[Capability, ...] = ()
     available: bool = True
     max_sessions: int | None = None
+    runs_on: frozenset[str] = frozenset()
     handoffs: tuple[HandoffDefinition, ...] = ()
     can_ask: tuple[Peer, ...] = ()
     can_tell: tuple[Peer, ...] = ()

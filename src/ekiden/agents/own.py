@@ -73,6 +73,7 @@ def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> Ag
         triggers=Triggers(**{**triggers, "keywords": _once(triggers.get("keywords", ()))}),
         available=values.get("available", True),
         max_sessions=values.get("max_sessions"),
+        runs_on=frozenset(each.value for each in values.get("runs_on", ())),
         guardrails=_guardrails(root, values),
         memory=MemoryDefinition(**values["memory"]) if "memory" in values else None,
     )

@@ -22,6 +22,7 @@ from ekiden.agents.objects import Entry, Field, FlagOrNames, ListOf, Names, Name
 from ekiden.agents.patterns import pattern_fault
 from ekiden.agents.supervisor_keys import SUPERVISOR
 from ekiden.agents.values import QUESTION, SECONDS
+from ekiden.core.labels import LABEL, WANTED, is_label
 from ekiden.core.profile import Confirmation
 
 _MAX_PATTERNS = 100
@@ -60,6 +61,15 @@ _PEERS = Names(
     ),
     wanted="a list of agents, such as [billing, orders]",
     in_schema=_NOT_PEOPLE,
+)
+_LABELS = Names(
+    name=Text(
+        wanted="a label, as a text",
+        check=lambda text: None if is_label(text) else WANTED,
+        code="bad_name",
+        in_schema={"pattern": rf"^\s*{LABEL}\s*$"},
+    ),
+    wanted="a list of labels, such as [gpu]",
 )
 _ROLES = Names(
     name=Text(
@@ -234,6 +244,12 @@ AGENT = Object(
         text="With so many sessions at work the agent takes no more handoffs; without it there "
         "is no limit.",
         example=20,
+    ),
+    Field(
+        name="runs_on",
+        kind=_LABELS,
+        text="Labels that a worker must have to run the agent: where its tools are.",
+        example=["gpu"],
     ),
     Field(
         name="handoffs",

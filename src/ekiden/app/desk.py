@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
+from collections.abc import Collection
 from functools import cached_property
 from typing import Any
 
 from ekiden.app.project import Project
-from ekiden.app.running import config_of
+from ekiden.app.running import tenant_app, tenant_config
 from ekiden.app.runs import Runs
 from ekiden.app.tenants import DEFAULT_TENANT
-from ekiden.bus import Bus
-from ekiden.collaboration import Collaborations
-from ekiden.core.errors import EkidenError
+from ekiden.core.labels import check_labels
 from ekiden.core.team import Team
 from ekiden.engine import Worker
+from ekiden.engine.agreeing import Agreeing
+from ekiden.engine.serving import runnable
 from ekiden.hub import EventHub, SessionTails
 from ekiden.inbox import Inbox
 from ekiden.runtime import HandoffController, RunConfig
-from ekiden.runtime.agreements import HandoffExecutor
 from ekiden.storage.base import Store
 
 _log = logging.getLogger("ekiden.desk")
 
-_LOOK_EVERY_S = 1.0
-"""How often agreements are looked for."""
+_LEAVING_S = 2.0
+"""How long what was cancelled at the end may take; then the process ends without it."""
 
 
 class Desk:
@@ -38,19 +37,25 @@ class Desk:
     """
 
     def __init__(
-        self, project: Project, store: Store, *, tenant: str = DEFAULT_TENANT, workers: int = 1000
+        self,
+        project: Project,
+        store: Store,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        workers: int = 1000,
+        labels: Collection[str] = (),
     ) -> None:
+        """`labels`: what this place has; agents that need others are left to workers elsewhere."""
         self.project = project
         self.store = store
         self.tenant = tenant
-        self.app = _app(project.settings.app, tenant)
-        """Whose memory and `app:` state this is; differs from tenant to tenant, because copies of
-        memories may lie together outside of the store."""
-        self.config: RunConfig = replace(
-            config_of(project.settings), approver="inbox", app=self.app
-        )
+        self.config: RunConfig = tenant_config(project.settings, tenant)
+        self.app = tenant_app(project.settings, tenant)
+        """Whose memory and `app:` state this is."""
         self.hub = EventHub(store)
         self.tails = SessionTails(store, self.hub)
+        found = check_labels(labels, "the labels of a server")
+        serves = runnable(project.team, found)
         self.runs = Runs(
             store,
             project.team,
@@ -58,9 +63,10 @@ class Desk:
             self.config,
             most=workers,
             stop_elsewhere=self._stop_at_worker,
+            serves=None if len(serves) == len(project.team) else serves,
         )
         self._worker: Worker | None = None
-        if workers:
+        if workers and serves:
             self._worker = Worker(
                 store,
                 project.team,
@@ -68,6 +74,10 @@ class Desk:
                 run_config=self.config,
                 retention=project.settings.retention,
                 audience=self.tails,
+                engine="server",
+                labels=found,
+                tenant=tenant,
+                also_stops=self.runs.stop_here,
             )
         self._working: asyncio.Task[None] | None = None
         self._agreeing: asyncio.Task[None] | None = None
@@ -95,8 +105,9 @@ class Desk:
                 self._worker.run(), name=f"ekiden-worker-{self.tenant}"
             )
             self._working.add_done_callback(_told)
+            agreeing = Agreeing(self.store, self.team, self.config)
             self._agreeing = asyncio.create_task(
-                self._execute_agreements(), name=f"ekiden-agreements-{self.tenant}"
+                agreeing.run(), name=f"ekiden-agreements-{self.tenant}"
             )
 
     @property
@@ -106,18 +117,6 @@ class Desk:
 
     async def _stop_at_worker(self, session_id: str) -> bool:
         return self._worker is not None and await self._worker.cancel(session_id)
-
-    async def _execute_agreements(self) -> None:
-        """Do what agents agreed on with each other, in whatever process, as it is agreed."""
-        executor = HandoffExecutor(self.team, self.store, run_config=self.config)
-        async with Bus(self.store) as bus:
-            collaborations = Collaborations(bus, executor=executor)
-            while True:
-                try:
-                    await collaborations.resume()
-                except EkidenError as exc:
-                    _log.warning("agreements could not be looked at, trying again: %s", exc)
-                await asyncio.sleep(_LOOK_EVERY_S)
 
     async def end_streams(self) -> None:
         """No new runs, and nothing more is shown; those under way go on."""
@@ -131,7 +130,7 @@ class Desk:
         agreeing, self._agreeing = self._agreeing, None
         if agreeing is not None:
             agreeing.cancel()
-            await asyncio.gather(agreeing, return_exceptions=True)
+            await asyncio.wait({agreeing}, timeout=_LEAVING_S)
         if self._worker is not None:
             self._worker.stop()
         await asyncio.gather(self.runs.drain(grace_s), _ended(working, grace_s))
@@ -139,15 +138,11 @@ class Desk:
         await self.store.close()
 
 
-def _app(app: str, tenant: str) -> str:
-    return app if tenant == DEFAULT_TENANT else f"{app}@{tenant}"
-
-
 async def _ended(working: asyncio.Task[None] | None, grace_s: float) -> None:
     if working is not None:
         await asyncio.wait({working}, timeout=grace_s)
         working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
+        await asyncio.wait({working}, timeout=_LEAVING_S)
 
 
 def _told(done: asyncio.Task[Any]) -> None:

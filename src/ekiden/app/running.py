@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from ekiden.app.settings import Settings
+from ekiden.app.tenants import DEFAULT_TENANT
 from ekiden.runtime import Price, RunConfig
 
 if TYPE_CHECKING:
@@ -21,6 +23,21 @@ def config_of(settings: Settings) -> RunConfig:
         prices=prices_of(settings),
         embedder=partial(embedder_of, settings.memory.embedding_model, settings.memory.dimension),
     )
+
+
+def tenant_config(settings: Settings, tenant: str) -> RunConfig:
+    """How sessions of a tenant are run where nobody sits before them: people are asked through the
+    inbox."""
+    return replace(config_of(settings), approver="inbox", app=tenant_app(settings, tenant))
+
+
+def tenant_app(settings: Settings, tenant: str) -> str:
+    """Whose memory and ``app:`` state it is.
+
+    It differs from tenant to tenant, because copies of memories may lie together outside of the
+    store.
+    """
+    return settings.app if tenant == DEFAULT_TENANT else f"{settings.app}@{tenant}"
 
 
 def prices_of(settings: Settings) -> dict[str, Price]:

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+)
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -24,17 +31,18 @@ from ekiden.app.records.runs import (
 from ekiden.app.relay import ended
 from ekiden.app.run_tasks import RunTasks, stop
 from ekiden.app.run_watch import RunWatch
+from ekiden.app.stopping import is_stopped
 from ekiden.core.errors import (
     EkidenError,
     LeaseLost,
     SessionBusy,
     SessionNotFound,
     StoreError,
-    UserError,
 )
 from ekiden.core.ids import new_id
 from ekiden.core.server_errors import ServerStopping, TooManyRequests
 from ekiden.core.team import Team
+from ekiden.engine.stops import stop_parked
 from ekiden.hub import SessionTails
 from ekiden.hub.tails import Shown
 from ekiden.routing.decision import Strategy
@@ -42,6 +50,7 @@ from ekiden.runtime import Circumstances, RunConfig, advance
 from ekiden.runtime import submit as store_message
 from ekiden.runtime.opening import begun, resumed
 from ekiden.runtime.state import RunState
+from ekiden.runtime.stopping import take_back
 from ekiden.sessions import Session
 from ekiden.storage.base import DocumentWrite, SessionFilter, Store
 from ekiden.tools.output import to_jsonable
@@ -67,6 +76,8 @@ class RunOrder:
     """Whose a new session is."""
     title: str | None = None
     correlation_id: str | None = None
+    priority: int | str = "normal"
+    """Of a new session."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Further facts that a new session is created with."""
     max_turns: int | None = None
@@ -104,9 +115,11 @@ class Runs:
         most: int = 1000,
         most_queued: int = 10_000,
         stop_elsewhere: Callable[[str], Awaitable[bool]] | None = None,
+        serves: Collection[str] | None = None,
     ) -> None:
         """`stop_elsewhere` stops whoever else in this process works on a session, and says whether
-        anybody did: the desk's worker."""
+        anybody did: the desk's worker. `serves`: the agents that may be run here; what others get
+        is left to workers."""
         self._store = store
         self._team = team
         self._tails = tails
@@ -114,6 +127,7 @@ class Runs:
         self._most = most
         self._most_queued = most_queued
         self._stop_elsewhere = stop_elsewhere
+        self._serves = serves
         self._tasks = RunTasks()
         self._queued = 0
         """Left to workers since there was room, here or in the line."""
@@ -138,6 +152,7 @@ class Runs:
             user_id=order.user_id,
             title=order.title,
             correlation_id=order.correlation_id,
+            priority=order.priority,
         )
         session.meta.update(order.meta)
         around = self._around(order)
@@ -181,6 +196,7 @@ class Runs:
         `SessionBusy` if somebody works on it.
         """
         self._check_open()
+        await take_back(self._store, session_id)
         session = Session(session_id, store=self._store)
         around = self._around(None, max_turns=max_turns)
         if len(self._tasks) < self._most:
@@ -248,8 +264,12 @@ class Runs:
     async def cancel(self, run_id: str) -> dict[str, Any]:
         """Stop the run; its work is kept, and it can be resumed. One that is over stays as it is.
 
-        What it asked people and agents is withdrawn. `SessionBusy` if another process works on it.
+        What it asked people and agents is withdrawn. If another process works on it, that is asked
+        to stop, durably: should it die, whoever takes the session over stops it. So is code here
+        that does not let go. The answer tells how the run stands after some seconds at the latest;
+        a program that runs the session by itself heeds no such requests.
         """
+        began = asyncio.get_running_loop().time()
         record = await self.read(run_id)
         session_id, number = parse_run_id(run_id)
         row = await self._store.get(session_id)
@@ -258,13 +278,24 @@ class Runs:
         mine = self._tasks.find(session_id, number)
         if mine is not None:
             await stop(mine)
-        elif self._stop_elsewhere is None or not await self._stop_elsewhere(session_id):
-            await self._stop_parked(session_id)
+        elif self._stop_elsewhere is not None:
+            await self._stop_elsewhere(session_id)
+        if not await is_stopped(self._store, session_id, number, self._stop_parked, began=began):
+            return await self.read(run_id)
         self._tails.end(session_id)
         record = await self.read(run_id)
         if record["status"] in ACTIVE:  # The next message has taken the session already.
             record["status"] = "stopped"
         return record
+
+    async def stop_here(self, session_id: str) -> bool:
+        """Stop whatever is worked on here for the session; whether there was anything, and is no
+        more."""
+        mine = self._tasks.of_session(session_id)
+        if mine is None or not await stop(mine, patience_s=_SHORT_PATIENCE_S):
+            return False
+        self._tails.end(session_id)
+        return True
 
     def refuse_new(self) -> None:
         """From now on, start nothing, and let nobody wait."""
@@ -288,7 +319,9 @@ class Runs:
         if order is not None:
             max_turns = order.max_turns
         config = replace(self._config, on_busy="refuse").with_turns(max_turns)
-        around = Circumstances(root=self._team, config=config, left_as="ready", drives=False)
+        around = Circumstances(
+            root=self._team, config=config, left_as="ready", drives=False, serves=self._serves
+        )
         around.is_polite = True
         if order is not None:
             around.to = order.to
@@ -356,7 +389,10 @@ class Runs:
             if not started.done():
                 started.set_exception(exc)
             elif isinstance(exc, LeaseLost):
-                _log.warning("session %s was taken over by another process", session_id)
+                _log.warning(
+                    "session %s is not ours any more: its lease ran out, or somebody took it over",
+                    session_id,
+                )
             elif isinstance(exc, StoreError):
                 _log.warning("session %s is left for later: %s", session_id, exc)
             else:
@@ -378,12 +414,7 @@ class Runs:
         return StartedRun(session_id=session.session_id, number=number, after=after)
 
     async def _stop_parked(self, session_id: str) -> None:
-        """Stop a run that nobody works on: it waits, for others or for a worker."""
-        around = self._around(None)
-        around.left_as = "idle"
-        with suppress(UserError):  # It was over before.
-            async with resumed(around, Session(session_id, store=self._store)):
-                pass  # To leave it is to stop it.
+        await stop_parked(self._store, self._team, self._config, session_id)
 
     async def _unless_stopping(self, tasks: set[asyncio.Task[None]], timeout_s: float) -> None:
         stopping = asyncio.create_task(self._stopping.wait())
@@ -397,6 +428,8 @@ class Runs:
 
 _STOPPABLE = ACTIVE | {"waiting"}
 _LOOKED_AT = 1000
+_SHORT_PATIENCE_S = 1.0
+"""How long others wait for code here that is to stop; they ask again."""
 _SHORT = 100
 """A line of so many is not too long."""
 

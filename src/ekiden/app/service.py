@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Self
@@ -15,6 +15,7 @@ from ekiden.app.project import Project
 from ekiden.app.tenants import DEFAULT_TENANT, tenant_store
 from ekiden.core.covering import cover
 from ekiden.core.errors import EkidenError
+from ekiden.core.labels import check_labels
 from ekiden.core.server_errors import ServerStopping
 
 _log = logging.getLogger("ekiden.desk")
@@ -30,11 +31,20 @@ class Service:
             print(await desk.runs.start(RunOrder(input="Where is my parcel?")))
     """
 
-    def __init__(self, project: Project, *, store: str | None = None, workers: int = 1000) -> None:
-        """`store`: the address of the main store; the project's own if it is not given."""
+    def __init__(
+        self,
+        project: Project,
+        *,
+        store: str | None = None,
+        workers: int = 1000,
+        labels: Collection[str] = (),
+    ) -> None:
+        """`store`: the address of the main store; the project's own if it is not given. `labels`:
+        what this place has, for agents that need it."""
         self.project = project
         self.store_url = project.settings.store if store is None else store
         self._workers = workers
+        self._labels = check_labels(labels, "the labels of a server")
         self._desks: dict[str, Desk] = {}
         self._opening = asyncio.Lock()
         self._watchers: list[Callable[[Desk], None]] = []
@@ -66,7 +76,13 @@ class Service:
                 raise ServerStopping
             if tenant not in self._desks:
                 store = tenant_store(self.store_url, tenant)
-                desk = Desk(self.project, store, tenant=tenant, workers=self._workers)
+                desk = Desk(
+                    self.project,
+                    store,
+                    tenant=tenant,
+                    workers=self._workers,
+                    labels=self._labels,
+                )
                 try:
                     await desk.open()
                 except BaseException:

@@ -16,9 +16,18 @@ DEFAULT_TENANT: Final = "default"
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_]{0,30}[a-z0-9])?")
 
 
+JOINT = "__"
+"""Between the name of a schema and that of a tenant."""
+
+
+def is_tenant(name: object) -> bool:
+    """Whether a tenant can be called so."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
 def check_tenant(name: str) -> str:
     """`name` unchanged; `UserError` if a tenant cannot be called so."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not is_tenant(name):
         raise UserError(
             f"a tenant cannot be called {name!r:.60}: use up to 32 small letters, digits and _, "
             "none of these at an end but letters and digits"
@@ -27,27 +36,51 @@ def check_tenant(name: str) -> str:
 
 
 def tenant_store(url: str, tenant: str) -> Store:
-    """The store of `tenant` beside the main one at `url`; it connects when it is first used.
+    """The store of `tenant` beside the main one at `url`; it connects when it is first used."""
+    address = tenant_url(url, tenant)
+    path = sqlite_path(address)
+    if path is not None and tenant != DEFAULT_TENANT:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return open_store(address)
+
+
+def tenant_url(url: str, tenant: str) -> str:
+    """Where the store of `tenant` is, beside the main one at `url`.
 
     Of a SQLite file ``desk.db`` it is ``desk.tenants/NAME.db``; in PostgreSQL a schema whose name
     ends in ``__NAME``; ``memory:`` is one that nobody else has.
     """
     check_tenant(tenant)
-    if tenant == DEFAULT_TENANT:
-        return open_store(url)
-    if url == "memory:":
-        return open_store(url)
+    if tenant == DEFAULT_TENANT or url == "memory:":
+        return url
     path = sqlite_path(url)
     if path is None:
-        return open_store(_in_schema(url, tenant))
-    folder = path.with_name(f"{path.stem}.tenants")
-    folder.mkdir(parents=True, exist_ok=True)
-    return open_store(str(folder / f"{tenant}.db"))
+        return _in_schema(url, tenant)
+    return str(path.with_name(f"{path.stem}.tenants") / f"{tenant}.db")
+
+
+async def find_tenants(url: str, main: Store) -> list[str]:
+    """The tenants that have a store beside the `main` one, which is at `url`; not the default one.
+
+    `StoreError` if that cannot be found out. ``memory:`` has none.
+    """
+    if url == "memory:":
+        return []
+    path = sqlite_path(url)
+    if path is not None:
+        names = [each.stem for each in path.with_name(f"{path.stem}.tenants").glob("*.db")]
+    else:
+        from ekiden.storage.postgres import PostgresStore
+        from ekiden.storage.postgres.schemas import stores_beside
+
+        assert isinstance(main, PostgresStore)
+        names = await stores_beside(main, JOINT)
+    return sorted(name for name in names if is_tenant(name) and name != DEFAULT_TENANT)
 
 
 def _in_schema(url: str, tenant: str) -> str:
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     # The database cuts off names beyond 63 characters, and a schema may have 48.
-    options["schema"] = f"{options.get('schema') or 'ekiden'}__{tenant}"
+    options["schema"] = f"{options.get('schema') or 'ekiden'}{JOINT}{tenant}"
     return urlunsplit(parts._replace(query=urlencode(options)))

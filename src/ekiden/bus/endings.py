@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from heapq import heappop, heappush
 from traceback import format_exception
-from typing import Any
+from typing import Any, TypeVar
 
 from ekiden.bus.checks import LEAVES, own_payload
 from ekiden.bus.delivery import Delivery
@@ -23,6 +24,8 @@ _LATE_S = 0.005
 """The store's clock may be coarser than ours."""
 
 _log = logging.getLogger("ekiden.bus")
+
+T = TypeVar("T")
 
 
 class Endings:
@@ -92,11 +95,12 @@ class Endings:
             await self._settle(delivery, "dead", error, self._event(delivery, error, "dead"))
         else:
             event = self._event(delivery, error, "retried")
-            await self._parts.store.write(Batch(events=(event,)))
+            await self._stored(message.id, lambda: self._parts.store.write(Batch(events=(event,))))
             delay_s = settings.retry_delay_s(delivery.attempts)
             heappush(self.retries, self._parts.loop.time() + delay_s + _LATE_S)
-            await self._parts.store.release_message(
-                delivery.row(self._parts.owner), delay_s=delay_s
+            row = delivery.row(self._parts.owner)
+            await self._stored(
+                message.id, lambda: self._parts.store.release_message(row, delay_s=delay_s)
             )
 
     async def _settle(
@@ -115,15 +119,18 @@ class Endings:
             self._parts.room.made(self._agent)
 
     async def _post(self, settle: MessageSettle, event: Event | None) -> Settled:
+        return await self._stored(settle.key, lambda: self._parts.postings.settle(settle, event))
+
+    async def _stored(self, key: str, write: Callable[[], Awaitable[T]]) -> T:
         """Try until the store can be reached, or there is no time."""
         pause_s = 0.05
         while True:
             try:
-                return await self._parts.postings.settle(settle, event)
+                return await write()
             except StoreUnavailable as exc:
                 if self.hurry:
                     raise
-                _log.warning("message %s cannot be settled, trying again: %s", settle.key, exc)
+                _log.warning("the end of message %s is not stored, trying again: %s", key, exc)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, 5.0)
 

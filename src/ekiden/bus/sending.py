@@ -11,7 +11,7 @@ from ekiden.bus.parts import Parts
 from ekiden.bus.presence import HELD_S
 from ekiden.bus.rounds import Rounds
 from ekiden.bus.service import Service
-from ekiden.core.errors import QueueFull
+from ekiden.core.errors import QueueFull, StoreUnavailable
 from ekiden.core.message_errors import MailboxFull
 from ekiden.core.messages import AgentMessage, GroupMode, agent_queue
 from ekiden.storage.messages import PutReceipt, QueuePut
@@ -80,6 +80,12 @@ class Sending:
             return await self._parts.postings.put(puts)
         except QueueFull:
             return await self._put_when_possible(puts, messages, timeout_s)
+        except StoreUnavailable:
+            for put, message in zip(puts, messages, strict=True):
+                service = self._services.get(message.to_agent or "")
+                if put.taken_by is not None and service is not None:
+                    service.doubt()
+            raise
 
     def deliver(
         self, message: AgentMessage, payload: Any, put: QueuePut, number: int, ttl_s: float | None

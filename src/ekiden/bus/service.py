@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextvars import copy_context
 from math import inf
 from typing import Any, Final, Self, TypeAlias
@@ -16,14 +15,16 @@ from ekiden.bus.line import Line
 from ekiden.bus.parts import Parts
 from ekiden.bus.presence import HELD_S
 from ekiden.core.acting import acting_as
-from ekiden.core.errors import EkidenError, StoreError
+from ekiden.core.errors import EkidenError, StoreError, StoreUnavailable
 from ekiden.core.messages import AgentMessage, Letter, agent_queue, wait_node
-from ekiden.storage.messages import QueueMessage
+from ekiden.storage.messages import MessageFilter, QueueMessage, StoredMessage
 
 _log = logging.getLogger("ekiden.bus")
 
 _FETCH = 64
 """So many messages are taken from the store at once."""
+_DOUBT_S = 10.0
+"""So long after an error a call may still take effect in the store."""
 _STUBBORN_S = 5.0
 """A handler that does not let itself be cancelled is left alone after so long."""
 
@@ -76,6 +77,9 @@ class Service:
         self._fetching = False
         self._fetch_again = False
         self._fetches = 0
+        self._unsure_until = -inf
+        """Until then the store may come to have messages as ours of which we were not told."""
+        self._is_unsure = False
         self._context = copy_context()
         self._acting = acting_as(agent)
         self._context.run(self._acting.__enter__)
@@ -131,6 +135,8 @@ class Service:
 
     def deliver(self, delivery: Delivery) -> None:
         """The message was stored as ours: begin, or let it stand in line."""
+        if delivery.message.id in self._deliveries:
+            return
         self._deliveries[delivery.message.id] = delivery
         if self._closing:
             self._parts.spawn(self._give_back([delivery]))
@@ -197,19 +203,16 @@ class Service:
         self._fetching = True
         count = 0
         try:
+            if self._is_unsure:
+                count += await self._find_ours()
             while (limit := self._wanted()) > 0:
                 self._fetch_again = False
                 self._fetches += 1
                 self._endings.retried(self._parts.loop.time())
-                rows = await self._parts.store.take_messages(
-                    self.queue,
-                    owner=self._parts.owner,
-                    lease_s=HELD_S,
-                    limit=limit,
-                    oldest_first=self._fetches % self._parts.settings.oldest_every == 0,
-                )
+                rows = await self._take(limit)
+                ages = await self._ages(rows)
                 for row in rows:
-                    self._accept(row)
+                    self._accept(row, ages.get(row.key or "", 0.0))
                 count += len(rows)
                 if len(rows) < limit and not self._fetch_again:
                     break
@@ -219,6 +222,42 @@ class Service:
 
     # Within
 
+    def doubt(self) -> None:
+        """A call that makes messages ours failed, and may yet take effect: look for them."""
+        self._is_unsure = True
+        self._unsure_until = self._parts.loop.time() + _DOUBT_S
+
+    async def _take(self, limit: int) -> Sequence[QueueMessage]:
+        try:
+            return await self._parts.store.take_messages(
+                self.queue,
+                owner=self._parts.owner,
+                lease_s=HELD_S,
+                limit=limit,
+                oldest_first=self._fetches % self._parts.settings.oldest_every == 0,
+            )
+        except StoreUnavailable:
+            self.doubt()
+            raise
+
+    async def _find_ours(self) -> int:
+        """Accept what the store has as ours and we do not know; how many messages."""
+        is_last = self._parts.loop.time() >= self._unsure_until
+        count = after = 0
+        owner = self._parts.owner
+        where = MessageFilter(queue=self.queue, states={"open"})
+        while page := await self._parts.store.find_messages(where, after=after, limit=_FETCH):
+            after = page[-1].id
+            rows = [_taken(each, owner) for each in page if each.owner == owner]
+            rows = [row for row in rows if row.key not in self._deliveries]
+            ages = await self._ages(rows)
+            for row in rows:
+                self._accept(row, ages.get(row.key or "", 0.0))
+            count += len(rows)
+        if is_last and self._parts.loop.time() >= self._unsure_until:
+            self._is_unsure = False
+        return count
+
     def _wanted(self) -> int:
         if self._closing or self._parts.presence.is_lapsed:
             return 0
@@ -226,8 +265,21 @@ class Service:
             return _FETCH
         return self.concurrency - len(self._running) - len(self._line)
 
-    def _accept(self, row: QueueMessage) -> None:
-        """A message came from the store."""
+    async def _ages(self, rows: Collection[QueueMessage]) -> dict[str, float]:
+        """How old those are that expire, by their keys, on the store's clock: those of whoever sent
+        them, and of this machine, may have been set meanwhile."""
+        keys = [row.key for row in rows if row.key and _expires(row.body)]
+        if not keys:
+            return {}
+        try:
+            now_us = await self._parts.store.now_us()
+            found = await self._parts.store.find_messages(MessageFilter(keys=keys), limit=len(keys))
+        except StoreError:
+            return {}  # They are with us: better too late than never.
+        return {each.key or "": (now_us - each.created_at_us) / 1e6 for each in found}
+
+    def _accept(self, row: QueueMessage, age_s: float) -> None:
+        """A message came from the store, where it was for so long."""
         with_us = self._deliveries.get(row.key or "")
         if with_us is not None:
             with_us.attempts = row.attempts
@@ -246,14 +298,13 @@ class Service:
             self._parts.spawn(self._endings.refuse(row, reason))
             return
         message.redelivered = row.attempts > 1
-        self.deliver(Delivery(message, row.id, row.attempts, self._expiry(message)))
+        self.deliver(Delivery(message, row.id, row.attempts, self._expiry(message, age_s)))
 
-    def _expiry(self, message: AgentMessage) -> float | None:
+    def _expiry(self, message: AgentMessage, age_s: float) -> float | None:
         """When a message that came from the store expires, in the loop's time."""
         if message.ttl is None:
             return None
-        age = min(max(time.time() - message.created_at, 0.0), message.ttl)
-        return self._parts.loop.time() + message.ttl - age
+        return self._parts.loop.time() + message.ttl - min(max(age_s, 0.0), message.ttl)
 
     def _begin(self, delivery: Delivery) -> None:
         delivery.stage = "running"
@@ -338,3 +389,21 @@ def _is_cancelled() -> bool:
     """Whether somebody has cancelled this task, rather than that its code raised by itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _taken(found: StoredMessage, owner: str) -> QueueMessage:
+    """As whoever took it would have got it."""
+    return QueueMessage(
+        id=found.id,
+        queue=found.queue,
+        body=found.body,
+        priority=found.priority,
+        attempts=found.attempts,
+        owner=owner,
+        key=found.key,
+    )
+
+
+def _expires(body: Any) -> bool:
+    """Whether it may be a message that is worth nothing after some time."""
+    return isinstance(body, Mapping) and body.get("ttl") is not None

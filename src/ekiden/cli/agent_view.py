@@ -30,6 +30,7 @@ def detail_pairs(record: dict[str, Any]) -> list[tuple[str, str]]:
         ("model", record["model"]),
         ("from", record["path"] or record["origin"]),
         ("takes", _takes(record)),
+        ("runs on", ", ".join(record["runs_on"])),
         ("tools", "\n".join(map(_tool_line, record["tools"]))),
         ("hands to", "\n".join(map(_handoff_line, record["handoffs"]))),
         ("gives tasks to", _supervises(record["supervisor"])),

@@ -20,6 +20,7 @@ from ekiden.core.errors import (
 from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxItemNotFound
 from ekiden.core.memory_errors import BackendUnavailable, MemoryFailed, MemoryNotFound
 from ekiden.core.server_errors import KeyNotFound
+from ekiden.core.temporal_errors import TemporalUnavailable
 
 if TYPE_CHECKING:
     from ekiden.core.handoff_record import RefusalCode
@@ -75,6 +76,7 @@ _BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (
     (LeaseLost, Exit.BUSY),
     (StoreError, Exit.STORE),
     (ServerUnavailable, Exit.STORE),
+    (TemporalUnavailable, Exit.STORE),
     (UserError, Exit.USAGE),
 )
 """The first that fits decides."""

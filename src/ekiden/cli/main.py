@@ -124,12 +124,29 @@ _GROUPS = {
             "watch": "Show questions, and what becomes of them, as they come.",
         },
     ),
+    "worker": (
+        "Work on the sessions of a store, and see who does.",
+        {
+            "run": "Work on the sessions of a store, with others; `run` may be left out.",
+            "list": "List the workers of a store.",
+        },
+    ),
     "keys": (
         "Look after the keys that callers of the server need.",
         {
             "create": "Make a key; it is shown once.",
             "list": "List the keys, without their secrets.",
             "revoke": "Make a key useless, for ever.",
+        },
+    ),
+    "store": (
+        "Look after whole stores.",
+        {
+            "copy": "Copy everything from one store to another, and compare the two.",
+            "backup": "Copy the store into one file, while others work with it.",
+            "restore": "Copy a backup into an empty store.",
+            "verify": "Read everything in the store, and tell what is wrong.",
+            "info": "Show what the store is and how much is in it.",
         },
     ),
     "audit": (
@@ -142,6 +159,8 @@ _GROUPS = {
         },
     ),
 }
+
+_HELP = ("--help", "-h")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -244,6 +263,10 @@ def _dispatch(arguments: list[str]) -> int:
         # A lone dash is standard input, which the parser would take for an option.
         arguments.remove("-")
         arguments += ["--", "-"]
+    if arguments[0] == "worker" and (
+        arguments[1:] == [] or (arguments[1].startswith("-") and arguments[1] not in _HELP)
+    ):
+        arguments.insert(1, "run")
     server = take_server(arguments, _GROUPS)
     try:
         with nullcontext() if server is None else at_server(server):

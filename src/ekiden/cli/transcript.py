@@ -10,6 +10,7 @@ from ekiden.cli.tables import clock_time
 from ekiden.core.events import Event
 from ekiden.core.items import Item, is_message, refusal_of, text_of
 from ekiden.core.jsonio import dumps, loads
+from ekiden.core.messages import PRIORITIES
 from ekiden.sessions import is_rewind, is_transfer, said, standing
 
 if TYPE_CHECKING:
@@ -148,6 +149,11 @@ def session_heading(row: SessionRow) -> list[tuple[str, str]]:
     ]
     if row.user_id is not None:
         pairs.append(("user", row.user_id))
+    pairs.extend(
+        ("priority", name)
+        for name, number in PRIORITIES.items()
+        if number == row.priority and name != "normal"
+    )
     pairs.extend((name, str(value)) for name, value in row.meta.items())
     if row.owner is not None:
         pairs.append(("run by", row.owner))

@@ -10,7 +10,7 @@ from ekiden.client.events import Events
 from ekiden.client.handoffs import Handoffs
 from ekiden.client.inbox import Inbox
 from ekiden.client.keys import Keys
-from ekiden.client.looking import Mirror, Settings, Spending, Traces
+from ekiden.client.looking import Mirror, Settings, Spending, Traces, Workers
 from ekiden.client.memory import Memories
 from ekiden.client.modes import Async, M, Sync
 from ekiden.client.portal import Portal
@@ -60,6 +60,7 @@ class _Resources(Generic[M]):
         self.costs: Spending[M] = Spending(*parts)
         self.settings: Settings[M] = Settings(*parts)
         self.mirror: Mirror[M] = Mirror(*parts)
+        self.workers: Workers[M] = Workers(*parts)
         self.keys: Keys[M] = Keys(*parts)
         self.messages: Messages[M] = Messages(*parts)
         self.collaborations: Collaborations[M] = Collaborations(*parts)

@@ -98,3 +98,14 @@ class Mirror(Resource[M]):
         """How far the mirror is; the mirror itself is not asked."""
         status: Mapping[str, Any] = await self._wire.ask("GET", "/mirror")
         return status
+
+
+class Workers(Resource[M]):
+    """Who works on sessions."""
+
+    @answers
+    async def list(self) -> Mapping[str, Any]:
+        """The workers of the server's store, and agents with ready sessions that none of them
+        runs: ``{"workers": […], "unserved": […]}``."""
+        found: Mapping[str, Any] = await self._wire.ask("GET", "/workers")
+        return found

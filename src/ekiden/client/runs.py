@@ -30,6 +30,8 @@ class RunOptions(TypedDict, total=False):
     """Whose a new session is."""
     title: str | None
     correlation_id: str | None
+    priority: Literal["low", "normal", "high", "urgent"] | None
+    """Of a new session: the more important ones are run first."""
     max_turns: int | None
     on_busy: Literal["refuse", "wait"] | None
     """If somebody else runs the session."""

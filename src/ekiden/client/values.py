@@ -108,6 +108,8 @@ class SessionSummary(Value):
     outcome: str | None = None
     """How its last run ended."""
     user_id: str | None = None
+    priority: int = 2
+    """1 (low), 2 (normal), 3 (high) or 4 (urgent)."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     events: int = 0
     owner: str | None = None

@@ -14,6 +14,7 @@ from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_record import HandoffRequest
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.hooks import AgentHooks
+from ekiden.core.labels import check_labels
 from ekiden.core.model import Model, ModelSettings
 from ekiden.core.profile import Capability, Confirmation, MemorySettings, Scope, Triggers
 from ekiden.core.remote import AgentRunner
@@ -102,6 +103,8 @@ class Agent(Generic[TContext]):
     """What the agent itself may spend in a run, whoever had it before."""
     plan: PlanSettings | None = None
     """The agent is a supervisor: it splits what it is given among others; `Supervisor` sets it."""
+    runs_on: frozenset[str] = frozenset()
+    """Labels that a worker must have to run the agent, such as ``gpu``: where its tools are."""
     adapt_tool: Callable[[FunctionTool], FunctionTool] | None = None
     """What becomes of each tool that the agent has because of its other fields, such as
     ``ask_agent`` and ``remember``: agent files guard and confirm these with it, too."""
@@ -132,6 +135,8 @@ class Agent(Generic[TContext]):
             names = getattr(self, name)
             if isinstance(names, str) or not all(isinstance(each, str) and each for each in names):
                 raise UserError(f"`{name}` of agent {self.name!r} must be a list of names")
+        if not isinstance(self.runs_on, frozenset) or self.runs_on:
+            self.runs_on = check_labels(self.runs_on, f"`runs_on` of agent {self.name!r}")
         if self.max_sessions is not None and self.max_sessions < 1:
             raise UserError(f"`max_sessions` of agent {self.name!r} must be 1 or more")
         if self.run is None:

@@ -374,8 +374,9 @@ class StoreTooNew(StoreError):
 
     def __init__(self, where: str, *, found: int, known: int) -> None:
         super().__init__(
-            f"{where} has format {found}, this Ekiden knows up to {known}: upgrade Ekiden "
-            "(pip install -U ekiden), or open another store"
+            f"{where} has format {found}, which does not work with what this Ekiden knows, format "
+            f"{known}: upgrade Ekiden (pip install -U ekiden) in every process that uses the "
+            "store, or open another one"
         )
         self.found, self.known = found, known
 

@@ -132,7 +132,7 @@ def priority_number(value: int | str) -> int:
         number = PRIORITIES.get(value)
         if number is not None:
             return number
-    elif value in (1, 2, 3, 4) and not isinstance(value, bool):
+    elif type(value) is int and value in (1, 2, 3, 4):
         return value
     raise UserError(f"{value!r:.40} is no priority: low (1), normal (2), high (3) or urgent (4)")
 

@@ -1,41 +1,58 @@
-"""What a worker does beside its sessions, now and then: old ones go, new texts are found."""
+"""What a worker does beside its sessions, now and then: old ones go, new texts are found, and who
+waits for each other in a circle is told so."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from ekiden.core.errors import StaleDocument, StoreError
 from ekiden.core.retention import Retention
-from ekiden.storage.base import DocumentWrite, Store
+from ekiden.storage.base import DocumentWrite, MessageFilter, Store
+
+if TYPE_CHECKING:
+    from ekiden.bus.graph import VictimPolicy
 
 _log = logging.getLogger("ekiden.worker")
 
 _EVERY_S = 60.0
+_CIRCLES_S = 10.0
+"""How long a circle may last whose last member died before it looked."""
 _PRUNE_EVERY_US = 3600 * 1_000_000
 _COLLECTION = "housekeeping"
 _PRUNED = "pruned"
+_CIRCLES = "circles"
 
 
 class Housekeeping:
     """Looks after a store: any number of processes may do so at once."""
 
-    def __init__(self, store: Store, retention: Retention) -> None:
+    def __init__(
+        self, store: Store, retention: Retention, *, policy: VictimPolicy = "longest"
+    ) -> None:
+        """`policy`: who gives up in a circle of waits."""
         self._store = store
         self._retention = retention
+        self._policy = policy
 
     async def run(self) -> None:
-        """Tidy up now and then, for ever."""
+        """Tidy up now and then, for ever; circles of waits are looked for more often."""
         while True:
             await self.once()
-            await asyncio.sleep(_EVERY_S)
+            for _ in range(round(_EVERY_S / _CIRCLES_S) - 1):
+                await asyncio.sleep(_CIRCLES_S)
+                await self._attempt(self._break_circles)
+            await asyncio.sleep(_CIRCLES_S)
 
     async def once(self) -> None:
-        """Let go of what is old, at most once an hour over all processes, and bring the index of
-        sessions up to date if anybody uses it. What fails is tried again the next time."""
+        """Let go of what is old, at most once an hour over all processes, bring the index of
+        sessions up to date if anybody uses it, and break circles of waits that nobody has noticed.
+        What fails is tried again the next time."""
         await self._attempt(self._prune)
         await self._attempt(self._index)
+        await self._attempt(self._break_circles)
 
     async def _attempt(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -51,26 +68,44 @@ class Housekeeping:
             return
         from ekiden.runtime.retention import prune_sessions
 
-        now_us = await self._store.now_us()
-        document = await self._store.get_document(_COLLECTION, _PRUNED)
-        if document is not None and now_us - document.body["at_us"] < _PRUNE_EVERY_US:
+        if not await self._is_my_turn(_PRUNED, _PRUNE_EVERY_US):
             return
-        turn = DocumentWrite(
-            collection=_COLLECTION,
-            key=_PRUNED,
-            body={"at_us": now_us},
-            expected_version=0 if document is None else document.version,
-        )
-        try:
-            await self._store.write_documents([turn])
-        except StaleDocument:
-            return  # Another process does it.
         pruned = await prune_sessions(
             self._store,
             older_than_s=None if rule.days is None else rule.days * 86400,
             keep_last=rule.count,
         )
         _log.info("%s", pruned)
+
+    async def _is_my_turn(self, work: str, every_us: int) -> bool:
+        """Whether the work is due and this process does it: of several, one does."""
+        now_us = await self._store.now_us()
+        document = await self._store.get_document(_COLLECTION, work)
+        if document is not None and now_us - document.body["at_us"] < every_us:
+            return False
+        turn = DocumentWrite(
+            collection=_COLLECTION,
+            key=work,
+            body={"at_us": now_us},
+            expected_version=0 if document is None else document.version,
+        )
+        try:
+            await self._store.write_documents([turn])
+        except StaleDocument:
+            return False
+        return True
+
+    async def _break_circles(self) -> None:
+        """Whoever begins to wait looks for circles, unless it dies first."""
+        from ekiden.bus.deadlocks import break_deadlocks
+
+        waiting = MessageFilter(waited_for=True, states={"open"})
+        if not await self._store.find_messages(waiting, limit=1):
+            return
+        if not await self._is_my_turn(_CIRCLES, round(_CIRCLES_S * 0.9e6)):
+            return
+        for each in await break_deadlocks(self._store, policy=self._policy):
+            _log.warning("agents waited for each other: %s", " -> ".join(each.cycle))
 
     async def _index(self) -> None:
         from ekiden.sessions.search import index_sessions, is_indexed

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from ekiden.core.agent import Agent
-from ekiden.core.errors import SessionExists
+from ekiden.core.errors import SessionExists, StoreUnavailable
 from ekiden.core.messages import AgentMessage, agent_queue
 from ekiden.core.team import Team
 from ekiden.runtime.question_sessions import ANSWERS, bus_session_id, session_for
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 _TO_BE_ANSWERED = frozenset({"request", "propose", "counter", "accept"})
 _MAX_TITLE = 120
+_REST_S = 0.5
+
+_log = logging.getLogger("ekiden.bus")
 
 
 class TeamOnBus:
@@ -93,6 +98,17 @@ class TeamOnBus:
             )
         )
 
+    async def _stored(self, batch: Batch) -> None:
+        """Write it, however long the store is away: that is no answer to who asked."""
+        while True:
+            try:
+                await self._store.write(batch)
+            except StoreUnavailable as exc:
+                _log.warning("a message waits for the store: %s", exc)
+                await asyncio.sleep(_REST_S)
+            else:
+                return
+
     async def _open(self, message: AgentMessage) -> Any:
         """Make the session, once, whatever is delivered twice."""
         from ekiden.bus import LATER
@@ -109,5 +125,5 @@ class TeamOnBus:
         session_id = bus_session_id(agent_queue(message.to_agent or ""), message.id)
         opening = session_for(message, session_id=session_id, meta=meta)
         with suppress(SessionExists):  # It may have been delivered before.
-            await self._store.write(Batch(openings=[opening]))
+            await self._stored(Batch(openings=[opening]))
         return LATER if message.type == "query" else None

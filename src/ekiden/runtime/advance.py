@@ -20,7 +20,7 @@ from ekiden.core.guardrail_errors import GuardrailError
 from ekiden.core.items import Item
 from ekiden.core.model import ModelDelta
 from ekiden.core.outcomes import OutOfBudget
-from ekiden.runtime.finish import fail, finish
+from ekiden.runtime.finish import fail, finish, hand_on
 from ekiden.runtime.limits import TimeLimit, has_triggers, over_limit, time_left
 from ekiden.runtime.parked import is_parked
 from ekiden.runtime.purse import Spent
@@ -38,14 +38,15 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     Every event is stored before it is shown. Afterwards `run.outcome` is set, and `run.exception`
     if the run failed. The process may be killed at any instant: another `advance` goes on from the
     last step that was stored. Raises `LeaseLost` when somebody else owns the session, and
-    `StoreUnavailable` when nothing can be stored.
+    `StoreUnavailable` when nothing can be stored. It ends without an outcome when an agent has the
+    conversation that is not run here.
     """
     for shown in run.take():
         yield shown
     if run.was_woken and await is_withdrawn(run):
         await finish(run, WITHDRAWN)
     try:
-        while run.outcome is None:
+        while run.outcome is None and run.around.is_served(run.agent):
             if run.live:
                 async with aclosing(_watched(run)) as steps:
                     async for shown in steps:
@@ -58,6 +59,8 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
                         await _step(run)
                 for shown in run.take():
                     yield shown
+        if run.outcome is None:
+            await hand_on(run)
     finally:
         if run.children:
             await run.stop_children()
@@ -103,17 +106,19 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
         await fire_for_time(run)
     elif cause == "handoff":
         pending = run.cursor.pending
-        target = "" if pending is None else pending.target
+        if pending is None:
+            return  # It was confirmed at the last moment.
         await _recover(
-            run, HandoffRefused("TIMEOUT", f"{target!r} did not take over within its time")
+            run, HandoffRefused("TIMEOUT", f"{pending.target!r} did not take over within its time")
         )
     elif cause == "agent":
         over = own_left(run)
         if over is not None:
             await _end_over_limit(run, over)
-    else:
+    elif cause == "run":
         seconds = allowed(run, "seconds") or 0
         await _end_over_limit(run, OutOfBudget("seconds", seconds, run.spent_s()))
+    # Else somebody wanted it interrupted, and was served before it was: the step is taken again.
 
 
 async def _guarded(run: RunState, step: Coroutine[Any, Any, None]) -> None:

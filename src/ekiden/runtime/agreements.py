@@ -50,11 +50,15 @@ class HandoffExecutor:
         *,
         run_config: RunConfig | None = None,
         context: Any = None,
+        run: bool = True,
     ) -> None:
+        """Without `run` the partner is left to the workers that may run it: the session is made
+        `ready` for them, and what came of it is looked at again."""
         self._team = team if isinstance(team, Team) else Team(team)
         self._store = store
         self._config = run_config
         self._context = context
+        self._run = run
         self._controller = HandoffController(
             self._team, store, run_config=run_config, context=context
         )
@@ -80,7 +84,7 @@ class HandoffExecutor:
         reason = f"agreed: {task}"[:_MAX_REASON]
         if named:
             return await self._controller.start(
-                session_id, to=partner, reason=reason, context=terms, by=by
+                session_id, to=partner, reason=reason, context=terms, by=by, run=self._run
             )
         request = HandoffRequest(
             id=collaboration.id,
@@ -95,7 +99,7 @@ class HandoffExecutor:
             reason=reason,
             by=by,
         )
-        return await self._controller.initiate(request)
+        return await self._controller.initiate(request, run=self._run)
 
     async def _begun(self, session_id: str, agreement: str) -> HandoffRecord | None:
         """The handoff that was made because of the agreement, before a crash."""
@@ -110,7 +114,8 @@ class HandoffExecutor:
 
     async def _finished(self, record: HandoffRecord) -> HandoffResult:
         failure: Exception | None = None
-        if record.status not in FINAL and await is_ready(self._store, record.session_id):
+        is_open = self._run and record.status not in FINAL
+        if is_open and await is_ready(self._store, record.session_id):
             session = Session(record.session_id, store=self._store)
             try:
                 await AgentRunner().resume(

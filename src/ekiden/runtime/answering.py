@@ -21,7 +21,7 @@ from ekiden.runtime.memo import load_memo
 from ekiden.runtime.question_sessions import ANSWERS
 from ekiden.runtime.spending import spend_own
 from ekiden.runtime.state import RunState
-from ekiden.runtime.timekeeping import begin_time_anew
+from ekiden.runtime.timekeeping import begin_time_anew, later_timer_end
 from ekiden.runtime.withdrawing import (
     WITHDRAWN,
     abandon,
@@ -103,8 +103,11 @@ def _store_answer(
         # It came before anybody acted on the time-out.
         state = "failed" if answer is None or "error" in answer else "answered"
     if isinstance(answer, dict):
-        run.cursor.person_us = max(run.cursor.person_us, answer.pop("person_us", 0))
+        person_us = answer.pop("person_us", 0)
+        run.cursor.person_us = max(run.cursor.person_us, person_us)
         _count_in(run, question, answer.pop("spent", None))
+        if message is not None and person_us:
+            run.write(later_timer_end(message, person_us))
     _settle_step(run, key, question, state, answer)
     details = {"id": question.id, "from": question.who, "state": state}
     error = answer.get("error") if isinstance(answer, dict) else None
@@ -158,7 +161,7 @@ def _see_to_unfinished(
         return
     if state == "timed_out":
         run.beside.afterwards.append(
-            partial(abandon, run.store, question.session, question.id, only_ready=True)
+            partial(abandon, run.store, question.session, question.id, only_ready=True, insist=True)
         )
     elif is_deadlock and run.around.drives:
         run.told = [*(run.told or ()), question.session]

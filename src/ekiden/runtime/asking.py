@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Literal
 
@@ -41,15 +42,25 @@ FOR_EVER_S = 3.2e9
 class Asking:
     """The questions of one piece of code, counted in their order."""
 
-    __slots__ = ("_asked", "_run", "_step", "_task", "_told")
+    __slots__ = ("_asked", "_run", "_step", "_task", "_told", "_under_way")
 
-    def __init__(self, run: RunState, step: str, *, task: str | None = None) -> None:
+    def __init__(
+        self,
+        run: RunState,
+        step: str,
+        *,
+        task: str | None = None,
+        under_way: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """Within `under_way` a question is being prepared: whoever parks the code waits for it, so
+        that what the code asks at the same time is asked at the same time."""
         self._run = run
         self._step = step
         self._task = task or run.task_id
         """What those who are asked work on; of two tasks nobody waits for the other."""
         self._asked = 0
         self._told = 0
+        self._under_way = under_way
 
     async def ask(self, questions: Sequence[Ask], *, mode: GroupMode) -> list[tuple[str, Any]]:
         """The answers that are stored; `Parked` while they are not there."""
@@ -63,7 +74,8 @@ class Asking:
             if key not in self._run.memo and key not in self._run.cursor.asks
         ]
         if fresh:
-            await self._stage(fresh, group, mode)
+            with self._under_way():
+                await self._stage(fresh, group, mode)
         if mode == "any":
             return [self._first(keys, questions)]
         return self._all(keys, questions)
@@ -117,7 +129,8 @@ class Asking:
         key = self._next_key()
         if key not in run.memo and key not in run.cursor.asks:
             check_variable("the context of a question to people", request.context)
-            now_us = await run.store.now_us()
+            with self._under_way():
+                now_us = await run.store.now_us()
             item = InboxItem(
                 kind="approval",
                 from_agent=run.agent.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,9 @@ class Circumstances:
 
     drives: bool = True
     """Whether whoever runs the session also runs those whom it asks; else others do."""
+    serves: Container[str] | None = None
+    """The agents that may be run here; a session that another one gets is left for others.
+    `None`: all of them."""
     is_reachable: bool = True
     """Whether others can know of the session, and want something of it while it runs."""
     show: Callable[[Event], None] | None = None
@@ -64,6 +67,10 @@ class Circumstances:
                 )
         elif self.to is not None:
             self.find(self.to)
+
+    def is_served(self, agent: Agent[Any]) -> bool:
+        """Whether the agent may be run here."""
+        return self.serves is None or agent.name in self.serves
 
     @property
     def entry(self) -> Agent[Any]:

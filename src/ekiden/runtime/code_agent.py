@@ -72,9 +72,9 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         self._run = run
         self._made = 0
         self._calling: set[asyncio.Task[Any]] = set()
-        """Tasks of the code in which a tool is being called."""
+        """Tasks of the code in which a tool is being called, or a question prepared."""
         self._is_left = False
-        self._asks = Asking(run, run.step_key("a"))
+        self._asks = Asking(run, run.step_key("a"), under_way=self._under_way)
 
     def _scope(self, what: str) -> Asking:
         return self._asks
@@ -192,8 +192,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             self._calling.discard(task)
 
     async def leave(self) -> None:
-        """The code waits for an answer: tools that other tasks of it call come to their end first,
-        and then none of these tasks does anything more."""
+        """The code waits for an answer: tools that other tasks of it call, and what they are about
+        to ask, come to their end first, and then none of these tasks does anything more."""
         self._is_left = True
         while self._calling:
             await asyncio.wait(self._calling)

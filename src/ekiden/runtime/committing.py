@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ekiden.core.errors import SessionError, StoreUnavailable
 from ekiden.core.events import AUDITED, Event
 from ekiden.core.model import ModelDelta
 from ekiden.core.onlookers import ONLOOKERS
@@ -61,6 +62,7 @@ class Committing(Recording):
         "_wakes",
         "_woken",
         "before",
+        "broken",
         "created_at_us",
         "hold",
         "outbox",
@@ -68,6 +70,7 @@ class Committing(Recording):
     )
 
     before: SessionRow | None
+    broken: SessionError | StoreUnavailable | None
     created_at_us: int
     hold: Hold | None
     meta: Mapping[str, Any]
@@ -154,6 +157,8 @@ class Committing(Recording):
 
         If that fails, everything is still only recorded.
         """
+        if self.broken is not None:
+            raise self.broken
         lap_s = self.work.lap()
         self.cursor.spent_s += lap_s
         if self.agent.budget is not None:
@@ -196,9 +201,13 @@ class Committing(Recording):
             needed = {each.variables for each in stored}
             needed.update(key for each in stored for key in each.saved.get(SHARED, ()))
             steps = {key: value for key, value in self._steps.items() if key in needed}
-            await self.store.commit(
-                self.claim, Commit(patch=SessionPatch(cursor=cursor), events=(), steps=steps)
-            )
+            try:
+                await self.store.commit(
+                    self.claim, Commit(patch=SessionPatch(cursor=cursor), events=(), steps=steps)
+                )
+            except (SessionError, StoreUnavailable) as exc:
+                self.broken = exc
+                raise
             for key in steps:
                 del self._steps[key]
             self._stored_cursor = cursor

@@ -112,7 +112,8 @@ class Errand:
 
     async def _leave(self) -> None:
         """Ask whoever runs the session."""
-        asked = self._asked
+        due_us = await self._store.now_us() + round(self._asked.wait_s * 1e6)
+        asked = self._asked = replace(self._asked, due_us=due_us)
         fault_point("handoff.request.before_write")
         await self._store.write_documents([document_of(self._session_id, asked)])
         fault_point("handoff.request.after_write")

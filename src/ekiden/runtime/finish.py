@@ -94,6 +94,12 @@ async def park(run: RunState, status: SessionStatus) -> None:
     await run.commit(status=status, outcome="", release=True)
 
 
+async def hand_on(run: RunState) -> None:
+    """Leave the session to whoever runs the agent that has it now."""
+    await run.commit(status="ready", outcome="", release=True)
+    run.is_handed_on = True
+
+
 def outcome_told(event: Event) -> Outcome | None:
     """The outcome that the last event of a run tells; `None` for an answer, or if it tells none."""
     details = event.details or {}

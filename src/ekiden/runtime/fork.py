@@ -66,7 +66,7 @@ async def fork_session(
     row = await store.get(session_id)
     if before_seq is not None:
         at_seq = await _before_message(store, row, before_seq)
-    branch = Session(new_id, store=store, user_id=row.user_id)
+    branch = Session(new_id, store=store, user_id=row.user_id, priority=row.priority)
     branch.meta = {
         **{name: value for name, value in row.meta.items() if name not in NOT_OF_A_BRANCH},
         "forked_from": session_id,

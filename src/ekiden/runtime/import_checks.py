@@ -17,6 +17,7 @@ from ekiden.runtime.import_events import read_events
 from ekiden.runtime.import_items import check_items
 from ekiden.runtime.import_steps import read_steps
 from ekiden.runtime.import_values import count, mapping, text
+from ekiden.storage.priorities import HEAD_START_S, NORMAL
 from ekiden.storage.values import copy_json
 
 _DEEPEST = MAX_DEPTH + 50
@@ -30,6 +31,7 @@ class Imported:
     session_id: str
     agent: str
     user_id: str | None
+    priority: int
     outcome: str
     meta: dict[str, Any]
     variables: dict[str, Any]
@@ -69,6 +71,7 @@ def read_document(data: Any) -> Imported:
         session_id=session_id,
         agent=text(session.get("agent"), "session.agent"),
         user_id=user_id,
+        priority=_priority(session.get("priority", NORMAL)),
         outcome="" if outcome in (None, "waiting") else outcome,
         meta=_meta(session.get("meta")),
         variables=mapping(session.get("variables"), "session.variables"),
@@ -102,6 +105,12 @@ def _document(data: Any) -> dict[str, Any]:
     if version != EXPORT_VERSION:
         raise SessionImportInvalid("version", f"it is not {EXPORT_VERSION}")
     return document
+
+
+def _priority(data: Any) -> int:
+    if type(data) is not int or data not in HEAD_START_S:
+        raise SessionImportInvalid("session.priority", "it is not a number from 1 to 4")
+    return data
 
 
 def _meta(data: Any) -> dict[str, Any]:

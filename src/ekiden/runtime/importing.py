@@ -47,7 +47,7 @@ async def import_session(
         read = read_document(data)
     await store.open()
     owner = read.user_id if user_id is None else user_id
-    session = Session(new_id or read.session_id, store=store, user_id=owner)
+    session = Session(new_id or read.session_id, store=store, user_id=owner, priority=read.priority)
     session.meta = {name: value for name, value in read.meta.items() if name not in NOT_OF_A_BRANCH}
     await store_anew(
         store,

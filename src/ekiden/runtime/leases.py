@@ -93,6 +93,8 @@ class LeaseKeeper:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._held: dict[int, Hold] = {}
+        self._latest: dict[str, Hold] = {}
+        """By session: that of the last claim."""
         self._task: asyncio.Task[None] | None = None
         self._every_s = math.inf
         """The shortest lease says how often all are renewed."""
@@ -103,6 +105,7 @@ class LeaseKeeper:
     def hold(self, claim: Claim) -> Iterator[Hold]:
         """Keep the lease while the body runs."""
         held = self._held[id(claim)] = Hold(claim)
+        self._lose_older(held)
         if claim.lease_s / 3 < self._every_s:
             self._start(claim.lease_s / 3)
         try:
@@ -114,7 +117,17 @@ class LeaseKeeper:
 
     def let_go(self, claim: Claim) -> None:
         """Renew the lease no longer: its owner gives it up, and that is no loss."""
-        self._held.pop(id(claim), None)
+        held = self._held.pop(id(claim), None)
+        if held is not None and self._latest.get(claim.session_id) is held:
+            del self._latest[claim.session_id]
+
+    def _lose_older(self, held: Hold) -> None:
+        """Whoever has the session in this process by an older claim has lost it, and need not wait
+        to be told so by the store."""
+        older = self._latest.get(held.claim.session_id)
+        if older is not None and older.claim.epoch < held.claim.epoch:
+            older.lose()
+        self._latest[held.claim.session_id] = held
 
     def _start(self, every_s: float) -> None:
         if self._task is not None:

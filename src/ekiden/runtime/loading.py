@@ -154,18 +154,32 @@ async def left_step(
         raise UserError(
             f"session {row.id!r} has nothing to resume: its last run ended; send a message"
         )
-    events = await store.events(row.id, with_items=True)
+    events, of_run = await _told(store, row, cursor)
     visible, base = await _view(store, row.id, events, cursor)
     cursor.mistakes = cursor.rollbacks = 0
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, visible=visible, cursor=cursor,
         agent=around.find(row.agent),
     )  # fmt: skip
-    run.events = standing(await store.events(row.id, after=cursor.first - 1))
+    run.events = standing(of_run)
     run.history_length = history_length(events, base=base, after=cursor.after, first=cursor.first)
     _tell_unrecorded(run, row, events)
     await load_memo(run)
     return run
+
+
+async def _told(
+    store: Store, row: SessionRow, cursor: Cursor
+) -> tuple[Sequence[Event], Sequence[Event]]:
+    """The events that carry items, and all of the run: read at once if there are few of them."""
+    if row.seq > _FEW:
+        said = await store.events(row.id, with_items=True)
+        return said, await store.events(row.id, after=cursor.first - 1)
+    told = await store.events(row.id)
+    return (
+        [event for event in told if event.speaks],
+        [event for event in told if event.seq >= cursor.first],
+    )
 
 
 async def ended_run(around: Circumstances, store: Store, row: SessionRow) -> RunState:
@@ -272,6 +286,7 @@ async def _closing_outputs(
     return outputs
 
 
+_FEW = 200
 _LASTING = frozenset({"tools", SHARED})
 """What a handoff keeps of the cursor beyond the run that it was made in."""
 

@@ -7,7 +7,7 @@ from ekiden.core.messages import AgentMessage, Letter
 from ekiden.runtime.asking import QUERY_TIMER
 from ekiden.runtime.cursor import OpenQuestion
 from ekiden.runtime.state import RunState
-from ekiden.storage.base import QueuePut
+from ekiden.storage.base import QueuePut, QueueStore
 from ekiden.storage.timers import Timer, timer_write
 
 _PAUSES = "pauses"
@@ -40,3 +40,8 @@ def pause(run: RunState, key: str, seconds: float, now_us: int) -> None:
     run.cursor.asks[key] = OpenQuestion(
         "query", message.id, _PAUSES, due_us=due_us, at_s=round(run.spent_s(), 6)
     )
+
+
+async def pauses(store: QueueStore) -> bool:
+    """Whether any session pauses: it goes on by itself before long."""
+    return await store.queue_depth(_PAUSES) > 0

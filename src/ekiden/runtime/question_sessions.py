@@ -16,6 +16,7 @@ from ekiden.runtime.purse import PURSES, shared_purses
 from ekiden.runtime.spending import budget_of
 from ekiden.runtime.state import RunState
 from ekiden.storage.base import NewSession, SessionOpening
+from ekiden.storage.priorities import NORMAL
 
 ANSWERS = "answers"
 """In a session's meta: the message that its end answers."""
@@ -25,8 +26,9 @@ _MAX_TITLE = 120
 def question_session(run: RunState, message: AgentMessage, question: Ask) -> SessionOpening:
     """A session of the agent that is asked, which answers with its outcome.
 
-    It spends what the run has left, together with others that the run asks, and at most the
-    question's own budget.
+    It is as important as the question, or as the session that asks if the question says nothing
+    about that. It spends what the run has left, together with others that the run asks, and at most
+    the question's own budget.
     """
     meta = {**_meta(run, message), ANSWERS: message.id}
     purses = shared_purses(run)
@@ -37,6 +39,7 @@ def question_session(run: RunState, message: AgentMessage, question: Ask) -> Ses
         session_id=new_id("ask"),
         meta=meta,
         user_id=run.user_id,
+        priority=_priority(run, message),
         words=question.words,
         budget=budget_of(run, question.budget, question.max_turns),
         is_private=not run.config.trace_include_sensitive_data,
@@ -50,6 +53,7 @@ def notice_session(run: RunState, message: AgentMessage) -> SessionOpening:
         session_id=new_id("told"),
         meta=_meta(run, message),
         user_id=run.user_id,
+        priority=_priority(run, message),
         is_private=not run.config.trace_include_sensitive_data,
     )
 
@@ -60,13 +64,14 @@ def session_for(
     session_id: str,
     meta: dict[str, Any],
     user_id: str | None = None,
+    priority: int | None = None,
     words: str | None = None,
     budget: dict[str, float] | None = None,
     is_private: bool = False,
 ) -> SessionOpening:
     """A session in which the message's addressee has it before itself, ready to be run.
 
-    `is_private`: no trace shows what it is about.
+    `priority`: else it is the message's. `is_private`: no trace shows what it is about.
     """
     assert message.to_agent is not None
     received = {"from": message.from_agent, "reason": message.subject}
@@ -95,7 +100,12 @@ def session_for(
     )
     return SessionOpening(
         new=NewSession(
-            id=session_id, agent=message.to_agent, status="ready", user_id=user_id, meta=meta
+            id=session_id,
+            agent=message.to_agent,
+            status="ready",
+            user_id=user_id,
+            meta=meta,
+            priority=message.priority if priority is None else priority,
         ),
         events=(said,),
         cursor=cursor.to_json(),
@@ -107,6 +117,10 @@ def bus_session_id(queue: str, message_id: str) -> str:
     delivery of it."""
     digest = blake2b(f"{queue}/{message_id}".encode("utf-8", "surrogatepass"), digest_size=12)
     return f"bus_{digest.hexdigest()}"
+
+
+def _priority(run: RunState, message: AgentMessage) -> int:
+    return run.priority if message.priority == NORMAL else message.priority
 
 
 def _meta(run: RunState, message: AgentMessage) -> dict[str, Any]:

@@ -36,6 +36,9 @@ class Asked:
     capabilities: tuple[str, ...] = ()
     by: Actor = A_PROGRAM
     asked_us: int = 0
+    due_us: int | None = None
+    """When it is too late, on the store's clock, which nobody sets; what is not left to others, or
+    was by an earlier version, does not say."""
     state: RequestState = "open"
     withdrawn: str = ""
     """Why it was withdrawn."""
@@ -80,6 +83,7 @@ class Asked:
             "capabilities": list(self.capabilities),
             "by": self.by.to_json(),
             "asked_us": self.asked_us,
+            "due_us": self.due_us,
             "state": self.state,
             "withdrawn": self.withdrawn,
         }

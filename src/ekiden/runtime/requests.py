@@ -76,7 +76,7 @@ async def serve_requests(run: RunState) -> bool:
 async def _serve(run: RunState, document: Document) -> None:
     fault_point("handoff.request.before_serve")
     asked, taken = asked_in(document), [removal_of(document)]
-    if asked.state != "open" or (asked.cancel is None and _is_late(run, asked)):
+    if asked.state != "open" or (asked.cancel is None and await _is_late(run, asked)):
         await store_withdrawal(run, asked, taken)
     elif asked.cancel is None:
         with _as_before_if_stale(run):
@@ -289,7 +289,9 @@ def _unconnected(asked: Asked) -> Attempt:
     )
 
 
-def _is_late(run: RunState, asked: Asked) -> bool:
+async def _is_late(run: RunState, asked: Asked) -> bool:
+    if asked.due_us is not None:
+        return await run.store.now_us() > asked.due_us
     return run.config.clock.now_us() - asked.asked_us > asked.wait_s * 1e6
 
 

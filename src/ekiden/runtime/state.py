@@ -61,12 +61,14 @@ class RunState(Committing):
         "eager",
         "exception",
         "hooks",
+        "is_handed_on",
         "is_reachable",
         "live",
         "memo",
         "meta",
         "offered",
         "outcome",
+        "priority",
         "prompt_block",
         "specs",
         "staged",
@@ -100,6 +102,7 @@ class RunState(Committing):
         self.created_at_us = row.created_at_us
         """When the store made the session."""
         self.user_id = row.user_id
+        self.priority = row.priority
         self._wakes = row.wakes
         self.kept: list[Callable[[], None]] | None = None
         """How to record again what was told others and is not stored."""
@@ -123,6 +126,9 @@ class RunState(Committing):
         """As it is stored."""
         self.before: SessionRow | None = None
         """How the session stands, while the run is not begun: a handoff is to begin it."""
+        self.broken = None
+        """Why something could not be stored in the middle of a step: nobody knows what became of
+        it, so nothing more is stored under this claim, whatever a tool made of the error."""
         self.agent = agent
         self.cursor = cursor
         self.visible = visible
@@ -144,6 +150,8 @@ class RunState(Committing):
         """Pieces of the last answer that nobody is shown before guardrails let it through."""
         self.outcome: Outcome | None = None
         self.exception: BaseException | None = None
+        self.is_handed_on = False
+        """Whether it was left, without an outcome, to others who run the agent that has it."""
         self.variables = Variables(row.variables)
         self.context: RunContextWrapper[Any] = RunContextWrapper(
             around.context,
@@ -204,6 +212,11 @@ class RunState(Committing):
         self._scope = scope
         if self.wanted is not None and self.wanted.at_once:
             self.want(at_once=True)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the step under way is cut short after some time."""
+        return self._scope is not None and self._scope.when() is not None
 
     def take_time(self) -> None:
         """The step under way is not to be cut short any more."""

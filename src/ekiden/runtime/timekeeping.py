@@ -109,29 +109,39 @@ async def _end_query(store: Store, timer: Timer, now_us: int) -> None:
 async def begin_time_anew(run: RunState) -> None:
     """No person is waited for any more: whoever waits for this run, directly or not, waits its full
     time again; the caller commits it."""
-    run.cursor.person_us = await run.store.now_us()
-    for timer in await _timers_of_askers(run.store, run.meta, run.cursor.person_us):
+    before_us, run.cursor.person_us = run.cursor.person_us, await run.store.now_us()
+    for timer in await _timers_of_askers(run.store, run.meta, run.cursor.person_us, before_us):
         run.write(timer)
 
 
 async def _timers_of_askers(
-    store: Store, meta: Mapping[str, Any], now_us: int
+    store: Store, meta: Mapping[str, Any], now_us: int, before_us: int
 ) -> list[DocumentWrite]:
     """Timers that begin now, for the question that a session of this `meta` answers, the question
-    that whoever asked it answers, and so on."""
+    that whoever asked it answers, and so on; those that began at `before_us` end."""
     timers: list[DocumentWrite] = []
-    while (message_id := meta.get(ANSWERS)) is not None and len(timers) < _LONGEST_CHAIN:
+    while (message_id := meta.get(ANSWERS)) is not None and len(timers) < 2 * _LONGEST_CHAIN:
         found = await store.find_messages(MessageFilter(keys=[message_id]), limit=1)
         if not found or found[0].state != "open" or found[0].session_id is None:
             break
-        timeout_us = int(Letter.from_json(found[0].body).message.timeout_seconds * 1e6)
-        timer = Timer(due_us=now_us + timeout_us, kind=QUERY_TIMER, id=message_id)
-        timers.append(timer_write(timer))
+        if before_us:
+            timers.append(later_timer_end(found[0], before_us))
+        timers.append(timer_write(_later_timer(found[0], now_us)))
         try:
             meta = (await store.get(found[0].session_id)).meta
         except SessionError:
             break
     return timers
+
+
+def later_timer_end(message: StoredMessage, decided_us: int) -> DocumentWrite:
+    """What removes the timer of a question whose time began anew when a person decided."""
+    return timer_removal(_later_timer(message, decided_us))
+
+
+def _later_timer(message: StoredMessage, decided_us: int) -> Timer:
+    timeout_us = int(Letter.from_json(message.body).message.timeout_seconds * 1e6)
+    return Timer(due_us=decided_us + timeout_us, kind=QUERY_TIMER, id=message.key or "")
 
 
 def answering_session(message: StoredMessage) -> str:

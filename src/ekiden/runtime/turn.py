@@ -76,7 +76,8 @@ async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) ->
     """
     cursor = run.cursor
     cursor.calls = run.next_seq - 1
-    if cursor.open and (outcome is not None or not cursor.open[-1].until_result):
+    is_confirmed = bool(cursor.open) and (outcome is not None or not cursor.open[-1].until_result)
+    if is_confirmed:
         confirm_handoffs(run)
     if outcome is not None:
         cursor.turn += 1
@@ -89,6 +90,8 @@ async def conclude(run: RunState, calls: list[Item], outcome: Outcome | None) ->
         fault_point("turn.answer.before_commit")
         await run.commit()
         fault_point("turn.answer.after_commit")
+        if is_confirmed and run.is_timed:
+            return  # The time of the handoff is not that of the calls: they are the next step.
     await act(run, calls)
 
 

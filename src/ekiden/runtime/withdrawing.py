@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 
 from ekiden.core.acting import acting_as
-from ekiden.core.errors import SessionError, StoreError
+from ekiden.core.errors import SessionBusy, SessionError, StoreError
 from ekiden.core.events import Event
 from ekiden.core.inbox_errors import InboxError
 from ekiden.core.inbox_item import InboxItem
@@ -23,6 +23,7 @@ from ekiden.runtime.cursor import Cursor, OpenQuestion
 from ekiden.runtime.leases import owner_name
 from ekiden.runtime.question_sessions import ANSWERS
 from ekiden.runtime.state import RunState
+from ekiden.runtime.stopping import ask_to_stop
 from ekiden.runtime.timekeeping import begin_time_anew
 from ekiden.storage.base import (
     Commit,
@@ -66,7 +67,9 @@ def withdraw_query(run: RunState, question: OpenQuestion) -> None:
     if question.session is not None:
         beside.wakes.append(question.session)
         beside.afterwards.append(partial(run.stop_children, question.session))
-        beside.afterwards.append(partial(abandon, run.store, question.session, question.id))
+        beside.afterwards.append(
+            partial(abandon, run.store, question.session, question.id, insist=True)
+        )
 
 
 def timer_end(question: OpenQuestion) -> DocumentWrite:
@@ -109,15 +112,23 @@ async def abandon(
     *,
     only_ready: bool = False,
     only_fresh: bool = False,
+    insist: bool = False,
 ) -> None:
     """Nobody needs the answer of this session: if nobody runs it, it is over.
 
     With `only_ready` only if it does not wait itself, with `only_fresh` only if it was not begun.
-    One that is at work is left alone; it finds out when it is run the next time, and an answer that
-    it gives before that is late and kept.
+    One that is at work is left alone, unless one does `insist`: then a worker that has it is asked
+    to stop. It finds out at the latest when it is run the next time, and an answer that it gives
+    before that is late and kept.
     """
     with suppress(SessionError, StoreError):
-        claim, row = await store.claim(session_id, owner=owner_name(), lease_s=_ABANDON_S)
+        try:
+            claim, row = await store.claim(session_id, owner=owner_name(), lease_s=_ABANDON_S)
+        except SessionBusy:
+            if insist:
+                number = (await store.get(session_id)).cursor.get("r", 0)
+                await ask_to_stop(store, session_id, number, answers=message_id)
+            return
         is_over = row.status == "idle" and not is_left(row)
         is_spared = (only_ready and row.status == "waiting") or (only_fresh and row.seq > 1)
         if row.meta.get(ANSWERS) != message_id or is_over or is_spared:
@@ -132,7 +143,7 @@ async def abandon(
         await store.commit(claim, await _ending(store, row, cursor, queries))
         for question in queries:
             if question.session is not None:
-                await abandon(store, question.session, question.id)
+                await abandon(store, question.session, question.id, insist=insist)
 
 
 async def _ending(

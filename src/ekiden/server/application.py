@@ -12,6 +12,7 @@ from starlette.requests import HTTPConnection
 
 from ekiden import __version__
 from ekiden.app.service import Service
+from ekiden.app.telemetry import Telemetry
 from ekiden.server import description, docs_page, problems
 from ekiden.server.access import LOCAL, Caller, Gate
 from ekiden.server.agui import routes as agui
@@ -50,11 +51,11 @@ from ekiden.server.routes import (
     state,
     tasks,
     traces,
+    workers,
 )
 from ekiden.server.rpc_shape import RpcShape
 from ekiden.server.sse import Streams
 from ekiden.server.standards import add_standards, standards_running
-from ekiden.server.telemetry import Telemetry
 from ekiden.server.tidying import tidy
 
 API = "/api/v1"
@@ -70,6 +71,7 @@ _ROUTERS: tuple[APIRouter, ...] = (
     costs.router,
     settings.router,
     mirror.router,
+    workers.router,
     runs.router,
     events.router,
     agui.router,

@@ -75,6 +75,7 @@ def session_record(row: SessionRow) -> dict[str, Any]:
         "status": row.status,
         "outcome": row.outcome,
         "user_id": row.user_id,
+        "priority": row.priority,
         "meta": dict(row.meta),
         "events": row.seq,
         "owner": row.owner,

@@ -11,6 +11,7 @@ from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
 from ekiden.core.ids import check_id, new_id
 from ekiden.core.items import Item, to_item, user_message
+from ekiden.core.messages import priority_number
 from ekiden.sessions.conversation import conversation
 from ekiden.sessions.info import SessionInfo, session_info
 from ekiden.sessions.saying import append_items, take_last_item
@@ -38,7 +39,10 @@ class Session:
         user_id: str | None = None,
         title: str | None = None,
         correlation_id: str | None = None,
+        priority: int | str = "normal",
     ) -> None:
+        """`priority` is what a new session is created with: ``low``, ``normal``, ``high`` or
+        ``urgent``, or 1 to 4. Workers take the more important ones first."""
         if session_id is None:
             session_id = new_id("ses")
         elif not isinstance(session_id, str):
@@ -51,6 +55,7 @@ class Session:
         self.session_id = check_id(session_id, what="session id")
         self.store = store
         self.user_id = user_id
+        self.priority = priority_number(priority)
         self.meta: dict[str, Any] = {}
         if title is not None:
             self.meta["title"] = title
@@ -59,7 +64,13 @@ class Session:
 
     def draft(self, agent: str) -> NewSession:
         """What the session is created with if it does not exist yet."""
-        return NewSession(id=self.session_id, agent=agent, user_id=self.user_id, meta=self.meta)
+        return NewSession(
+            id=self.session_id,
+            agent=agent,
+            user_id=self.user_id,
+            meta=self.meta,
+            priority=self.priority,
+        )
 
     async def row(self) -> SessionRow:
         """The stored row; `SessionNotFound` before the first run."""

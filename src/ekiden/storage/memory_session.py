@@ -7,6 +7,7 @@ from typing import Any
 
 from ekiden.core.events import Event
 from ekiden.storage.base import NewSession, SessionFilter, SessionRow, SessionStatus
+from ekiden.storage.priorities import check_priority, head_start_us
 from ekiden.storage.values import check_session_id, checked_copy, copy_json
 
 
@@ -19,11 +20,14 @@ class MemorySession:
         "cursor",
         "epoch",
         "events",
+        "head_start_us",
         "id",
         "meta",
         "number",
         "outcome",
         "owner",
+        "place_us",
+        "priority",
         "seq",
         "status",
         "steps",
@@ -35,8 +39,12 @@ class MemorySession:
     )
 
     def __init__(self, new: NewSession, number: int, now_us: int) -> None:
-        """`UserError` for an empty id, or a `meta` that is not JSON."""
+        """`UserError` for an empty id, a priority that is none, or a `meta` that is not JSON."""
         check_session_id(new.id)
+        self.priority = check_priority(new)
+        self.head_start_us = head_start_us(self.priority)
+        self.place_us = 0
+        """In the line of those that are ready, while it is there."""
         self.id = new.id
         self.number = number
         self.agent = new.agent
@@ -81,4 +89,5 @@ class MemorySession:
             created_at_us=self.created_at_us,
             updated_at_us=self.updated_at_us,
             wakes=self.wakes,
+            priority=self.priority,
         )

@@ -19,6 +19,7 @@ from ekiden.storage.base import (
 from ekiden.storage.changes import ChangeSignal
 from ekiden.storage.memory_feed import MemoryFeed
 from ekiden.storage.memory_session import MemorySession
+from ekiden.storage.priorities import HEAD_START_S
 from ekiden.storage.values import check_numbers, checked_copy, closed_store, parse_cursor
 
 
@@ -29,7 +30,8 @@ class MemorySessions:
         self._clock = clock
         self._advanced_s = 0.0
         self._sessions: dict[str, MemorySession] = {}
-        self._ready: dict[str, MemorySession] = {}
+        self._ready: dict[int, dict[str, MemorySession]] = {each: {} for each in HEAD_START_S}
+        """By priority, the one that came first in front."""
         self._created = 0
         self._feed: MemoryFeed | None = None
         """`None` as long as one session is all there ever was: its events are the feed."""
@@ -73,7 +75,7 @@ class MemorySessions:
         self._check_free(session)
         feed = self._whole_feed()
         del self._sessions[session_id]
-        self._ready.pop(session_id, None)
+        self._ready[session.priority].pop(session_id, None)
         feed.forget(session, self._sessions)
         self._changes.notify()
 
@@ -94,13 +96,12 @@ class MemorySessions:
         self, *, owner: str, lease_s: float, agents: Collection[str] | None = None
     ) -> tuple[Claim, SessionRow] | None:
         self._check_open()
-        now = self._advanced_s
-        for session in self._ready.values():
-            if agents is not None and session.agent not in agents:
-                continue
-            if session.owner is None or session.until <= now:
-                return self._take(session, owner, lease_s)
-        return None
+        first: MemorySession | None = None
+        for line in self._ready.values():
+            session = self._first_free(line, agents)
+            if session is not None and (first is None or session.place_us < first.place_us):
+                first = session
+        return None if first is None else self._take(first, owner, lease_s)
 
     async def renew(self, claims: Sequence[Claim]) -> Sequence[Claim]:
         self._check_open()
@@ -150,7 +151,22 @@ class MemorySessions:
         self._created += 1
         self._sessions[session.id] = session
         if session.status == "ready":
-            self._ready[session.id] = session
+            self._line_up(session, session.created_at_us)
+
+    def _line_up(self, session: MemorySession, now_us: int) -> None:
+        """It is ready from now on: it takes its place in the line."""
+        session.place_us = now_us + int(self._advanced_s * 1e6) - session.head_start_us
+        self._ready[session.priority][session.id] = session
+
+    def _first_free(
+        self, line: Mapping[str, MemorySession], agents: Collection[str] | None
+    ) -> MemorySession | None:
+        for session in line.values():
+            if agents is not None and session.agent not in agents:
+                continue
+            if session.owner is None or session.until <= self._advanced_s:
+                return session
+        return None
 
     def _stage_openings(self, openings: Sequence[SessionOpening]) -> Sequence[MemorySession]:
         """The sessions, not yet among the others; `SessionExists`, `StepConflict`, `UserError`."""
@@ -187,7 +203,7 @@ class MemorySessions:
             if session.status == "waiting":
                 session.status = "ready"
                 session.updated_at_us = self._clock.now_us()
-                self._ready[session_id] = session
+                self._line_up(session, session.updated_at_us)
 
     def _find(self, session_id: str) -> MemorySession:
         session = self._sessions.get(session_id)
@@ -243,7 +259,7 @@ class MemorySessions:
             session.cursor = cursor
         if variables is not None:
             session.variables = variables
-        self._ready.pop(session.id, None)
-        if session.status == "ready":
-            self._ready[session.id] = session
         session.updated_at_us = self._clock.now_us()
+        self._ready[session.priority].pop(session.id, None)
+        if session.status == "ready":
+            self._line_up(session, session.updated_at_us)

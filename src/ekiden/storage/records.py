@@ -25,6 +25,8 @@ class NewSession:
     user_id: str | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Fixed facts about the session: title, correlation id, labels."""
+    priority: int = 2
+    """1 (low), 2 (normal), 3 (high) or 4 (urgent): whose turn it is among those that are ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,7 @@ class SessionRow:
     updated_at_us: int
     wakes: int = 0
     """How often somebody woke it."""
+    priority: int = 2
 
 
 def is_copied(row: SessionRow, event: Event) -> bool:

@@ -33,6 +33,7 @@ from ekiden.testing.contracts.leases import (
     ReleaseContract,
 )
 from ekiden.testing.contracts.messages import ExpiryContract, FindMessageContract, KeyContract
+from ekiden.testing.contracts.priorities import PriorityContract
 from ekiden.testing.contracts.queues import PutContract, TakeContract
 from ekiden.testing.contracts.search import EntryContract, WordContract
 from ekiden.testing.contracts.search_spaces import SpaceContract
@@ -55,6 +56,7 @@ class StoreContract(
     ClaimContract,
     ReleaseContract,
     ClaimNextContract,
+    PriorityContract,
     ChangeContract,
     CommitContract,
     FencingContract,

@@ -152,7 +152,8 @@ async def test_a_full_disk_is_unavailable() -> None:
     )
     assert isinstance(error, StoreUnavailable)
     assert str(error) == (
-        "postgresql://db/app failed: could not extend file: No space left on device"
+        "the disk of postgresql://db/app is full: make room and try again; what was acknowledged "
+        "is safe (could not extend file: No space left on device)"
     )
 
 

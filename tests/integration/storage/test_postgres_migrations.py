@@ -6,7 +6,7 @@ import dataclasses
 import asyncpg
 import pytest
 
-from ekiden.core.errors import EngineTooOld, MigrationChanged, StoreTooNew
+from ekiden.core.errors import EngineTooOld, MigrationChanged, StoreTooNew, StoreUnavailable
 from ekiden.storage.base import MessageSettle, NewSession, QueuePut
 from ekiden.storage.postgres import PostgresStore
 from ekiden.storage.postgres.address import parse_address
@@ -70,6 +70,41 @@ async def test_only_what_is_missing_is_run(postgres_url: str) -> None:
         await connection.close()
         assert (await numbers(postgres_url))[-1] == 1000
         assert (await store.get("s")).id == "s"
+
+
+async def test_a_migration_that_waits_for_a_reader_lets_the_others_work(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ekiden.storage.postgres.migrate._LOCK_MS", 50)
+    monkeypatch.setattr("ekiden.storage.postgres.migrate._PAUSE_S", 0.05)
+    wider = dataclasses.replace(ADDITION, sql="alter table sessions add column colour text")
+    address = parse_address(postgres_url)
+    async with PostgresStore(postgres_url) as store:
+        reader, connection = await connect(postgres_url), await connect(postgres_url)
+        await reader.execute("begin; select from sessions")
+        pid = reader.get_server_pid()
+        with pytest.raises(StoreUnavailable, match=rf"others use its tables.*process {pid} of"):
+            await migrate(connection, address, [*shipped(), wider], patience_s=0)
+        waiting = asyncio.create_task(migrate(connection, address, [*shipped(), wider]))
+        await until_blocked_by(pid, postgres_url)
+        async with asyncio.timeout(10):
+            await store.create(NewSession(id="s", agent="a"))
+        assert not waiting.done()
+        await reader.close()
+        async with asyncio.timeout(10):
+            await waiting
+        assert (await numbers(postgres_url))[-1] == 1000
+        await connection.close()
+
+
+async def until_blocked_by(pid: int, url: str) -> None:
+    """Wait until somebody waits for that process."""
+    connection = await connect(url)
+    sql = "select count(*) from pg_stat_activity where $1 = any(pg_blocking_pids(pid))"
+    async with asyncio.timeout(10):
+        while not await connection.fetchval(sql, pid):
+            pass
+    await connection.close()
 
 
 async def test_a_migration_that_fails_leaves_nothing_behind(postgres_url: str) -> None:

@@ -83,7 +83,8 @@ EVERYTHING = dedent(
       backend: sqlite
       scope: app
       top_k: 3
-      threshold: 0.4"""
+      threshold: 0.4
+    runs_on: [gpu, eu/west-1]"""
 )
 
 
@@ -91,8 +92,8 @@ def camel(front: str) -> str:
     """The same front matter with its keys in camelCase."""
     for name in (
         "handoff_description require_confirmation prompt_template include_context allow_return "
-        "max_sessions restrict_tools can_ask can_tell can_ask_people output_schema on_failure "
-        "custom_validator"
+        "max_sessions runs_on restrict_tools can_ask can_tell can_ask_people output_schema "
+        "on_failure custom_validator"
     ).split():
         first, *rest = name.split("_")
         front = front.replace(f"{name}:", first + "".join(map(str.capitalize, rest)) + ":")
@@ -139,6 +140,7 @@ def test_every_key_finds_its_place(front: str, shift: int, read: Callable[..., A
         ),
         available=False,
         max_sessions=8,
+        runs_on=frozenset({"gpu", "eu/west-1"}),
         handoffs=(
             HandoffDefinition(
                 to="fixer",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
 import apsw
 import pytest
 
-from ekiden.app.doctor import LATER, Check, examine, extras, local_checks
+from ekiden.app.doctor import Check, examine, extras, local_checks
 from ekiden.app.stores import open_store
 from ekiden.models.local.packages import WeightPackage
 from tests.support.tiny_gguf import write_tiny_gguf
@@ -30,7 +28,7 @@ async def test_a_store_is_opened_and_described(tmp_path: Path) -> None:
         pass
     store = named(await examine(url), "store")
     assert store.status == "ok"
-    assert "format 4" in store.detail
+    assert "format 5" in store.detail
     assert "sessions 0" in store.detail
 
 
@@ -79,30 +77,6 @@ def test_extras_say_what_is_there_and_how_to_get_the_rest() -> None:
     assert by_name["extra tested"].detail.startswith("pytest ")
     assert by_name["extra future"].status == "missing"
     assert by_name["extra future"].detail == "pip install 'ekiden[future]'"
-
-
-def test_an_extra_without_a_feature_is_not_advised() -> None:
-    (check,) = extras(["no-such-thing>=1; extra == 'temporal'"])
-    assert (check.status, check.detail) == ("later", "brings no feature yet")
-
-
-_UNUSED = {*LATER, "dev"}
-"""Extras whose packages no source may import, unless another extra brings them, too."""
-
-
-@pytest.mark.parametrize("extra", sorted(LATER))
-def test_nothing_uses_what_an_extra_without_a_feature_installs(extra: str) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras_of = {
-        name: {re.split(r"[^a-z0-9-]", each)[0] for each in needed}
-        for name, needed in project["optional-dependencies"].items()
-    }
-    in_use = set().union(*(needed for name, needed in extras_of.items() if name not in _UNUSED))
-    names = sorted(extras_of[extra] - in_use)
-    modules = [re.escape(name.removesuffix("-sdk").split("-exporter")[0]) for name in names]
-    used = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(modules)})\b".replace("\\-", "_"), re.M)
-    sources = (ROOT / "src").rglob("*.py")
-    assert not [path for path in sources if used.search(path.read_text(encoding="utf-8"))]
 
 
 async def test_every_extra_of_the_package_is_looked_at() -> None:

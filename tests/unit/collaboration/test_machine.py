@@ -16,6 +16,7 @@ from ekiden.collaboration import Collaboration, CollaborationSettings
 from ekiden.collaboration.ledger import EXECUTIONS
 from ekiden.collaboration.moves import SYSTEM
 from ekiden.core.collaboration_errors import CollaborationError, MessageExpired, MessageReplayed
+from tests.support.examples import examples
 from tests.unit.collaboration.offices import Office, Recorder, path
 
 AGENTS = st.sampled_from(["ann", "ann", "ann", "bob", "bob", "bob", "cy", "eve"])
@@ -302,4 +303,6 @@ class ManyMachines(Machine):
 TestCollaborations = Machine.TestCase
 TestManyCollaborations = pytest.mark.slow(ManyMachines.TestCase)
 TestManyCollaborations.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
-TestCollaborations.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestCollaborations.settings = settings(
+    max_examples=examples(60), stateful_step_count=25, deadline=None
+)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ekiden.collaboration import CollaborationSettings
 from ekiden.core.collaboration_errors import CollaborationError, MessageMalformed, SignatureInvalid
 from ekiden.core.messages import AgentMessage
+from tests.support.examples import examples
 from tests.unit.collaboration.offices import Office
 
 ODD: Any = (
@@ -118,7 +119,9 @@ def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 
 @settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(80),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 async def test_whatever_is_changed_in_a_message_it_is_refused(data: st.DataObject) -> None:

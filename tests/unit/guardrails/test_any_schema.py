@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ekiden.core.context import RunContextWrapper
 from ekiden.guardrails import SchemaUnusable, schema_guardrail
+from tests.support.examples import examples
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -42,7 +43,7 @@ SCHEMAS = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(schema=SCHEMAS, answer=ANYTHING | st.text() | ANYTHING.map(json.dumps))
 def test_nothing_else_happens(schema: Any, answer: Any) -> None:
     try:

@@ -11,7 +11,7 @@ from ekiden.core.acting import AGENT_VARIABLE, acting_as
 from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxForbidden, InboxItemClosed
 from ekiden.core.messages import agent_queue
 from ekiden.inbox import Inbox
-from ekiden.storage.base import MessageFilter, NewSession, QueuePut
+from ekiden.storage.base import Batch, MessageFilter, NewSession, QueuePut, Written
 from ekiden.storage.memory import MemoryStore
 from tests.unit.inbox.conftest import confirmation, question
 
@@ -49,9 +49,17 @@ async def test_the_second_answer_is_told_who_was_first_and_when(inbox: Inbox) ->
     assert answer.choice == "yes"
 
 
-async def test_of_many_answers_at_once_one_wins_and_the_session_is_woken_once(
-    inbox: Inbox, store: MemoryStore
-) -> None:
+class SlowStore(MemoryStore):
+    """Takes a moment to write, as a database does: meanwhile all others look at what is there."""
+
+    async def write(self, batch: Batch) -> Written:
+        await asyncio.sleep(0)
+        return await super().write(batch)
+
+
+async def test_of_many_answers_at_once_one_wins_and_the_session_is_woken_once() -> None:
+    store = SlowStore()
+    inbox = Inbox(store)
     await store.create(NewSession(id="s", agent="sales", status="waiting"))
     item = await inbox.post(question(session_id="s"))
     outcomes = await asyncio.gather(

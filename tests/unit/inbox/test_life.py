@@ -18,6 +18,7 @@ from ekiden.inbox.life import next_due_us
 from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing.clock import ManualClock
+from tests.support.examples import examples
 from tests.unit.inbox.conftest import question
 
 T = TypeVar("T")
@@ -222,5 +223,5 @@ class Life(RuleBasedStateMachine):
             assert row.wakes == (f"i{number}" in done)
 
 
-Life.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+Life.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=30, deadline=None)
 TestLife = Life.TestCase

@@ -24,8 +24,8 @@ from ekiden.memory import (
 )
 from ekiden.memory import mirror as mirrors
 from ekiden.memory.mirror import Mirror, mirror_of
-from ekiden.memory.outbox import deliver, queue_of
-from ekiden.storage.base import QueuePut, Store
+from ekiden.memory.outbox import announced, deliver, queue_of
+from ekiden.storage.base import PutReceipt, QueueMessage, QueuePut, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock
 from tests.unit.memory.conftest import Shelf
@@ -222,6 +222,43 @@ async def test_a_death_between_announcing_and_storing_leaves_what_is_stored(
     delivery = await deliver(quick_store, mirror, model="hashing-1/64")
     assert delivery.delivered == 2
     assert shelf.keys() == ["k"]
+
+
+class Death(BaseException):
+    """The process ends here."""
+
+
+class DyingStore(MemoryStore):
+    """Dies when it was used for messages `left` times more."""
+
+    left = -1
+
+    async def put_messages(self, messages: Sequence[QueuePut]) -> Sequence[PutReceipt]:
+        self._live()
+        return await super().put_messages(messages)
+
+    async def ack_message(self, message: QueueMessage) -> bool:
+        self._live()
+        return await super().ack_message(message)
+
+    def _live(self) -> None:
+        if self.left == 0:
+            raise Death
+        self.left -= 1
+
+
+@pytest.mark.parametrize("left", [0, 1])
+async def test_a_death_while_a_change_is_told_leaves_a_message_of_it(
+    shelf: Shelf, left: int
+) -> None:
+    store = DyingStore()
+    memory = memory_in(store)
+    await memory.store("k", "text")
+    assert await store.queue_depth(QUEUE) == 0
+    with pytest.raises(Death):
+        async with announced(store, ["shelf"], memory.space, ["k"]):
+            store.left = left
+    assert await store.queue_depth(QUEUE) >= 1
 
 
 async def test_forgetting_reaches_a_back_end_that_the_forgetting_one_does_not_use(

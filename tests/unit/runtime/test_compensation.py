@@ -275,6 +275,35 @@ async def test_a_rollback_that_was_begun_is_finished_by_whoever_goes_on() -> Non
     assert undone == [("room-7", 7)]
 
 
+deadly: set[str] = set()
+"""The keys at which whoever undoes dies, once."""
+
+
+def refund_or_die(rollback: Rollback) -> None:
+    if rollback.key in deadly:
+        deadly.remove(rollback.key)
+        raise Cut
+    refund(rollback)
+
+
+async def test_what_was_undone_before_a_crash_is_not_undone_again() -> None:
+    async def code(ctx: CodeContext[Any]) -> str:
+        for key in ("first", "second"):
+            await ctx.on_rollback(refund_or_die, key=key)
+        raise RuntimeError("out of stock")
+
+    deadly.add("first")
+    a, session = relay(Agent("b", run=code)), Session("s", store=MemoryStore())
+    with pytest.raises(Cut):
+        await Runner.run(a, "hi", session=session, run_config=QUICK)
+    assert undone == [("second", None)]
+    result = await Runner.resume(a, session, run_config=QUICK)
+    assert result.final_output == "a does it"
+    assert undone == [("second", None), ("first", None)]
+    [record] = records_of(await session.events())
+    assert record.compensated == ("second", "first")
+
+
 async def test_a_function_that_died_with_its_process_is_a_case_for_a_person() -> None:
     from ekiden.runtime import registration
 

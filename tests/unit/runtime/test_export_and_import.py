@@ -27,6 +27,7 @@ from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say, transfer
 from ekiden.tools import function_tool
+from tests.support.examples import examples
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "session-export-1.json"
 
@@ -245,7 +246,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_no_document_makes_it_stumble(data: st.DataObject) -> None:
     async def check() -> None:

@@ -22,6 +22,7 @@ from ekiden.sessions import Session, conversation, variables_at
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, fail, say, transfer
 from ekiden.tools import function_tool
+from tests.support.examples import examples
 
 NAMES = ("a", "b", "c")
 CONFIG = RunConfig(limits=Limits(turns=40, depth=20))
@@ -214,7 +215,7 @@ def plain(items: list[Any]) -> list[Any]:
     return [{**item, "call_id": None, "id": None} for item in items]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     first=moves,
     second=moves,
@@ -226,7 +227,7 @@ def test_a_session_taken_back_again_and_again_goes_on_as_it_did(
     asyncio.run(check_rewinds(first, second, points))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(first=moves, second=moves)
 def test_going_on_from_any_event_comes_to_the_same_end(
     first: list[Move], second: list[Move]

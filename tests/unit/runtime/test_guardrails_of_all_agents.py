@@ -37,6 +37,7 @@ from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, ScriptedRunner, call, say, transfer
 from ekiden.tools import function_tool
+from tests.support.examples import examples
 
 Found = GuardrailFunctionOutput
 
@@ -331,7 +332,7 @@ async def test_hooks_and_the_target_learn_nothing_of_a_handoff_that_is_refused()
 WORDS = st.lists(st.sampled_from(["good", "bad", "worse", "fine"]), min_size=1, max_size=3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     answers=st.lists(WORDS, min_size=6, max_size=6),
     terms=st.lists(

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.no_cover  # To measure it would take twice as long and 
 STEPS_OF_A_SESSION = 30
 FEWEST = 21
 """What comes of them on average, at least: some sessions end early."""
-SOME = 600
+SOME = 300
 """Steps of each of the four machines in the normal run."""
 MANY = 2_600
 """With the slow tests: together more than 10,000."""

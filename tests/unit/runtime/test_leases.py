@@ -160,3 +160,37 @@ async def test_the_shortest_lease_says_how_often_all_are_renewed() -> None:
     with keeper.hold(long), keeper.hold(short):
         async with asyncio.timeout(60):
             await store.renewed.wait()
+
+
+async def test_whoever_claims_a_session_again_takes_it_from_its_own_process_at_once() -> None:
+    store = SharedStore()
+    keeper = keeper_of(store)
+    with keeper.hold(await claimed(store, "s", 30)) as older:
+        store.advance(60)
+        with keeper.hold(await claimed(store, "s", 30)) as newer:
+            with pytest.raises(LeaseLost):
+                older.check()
+            newer.check()
+    assert store.renewals == 0
+
+
+async def test_a_session_is_taken_from_its_last_claim_though_an_older_one_ended_meanwhile() -> None:
+    store = SharedStore()
+    keeper = keeper_of(store)
+    claims = []
+    for _ in range(3):
+        claims.append(await claimed(store, "s", 30))
+        store.advance(60)
+    with keeper.hold(claims[0]), keeper.hold(claims[1]) as second:
+        keeper.let_go(claims[0])
+        with keeper.hold(claims[2]) as third:
+            assert second.lost
+            assert not third.lost
+
+
+async def test_sessions_are_not_taken_from_each_other() -> None:
+    store = SharedStore()
+    keeper = keeper_of(store)
+    one, other = await claimed(store, "one", 30), await claimed(store, "other", 30)
+    with keeper.hold(one) as hold, keeper.hold(other):
+        hold.check()

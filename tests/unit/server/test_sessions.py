@@ -427,3 +427,13 @@ async def step_into_default(desk: Served) -> None:
     said = ({"role": "user", "content": "hello"},)
     event = Event(session_id="theirs", seq=1, type="message", at_us=1, items=said)
     await store.commit(claim, Commit(patch=SessionPatch(), events=[event], release=True))
+
+
+async def test_a_run_may_say_how_important_its_session_is(desk: Served) -> None:
+    await desk.ask("hello", session_id="c-1", priority="urgent")
+    await desk.ask("hello", session_id="c-2")
+    listed = await desk.get("/sessions")
+    assert [each["priority"] for each in listed["items"]] == [2, 4]
+    assert (await desk.get("/sessions/c-1"))["priority"] == 4
+    refused = await desk("POST", "/runs", {"input": "hello", "priority": "soon"})
+    assert refused.status_code == 422

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, Team
+from ekiden.app.telemetry import Telemetry
 from ekiden.server.application import OpenGate
-from ekiden.server.telemetry import Telemetry
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, say

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ekiden.core.events import Event, EventType
 from ekiden.tracing import Span, Trace, for_export, spans_of
+from tests.support.examples import examples
 
 AGENTS = ["triage", "orders", "客服", "router"]
 IDS = ["h1", "h2", "m1", "m2", "i1", "t1", "t2"]
@@ -89,7 +90,7 @@ def session_of(seed: int) -> list[Event]:
 
 
 sessions = st.integers(0, 2**32).map(session_of)
-EXAMPLES = settings(max_examples=150, deadline=None)
+EXAMPLES = settings(max_examples=examples(150), deadline=None)
 
 
 def check(spans: list[Span]) -> None:

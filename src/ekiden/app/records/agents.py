@@ -65,6 +65,7 @@ def agent_details(project: Project, agent: Agent[Any]) -> dict[str, Any]:
         "supervisor": _supervisor(agent),
         "available": None if callable(agent.available) else agent.available,
         "max_sessions": agent.max_sessions,
+        "runs_on": sorted(agent.runs_on),
         "kind": _kind(agent),
         "instructions": instructions if isinstance(instructions, str | None) else "(a function)",
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -39,6 +39,10 @@ async def run(
         str | None, Parameter(name="--session", help="Go on in this session, or begin it.")
     ] = None,
     user: UserOption = None,
+    priority: Annotated[
+        Literal["low", "normal", "high", "urgent"],
+        Parameter(help="Of a new session: workers take the more important ones first."),
+    ] = "normal",
     strategy: StrategyOption = None,
     model: ModelOption = None,
     allow: AllowOption = (),
@@ -103,6 +107,7 @@ async def run(
             store=opened,
             user_id=project.settings.user if user is None else user,
             title=title_of(said.text),
+            priority=priority,
         )
         hint = resume_command(
             conversation.session_id, store=opened, store_option=store, team=team, approve=approve

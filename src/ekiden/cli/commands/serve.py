@@ -46,6 +46,16 @@ async def serve(
             help="How many sessions this server runs at a time; 0 leaves them to other workers.",
         ),
     ] = 1000,
+    label: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--label",
+            negative="",
+            show_default=False,
+            help="What this place has, such as gpu, for agents that need it. May be given more "
+            "than once.",
+        ),
+    ] = (),
     team: TeamOption = TEAM,
     model: ModelOption = None,
     keep_going: KeepGoingOption = False,
@@ -72,6 +82,7 @@ async def serve(
     and Ctrl-C let what is under way end for some seconds; what does not is
     gone on with by the next server or worker on the same store.
     """
+    from ekiden.cli.ending import end_for_sure
     from ekiden.cli.errors import UsageError
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit, note
@@ -114,8 +125,9 @@ async def serve(
     with listener:
         async with project:
             tell_notes(project, as_json=as_json)
-            service = Service(project, store=address, workers=workers)
+            service = Service(project, store=address, workers=workers, labels=label)
             address_shown = service.store_name
             app = create_app(service, config)
             await run_server(app, service, listener, ready=ready)
+    await end_for_sure()
     return Exit.OK

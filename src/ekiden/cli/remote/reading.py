@@ -33,6 +33,7 @@ def row_of(record: Mapping[str, Any]) -> SessionRow:
         owner=record["owner"],
         created_at_us=_us(record["created_at"]),
         updated_at_us=_us(record["updated_at"]),
+        priority=record.get("priority", 2),
     )
 
 

@@ -10,6 +10,7 @@ from ekiden.cli.remote.likeness import like
 
 if TYPE_CHECKING:
     from ekiden.client import AsyncClient
+    from ekiden.core.messages import Priority
     from ekiden.routing.decision import Strategy
 
 
@@ -21,6 +22,7 @@ async def run(
     more: tuple[str, ...] = (),
     session: str | None,
     user: str | None,
+    priority: Priority,
     strategy: Strategy | None,
     approve: Literal["terminal", "inbox"],
     wait: bool,
@@ -52,6 +54,7 @@ async def run(
         agent=said.to,
         strategy=said.strategy or strategy,
         user_id=user,
+        priority=priority,
         title=title_of(said.text),
         max_turns=max_turns,
         on_busy="refuse" if no_wait else "wait",

@@ -19,6 +19,12 @@ LOCAL_ONLY: Final[Mapping[str, str]] = {
     "config set": "settings are changed on the server's own machine",
     "config unset": "settings are changed on the server's own machine",
     "config path": "it is about files of this machine",
+    "worker run": "it works on a store; run it where it can reach the store",
+    "store copy": "it works with stores themselves; run it where they can be reached",
+    "store backup": "it works with the store itself; run it where that can be reached",
+    "store restore": "it works with the store itself; run it where that can be reached",
+    "store verify": "it works with the store itself; run it where that can be reached",
+    "store info": "it works with the store itself; run it where that can be reached",
     "mirror run": "it sends from a store; run it where the store is",
 }
 """With the reason."""

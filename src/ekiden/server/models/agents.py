@@ -65,6 +65,7 @@ class AgentDetail(BaseModel):
     supervisor: dict[str, Any] | None
     available: bool | None = Field(description="`null`: that is asked when it matters.")
     max_sessions: int | None
+    runs_on: list[str] = Field(description="Labels that a worker must have to run it.")
     kind: Literal["supervisor", "router", "person", "runner", "code", "model"]
     instructions: str | None
 

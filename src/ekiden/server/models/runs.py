@@ -66,6 +66,9 @@ class NewRun(BaseModel):
     user_id: str | None = Field(default=None, min_length=1, max_length=500)
     title: str | None = Field(default=None, max_length=200)
     correlation_id: str | None = Field(default=None, min_length=1, max_length=200)
+    priority: Literal["low", "normal", "high", "urgent"] = Field(
+        default="normal", description="Of a new session: the more important ones are run first."
+    )
     max_turns: int | None = Field(default=None, ge=1, le=10_000)
     on_busy: Literal["refuse", "wait"] = Field(
         default="refuse", description="If somebody else runs the session."

@@ -36,6 +36,7 @@ class SessionModel(BaseModel):
     status: SessionStatusName
     outcome: OutcomeName | None = Field(description="How its last run ended.")
     user_id: str | None
+    priority: int = Field(description="1 low, 2 normal, 3 high, 4 urgent.")
     meta: dict[str, Any]
     events: int = Field(description="How many there are.")
     owner: str | None = Field(description="The process that runs it now.")

@@ -80,6 +80,7 @@ async def start_run(
         user_id=body.user_id,
         title=body.title,
         correlation_id=body.correlation_id,
+        priority=body.priority,
         meta=_trace_of(request),
         max_turns=body.max_turns,
         on_busy=body.on_busy,

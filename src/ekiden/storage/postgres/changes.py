@@ -1,9 +1,10 @@
 """Hints that something changed, in this process and through NOTIFY in all others.
 
 A NOTIFY within a writing transaction would make all writers wait for one lock, so it is sent by
-itself, soon afterwards, once for all changes of the last `PAUSE_S`. Waiters are woken at the first
-change and again at the end of the pause: whoever looked in vain just before the change, and began
-to wait just after it, is woken by the second.
+itself, soon afterwards, once for all changes of the last `PAUSE_S`. While changes come without end
+the pauses grow to `LONGEST_PAUSE_S`, since each hint makes all who wait look for work. Waiters are
+woken at the first change and again at the end of the pause: whoever looked in vain just before the
+change, and began to wait just after it, is woken by the second.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ekiden.storage.postgres.database import CLOSE_S, Database
 from ekiden.storage.postgres.errors import FOREIGN
 
 PAUSE_S = 0.01
+LONGEST_PAUSE_S = 0.08
 
 # A hint need not survive a crash: nobody has to wait for the disk.
 _NOTIFY = "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
@@ -71,13 +73,15 @@ class Changes:
         self._signal.notify()
 
     async def _send(self) -> None:
+        pause_s = PAUSE_S
         while self._dirty:
             self._dirty = False
             self._signal.notify()
             with suppress(EkidenError):  # Those who wait find out by their time-out.
                 await self._database.query(_NOTIFY, self._channel, self._me)
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(pause_s)
             self._signal.notify()
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def _listen(self) -> None:
         if _is_ours(self._starter) and (self._listener or not self._starter.done()):

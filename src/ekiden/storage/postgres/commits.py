@@ -16,46 +16,15 @@ from typing import Any
 from ekiden.core.errors import LeaseLost, StepConflict
 from ekiden.storage.base import Claim, Commit
 from ekiden.storage.postgres.beside import Beside
-from ekiden.storage.postgres.database import Database
+from ekiden.storage.postgres.commit_sql import COMMIT, COMMIT_IF_FREE, LOOK, Parcel, one
+from ekiden.storage.postgres.database import ANSWER_S, COMMAND_S, Database
 from ekiden.storage.postgres.doubt import answered
 from ekiden.storage.postgres.errors import UNIQUE_VIOLATION, OutcomeUnknown
+from ekiden.storage.postgres.gathering import Gathering
 from ekiden.storage.postgres.rows import EVENT, Handle, event_columns, step_columns
 from ekiden.storage.postgres.text import to_column, to_column_or_null
 from ekiden.storage.values import event_conflict, json_text, step_conflict
 
-_STATUS = (
-    "case when $8::text = 'waiting' and wakes <> $25::bigint then 'ready' "
-    "else coalesce($8, status) end"
-)
-_OWNED = "num = $1 and epoch = $2 and owner = $3 and lease_until > clock_timestamp()"
-_COMMIT = f"""
-with moved as (
-    update sessions set
-        token = $5,
-        agent = coalesce($7, agent),
-        status = {_STATUS},
-        outcome = case when $9::text is null then outcome else nullif($9, '') end,
-        cursor = coalesce($10, cursor),
-        variables = coalesce($11, variables),
-        seq = seq + cardinality($14::bigint[]),
-        owner = case when $12 then null else owner end,
-        lease_until = case when $12 then null
-            else clock_timestamp() + $13::float8 * interval '1 second' end,
-        ready_at = case when {_STATUS} = 'ready' and ($12 or status <> 'ready')
-            then clock_timestamp() else ready_at end,
-        updated_at = clock_timestamp()
-    where {_OWNED} and token = $4 and ($6::bigint is null or seq = $6)
-    returning num
-), new_events as (
-    insert into events (session, {EVENT})
-    select num, said.* from moved, unnest($14::bigint[], $15::text[], $16::bigint[], $17::text[],
-        $18::text[], $19::bigint[], $20::text[], $21::text[], $22::text[]) as said
-), new_steps as (
-    insert into steps (session, key, result)
-    select num, done.* from moved, unnest($23::text[], $24::text[]) as done
-)
-select num from moved"""
-_LOOK = f"select token, seq, coalesce({_OWNED}, false) as owned from sessions where num = $1"
 _STORED_EVENT = f"select {EVENT} from events where session = $1 and seq = $2"
 
 
@@ -76,7 +45,9 @@ class _Attempt:
     """Whether a copy was sent whose fate is not known."""
 
 
-async def store_commit(database: Database, handle: Handle, claim: Claim, commit: Commit) -> None:
+async def store_commit(
+    database: Database, gathering: Gathering, handle: Handle, claim: Claim, commit: Commit
+) -> None:
     """Store it, or raise `LeaseLost`, `StepConflict`, `StaleDocument`, `QueueFull`,
     `SessionExists`, `UserError`.
 
@@ -87,7 +58,7 @@ async def store_commit(database: Database, handle: Handle, claim: Claim, commit:
 
     async def send(again: bool) -> None:
         attempt.doubtful = again
-        await _store(database, attempt)
+        await _store(database, None if again else gathering, attempt)
 
     await answered(database, send, lambda why: _unknown(why, claim))
     handle.token = attempt.token
@@ -112,30 +83,37 @@ def _prepared(handle: Handle, claim: Claim, commit: Commit) -> _Attempt:
     )
 
 
-async def _store(database: Database, attempt: _Attempt) -> None:
+async def _store(database: Database, gathering: Gathering | None, attempt: _Attempt) -> None:
     beside = attempt.beside
 
-    async def work(connection: Any) -> bool:
-        await beside.lock(connection, num=attempt.handle.num)
-        try:
-            moved = await connection.fetchval(_COMMIT, *_arguments(attempt))
-        except UNIQUE_VIOLATION as exc:
-            raise _step_conflict(attempt) from exc
-        if moved is None:
-            return False
-        await beside.store(connection, token=attempt.token)
-        return True
+    async def alone(waits: bool) -> bool:
+        async def work(connection: Any) -> bool:
+            await beside.lock(connection, num=attempt.handle.num)
+            sql, timeout = (COMMIT, COMMAND_S) if waits else (COMMIT_IF_FREE, ANSWER_S)
+            try:
+                stored = await connection.fetchval(sql, *one(_parcel(attempt)), timeout=timeout)
+            except UNIQUE_VIOLATION as exc:
+                raise _step_conflict(attempt) from exc
+            if stored is None:
+                return False
+            await beside.store(connection, token=attempt.token)
+            return True
 
-    run = database.transact if beside else database.run
-    while not (await run(work) or await _explain(database, attempt)):
-        pass
+        return await (database.transact(work) if beside else database.run(work))
+
+    if beside or gathering is None:
+        stored = await alone(True)
+    else:
+        stored = await gathering.store(_parcel(attempt), alone)
+    while not (stored or await _explain(database, attempt)):
+        stored = await alone(True)
 
 
 async def _explain(database: Database, attempt: _Attempt) -> bool:
     """Why nothing was stored just now: raise it, or tell whether it was stored before."""
     claim, handle = attempt.claim, attempt.handle
     owned_by = (handle.num, claim.epoch, to_column(claim.owner))
-    found = await database.query(_LOOK, *owned_by, repeatable=True)
+    found = await database.query(LOOK, *owned_by, repeatable=True)
     if not found:
         raise LeaseLost(claim.session_id)
     token, seq, owned = found[0]
@@ -169,9 +147,9 @@ async def _was_stored(database: Database, attempt: _Attempt) -> bool:
     raise LeaseLost(attempt.claim.session_id)
 
 
-def _arguments(attempt: _Attempt) -> tuple[Any, ...]:
+def _parcel(attempt: _Attempt) -> Parcel:
     claim, commit, patch = attempt.claim, attempt.commit, attempt.commit.patch
-    return (
+    row = (
         attempt.handle.num,
         claim.epoch,
         to_column(claim.owner),
@@ -185,9 +163,10 @@ def _arguments(attempt: _Attempt) -> tuple[Any, ...]:
         attempt.variables,
         commit.release,
         claim.lease_s,
-        *attempt.columns,
         commit.seen_wakes,
+        len(commit.events),
     )
+    return Parcel(row, attempt.columns)
 
 
 def _unknown(why: str, claim: Claim) -> OutcomeUnknown:

@@ -11,12 +11,15 @@ from ekiden.core.errors import EkidenError, UserError
 from ekiden.storage.postgres.address import Address
 from ekiden.storage.postgres.driver import asyncpg
 from ekiden.storage.postgres.errors import FOREIGN, ROLLED_BACK, ConnectionLost, translated
+from ekiden.storage.postgres.kept import Kept
 from ekiden.storage.values import closed_store
 
 T = TypeVar("T")
 
 CONNECT_S = 10.0
 COMMAND_S = 30.0
+ANSWER_S = 10.0
+"""For a commit that waits for no row: without an answer for so long, its wire is dead."""
 CLOSE_S = 5.0
 _TRIES = 4
 """How often a transaction is done that the server undoes for the sake of another."""
@@ -41,7 +44,7 @@ class Database:
         self._sizes = (min_size, max_size)
         self._prepare = prepare
         """Run on the first connection: the migrations."""
-        self._pool: Any = None
+        self._pool: Kept | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening = asyncio.Lock()
         self.closed = False
@@ -55,14 +58,14 @@ class Database:
         """Disconnect, in peace if that goes quickly; later calls are refused until `open`."""
         self.closed = True
         async with self._opening:
-            pool, self._pool = self._pool, None
-        if pool is None or self._loop is not asyncio.get_running_loop():
+            kept, self._pool = self._pool, None
+        if kept is None or self._loop is not asyncio.get_running_loop():
             return
         try:
             async with asyncio.timeout(CLOSE_S):
-                await pool.close()
+                await kept.close()
         except FOREIGN:
-            pool.terminate()
+            kept.pool.terminate()
 
     def refuse_if_closed(self) -> None:
         """`StoreUnavailable` after `close`."""
@@ -123,39 +126,43 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Any]:
-        pool = await self._ready()
+        kept = await self._ready()
         try:
-            connection = await pool.acquire()
+            connection = await kept.take()
         except FOREIGN as exc:
             raise self._error(exc, sent=False) from exc
+        is_sound = False
         try:
             yield connection
+            is_sound = True
         finally:
-            await pool.release(connection)
+            await kept.give_back(connection, is_sound=is_sound)
 
-    async def _ready(self) -> Any:
+    async def _ready(self) -> Kept:
         if self._pool is not None and self._loop is asyncio.get_running_loop():
             return self._pool
         self.refuse_if_closed()
-        self._follow_loop()
+        self.own_loop()
         async with self._opening:
             self.refuse_if_closed()
             if self._pool is None:
                 self._pool = await self._open_pool()
             return self._pool
 
-    def _follow_loop(self) -> None:
+    def own_loop(self) -> asyncio.AbstractEventLoop:
+        """The running event loop, which has the pool; `UserError` if another one still has it."""
         loop = asyncio.get_running_loop()
         if self._loop is loop:
-            return
+            return loop
         if self._loop is not None and not self._loop.is_closed():
             raise UserError(
                 f"the store {self.address.shown} is in use by another event loop; "
                 "give each thread a store of its own"
             )
         self._loop, self._pool, self._opening = loop, None, asyncio.Lock()
+        return loop
 
-    async def _open_pool(self) -> Any:
+    async def _open_pool(self) -> Kept:
         pool = asyncpg.create_pool(
             min_size=self._sizes[0],
             max_size=self._sizes[1],
@@ -173,7 +180,7 @@ class Database:
             if isinstance(exc, FOREIGN):
                 raise self._error(exc, sent=sent) from exc
             raise
-        return pool
+        return Kept(pool, self._sizes[1])
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -184,6 +191,9 @@ class Database:
                 "application_name": f"ekiden:{self.address.schema}",
                 "search_path": f'"{self.address.schema}"',
                 "synchronous_commit": "on",
+                # Our statements are made for their indexes: without this the server may sort all
+                # sessions that are ready to find the first, as long as it thinks there are few.
+                "random_page_cost": "1",
                 # Our statements count on seeing what others committed while they waited.
                 "default_transaction_isolation": "read committed",
                 # A process that was stopped within a transaction must not keep its locks.

@@ -23,6 +23,12 @@ ROLLED_BACK: tuple[type[BaseException], ...] = (
 )
 """The transaction was undone for the sake of another: it may simply be done again."""
 
+LOCKED: tuple[type[BaseException], ...] = (
+    asyncpg.LockNotAvailableError,
+    asyncpg.DeadlockDetectedError,
+)
+"""Others have what a statement wants to lock: nothing was changed."""
+
 UNIQUE_VIOLATION: type[BaseException] = asyncpg.UniqueViolationError
 
 WITHOUT_EXTENSION: tuple[type[BaseException], ...] = (
@@ -47,10 +53,11 @@ _BROKEN: tuple[type[BaseException], ...] = (
     TimeoutError,
 )
 
-_CALLERS: tuple[type[BaseException], ...] = (
+UNSTORABLE: tuple[type[BaseException], ...] = (
     asyncpg.DataError,
     asyncpg.ProgramLimitExceededError,
 )
+"""What no PostgreSQL takes: a key that is too long, a number that is too large."""
 
 _FORBIDDEN: tuple[type[BaseException], ...] = (
     asyncpg.InsufficientPrivilegeError,
@@ -72,7 +79,7 @@ class OutcomeUnknown(StoreUnavailable):
 
 def is_broken(exc: BaseException) -> bool:
     """Whether the connection failed, so that nobody knows what became of the statement."""
-    return isinstance(exc, _BROKEN) and not isinstance(exc, _CALLERS)
+    return isinstance(exc, _BROKEN) and not isinstance(exc, UNSTORABLE)
 
 
 def translated(exc: BaseException, where: str, *, sent: bool) -> EkidenError:
@@ -82,7 +89,7 @@ def translated(exc: BaseException, where: str, *, sent: bool) -> EkidenError:
         return UserError(f"{where} is not a usable PostgreSQL URL: {told}")
     if isinstance(exc, _FORBIDDEN):
         return UserError(f"the database role may not use {where} as a store: {told}")
-    if isinstance(exc, _CALLERS):
+    if isinstance(exc, UNSTORABLE):
         return UserError(f"this cannot be stored in {where}: {told}")
     if not sent:
         return StoreUnavailable(f"cannot reach {where}: {told}")
@@ -90,10 +97,17 @@ def translated(exc: BaseException, where: str, *, sent: bool) -> EkidenError:
         return ConnectionLost(
             f"the connection to {where} was lost: {told}; the store reconnects by itself"
         )
+    if isinstance(exc, asyncpg.DiskFullError):
+        return StoreUnavailable(
+            f"the disk of {where} is full: make room and try again; "
+            f"what was acknowledged is safe ({told})"
+        )
     return StoreUnavailable(f"{where} failed: {told}")
 
 
 def _told(exc: BaseException) -> str:
     """The first line of the error: no row's contents, which PostgreSQL puts into the details."""
+    if isinstance(exc, asyncpg.InternalClientError):
+        return "it broke while it was in use"  # The driver's own words are about its own parts.
     text = str(exc.args[0]) if isinstance(exc, asyncpg.PostgresError) and exc.args else str(exc)
     return text.partition("\n")[0] or type(exc).__name__

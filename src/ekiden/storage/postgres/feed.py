@@ -79,7 +79,7 @@ class Feed(Role):
 
     async def feed(self, *, after: str | None = None, limit: int = 100) -> EventPage:
         check_limit(limit)
-        place = _BEGINNING if after is None else _parsed(after)
+        place = _BEGINNING if after is None else parse_place(after)
         rows = await self._settled(_FEED, *place, limit)
         events = events_of([from_column(row[3]) for row in rows], [tuple(row)[4:] for row in rows])
         cursors = [
@@ -103,7 +103,8 @@ class Feed(Role):
         return await self._database.query(sql, horizon[0][0], *args, repeatable=True)
 
 
-def _parsed(cursor: str) -> tuple[int, int, int]:
+def parse_place(cursor: str) -> tuple[int, int, int]:
+    """The transaction, session and number that a cursor names; `UserError`."""
     found = _CURSOR.fullmatch(cursor)
     if found is None:
         raise UserError(

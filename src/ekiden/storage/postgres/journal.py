@@ -12,6 +12,7 @@ from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
 from ekiden.storage.bulk import collector_paused
 from ekiden.storage.postgres.commits import store_commit
 from ekiden.storage.postgres.found import NUMBER, page_sql
+from ekiden.storage.postgres.gathering import Gathering
 from ekiden.storage.postgres.role import Role
 from ekiden.storage.postgres.rows import EVENT, events_of
 from ekiden.storage.postgres.text import from_column, to_column
@@ -34,10 +35,12 @@ where session = (select num from sessions where id = $1)
 class Journal(Role):
     """What happened in a session."""
 
+    _gathering: Gathering
+
     async def commit(self, claim: Claim, commit: Commit) -> None:
         handle = await self._handle(claim)
         fault_point("store.postgres.before_commit")
-        await store_commit(self._database, handle, claim, commit)
+        await store_commit(self._database, self._gathering, handle, claim, commit)
         fault_point("store.postgres.after_commit")
         self._changes.changed()
 

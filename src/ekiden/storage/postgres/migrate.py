@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ekiden.core.errors import EngineTooOld, MigrationChanged, StoreTooNew, UserError
+from ekiden.core.errors import (
+    EngineTooOld,
+    MigrationChanged,
+    StoreTooNew,
+    StoreUnavailable,
+    UserError,
+)
+from ekiden.storage.formats import check_newer, works_with
 from ekiden.storage.postgres.address import Address
+from ekiden.storage.postgres.errors import LOCKED
 
 NEEDED_MAJOR = 14
 _PATIENCE_S = 600.0
-"""How long one may wait for another process that migrates."""
+"""How long one may wait for another process that migrates, or for one that has a table."""
+_LOCK_MS = 2000
+"""How long a lock may be waited for: whoever comes later waits behind it, all the others too."""
+_PAUSE_S = 3.0
+"""In which they go on."""
 
-_APPLIED = "select number, checksum from migrations order by number"
+APPLIED = "select number, checksum from migrations order by number"
+"""What ran."""
+# The column came with format 5, and is asked for in a way that works without it, too.
+_BOOKED = """
+select number, checksum, (to_jsonb(migrations) ->> 'works_with')::integer from migrations"""
 _BOOK = """
 create table if not exists migrations (
     number integer primary key,
@@ -24,6 +42,16 @@ create table if not exists migrations (
     checksum text not null,
     applied_at timestamptz not null default clock_timestamp()
 )"""
+
+
+_HOLDERS = """
+select pid, coalesce(nullif(application_name, ''), 'a program') as program, usename as role,
+    coalesce(extract(epoch from clock_timestamp() - xact_start), 0)::bigint as seconds
+from pg_stat_activity
+where pid <> pg_backend_pid() and pid in (
+    select pid from pg_locks join pg_class as place on place.oid = relation
+    where granted and relnamespace = (select oid from pg_namespace where nspname = $1)
+) order by xact_start limit 3"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +66,11 @@ class Migration:
     def checksum(self) -> str:
         """SHA-256 of the text, in hexadecimal."""
         return hashlib.sha256(self.sql.encode()).hexdigest()
+
+    @property
+    def works_with(self) -> int | None:
+        """See `ekiden.storage.formats`."""
+        return works_with(self.sql)
 
 
 @cache
@@ -57,36 +90,88 @@ def shipped() -> tuple[Migration, ...]:
 
 
 async def migrate(
-    connection: Any, address: Address, migrations: Sequence[Migration] | None = None
+    connection: Any,
+    address: Address,
+    migrations: Sequence[Migration] | None = None,
+    *,
+    patience_s: float = _PATIENCE_S,
 ) -> None:
     """Run what has not run yet, all in one transaction, one process at a time.
 
-    `EngineTooOld`, `StoreTooNew`, `MigrationChanged`, `UserError`; nothing is changed then.
+    A schema of a newer format that works with ours stays as it is. A table that somebody reads or
+    writes for long, as a backup does, is waited for in short tries, between which others work on.
+    `EngineTooOld`, `StoreTooNew`, `MigrationChanged`, `UserError`, `StoreUnavailable` when the
+    patience is over; nothing is changed then.
     """
     migrations = shipped() if migrations is None else migrations
     check_engine(connection.get_server_version().major)
     check_encoding(connection.get_settings().server_encoding, address)
-    if await connection.fetchval("select to_regclass('migrations')") is not None:
-        applied = dict(await connection.fetch(_APPLIED))
-        if not _missing(migrations, applied, address):
-            return
+    is_there = await connection.fetchval("select to_regclass('migrations')") is not None
+    if is_there and not await _to_be_run(connection, migrations, address):
+        return
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            return await _migrate(connection, migrations, address)
+        except LOCKED as exc:
+            if time.monotonic() + _PAUSE_S > until:
+                raise await _locked(connection, address) from exc
+        await asyncio.sleep(_PAUSE_S)
+
+
+async def _migrate(connection: Any, migrations: Sequence[Migration], address: Address) -> None:
     async with connection.transaction():
         await connection.execute(
             "select pg_advisory_xact_lock(hashtextextended($1, 0))",
             f"ekiden/migrate/{address.schema}",
             timeout=_PATIENCE_S,
         )
+        await connection.execute(f"set local lock_timeout = {_LOCK_MS}")
         await connection.execute(f'create schema if not exists "{address.schema}"')
         await connection.execute(_BOOK)
-        applied = dict(await connection.fetch(_APPLIED))
-        for migration in _missing(migrations, applied, address):
+        for migration in await _to_be_run(connection, migrations, address):
             await connection.execute(migration.sql, timeout=_PATIENCE_S)
-            await connection.execute(
-                "insert into migrations (number, name, checksum) values ($1, $2, $3)",
-                migration.number,
-                migration.name,
-                migration.checksum,
-            )
+            await _book(connection, migration)
+
+
+async def _locked(connection: Any, address: Address) -> StoreUnavailable:
+    """Tells who is in the way."""
+    holders = [
+        f"{row['program']} (process {row['pid']} of the role {row['role']}, {row['seconds']} s ago)"
+        for row in await connection.fetch(_HOLDERS, address.schema)
+    ]
+    return StoreUnavailable(
+        f"{address.shown} cannot be brought to the format of this version, because others use its "
+        f"tables; the longest since: {', '.join(holders) or 'nobody now'}; wait for their end, of "
+        "a backup for example, and try again"
+    )
+
+
+async def _to_be_run(
+    connection: Any, migrations: Sequence[Migration], address: Address
+) -> list[Migration]:
+    """Those that have not run; `StoreTooNew`, `MigrationChanged`."""
+    booked = await connection.fetch(_BOOKED)
+    known = migrations[-1].number
+    ran = {number: oldest for number, _, oldest in booked}
+    check_newer(address.shown, known=known, ran=ran, found=max(ran, default=0))
+    applied = {number: checksum for number, checksum, _ in booked if number <= known}
+    return missing_migrations(migrations, applied, address)
+
+
+async def _book(connection: Any, migration: Migration) -> None:
+    await connection.execute(
+        "insert into migrations (number, name, checksum) values ($1, $2, $3)",
+        migration.number,
+        migration.name,
+        migration.checksum,
+    )
+    if migration.works_with is not None:
+        await connection.execute(
+            "update migrations set works_with = $2 where number = $1",
+            migration.number,
+            migration.works_with,
+        )
 
 
 def check_engine(major: int) -> None:
@@ -109,9 +194,10 @@ def check_encoding(encoding: str, address: Address) -> None:
         )
 
 
-def _missing(
+def missing_migrations(
     migrations: Sequence[Migration], applied: Mapping[int, str], address: Address
 ) -> list[Migration]:
+    """Those that have not run; `StoreTooNew`, `MigrationChanged`."""
     known = migrations[-1].number
     newest = max(applied, default=0)
     if newest > known:

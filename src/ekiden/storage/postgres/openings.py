@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 from ekiden.core.errors import SessionExists
 from ekiden.storage.base import SessionOpening
 from ekiden.storage.postgres.rows import EVENT, event_columns
-from ekiden.storage.postgres.sessions import INSERT, new_columns
+from ekiden.storage.postgres.sessions import INSERT, NEW, new_columns
 from ekiden.storage.values import check_numbers, json_text
 
 _OPEN = f"""
 with made as (
     {INSERT}, cursor, variables, seq)
-    select $1, $2, $3, $4, $5, now, now, now, $6, $7, cardinality($8::bigint[])
+    select {NEW}, $7, $8, cardinality($9::bigint[])
     from clock_timestamp() as now
     on conflict (id) do nothing returning num
 ), new_events as (
     insert into events (session, {EVENT})
-    select num, said.* from made, unnest($8, $9::text[], $10::bigint[], $11::text[], $12::text[],
-        $13::bigint[], $14::text[], $15::text[], $16::text[]) as said
+    select num, said.* from made, unnest($9, $10::text[], $11::bigint[], $12::text[], $13::text[],
+        $14::bigint[], $15::text[], $16::text[], $17::text[]) as said
 )
 select num from made"""
 

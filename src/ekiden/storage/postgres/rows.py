@@ -15,14 +15,25 @@ from ekiden.storage.postgres.text import (
     to_column,
     to_column_or_null,
 )
+from ekiden.storage.priorities import head_start_sql
 from ekiden.storage.values import json_text
 
 SESSION = """
     num, token, id, agent, status, outcome, user_id, meta, cursor, variables, seq, epoch, wakes,
+    priority,
     case when lease_until > clock_timestamp() then owner end as owner,
     (extract(epoch from created_at) * 1000000)::bigint as created_at_us,
     (extract(epoch from updated_at) * 1000000)::bigint as updated_at_us"""
 """The columns that `session_row` and `claim_of` read."""
+
+
+def head_start(priority: str = "priority") -> str:
+    """So long before it came a session is in the line; as SQL."""
+    return f"({head_start_sql(priority)}) * interval '1 second'"
+
+
+READY_NOW = f"clock_timestamp() - {head_start()}"
+"""The `ready_at` of a session that is ready from now on; as SQL."""
 
 EVENT = "seq, type, at_us, agent, step, duration_us, details, items, error"
 """The columns that `event_columns` writes, in its order."""
@@ -68,6 +79,7 @@ def session_row(record: Any) -> SessionRow:
         created_at_us=record["created_at_us"],
         updated_at_us=record["updated_at_us"],
         wakes=record["wakes"],
+        priority=record["priority"],
     )
 
 

@@ -7,15 +7,21 @@ from typing import Any
 from ekiden.core.errors import SessionExists, SessionNotFound
 from ekiden.storage.base import NewSession, SessionFilter, SessionPage, SessionRow
 from ekiden.storage.postgres.role import FREE, Role
-from ekiden.storage.postgres.rows import SESSION, session_row
+from ekiden.storage.postgres.rows import SESSION, head_start, session_row
 from ekiden.storage.postgres.text import to_column, to_column_or_null
+from ekiden.storage.priorities import check_priority
 from ekiden.storage.values import check_session_id, json_text, parse_cursor
 
-INSERT = "insert into sessions (id, agent, status, user_id, meta, created_at, updated_at, ready_at"
-"""The beginning of an insert of `new_columns`, `now` three times, and what the caller adds."""
+INSERT = (
+    "insert into sessions (id, agent, status, user_id, meta, priority, created_at, updated_at, "
+    "ready_at"
+)
+"""The beginning of an insert of `NEW`, and what the caller adds."""
+NEW = f"$1, $2, $3, $4, $5, $6, now, now, now - {head_start('$6::smallint')}"
+"""The `new_columns`, and the times that follow from `now`."""
 
 _CREATE = f"""
-{INSERT}) select $1, $2, $3, $4, $5, now, now, now from clock_timestamp() as now
+{INSERT}) select {NEW} from clock_timestamp() as now
 on conflict (id) do nothing returning num"""
 _GET = f"select {SESSION} from sessions where id = $1"
 _LOCK = f"select num from sessions where id = $1 and {FREE} for update"
@@ -29,8 +35,8 @@ _LARGEST = 2**63 - 1
 
 
 def new_columns(new: NewSession) -> tuple[Any, ...]:
-    """What an insert stores of a new session; `UserError` for an empty id, or a `meta` that is not
-    JSON."""
+    """What an insert stores of a new session; `UserError` for an empty id, a priority that is none,
+    or a `meta` that is not JSON."""
     check_session_id(new.id)
     return (
         to_column(new.id),
@@ -38,6 +44,7 @@ def new_columns(new: NewSession) -> tuple[Any, ...]:
         new.status,
         to_column_or_null(new.user_id),
         json_text(new.meta, "`meta` of session {!r}", new.id),
+        check_priority(new),
     )
 
 

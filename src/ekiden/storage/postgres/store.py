@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from ekiden.core.errors import UserError
 from ekiden.storage.postgres.address import parse_address
 from ekiden.storage.postgres.batches import Batches
 from ekiden.storage.postgres.changes import Changes
+from ekiden.storage.postgres.copy_mark import refuse_unfinished
 from ekiden.storage.postgres.database import Database
 from ekiden.storage.postgres.documents import Documents
 from ekiden.storage.postgres.feed import Feed, mend_feed
+from ekiden.storage.postgres.gathering import Gathering
 from ekiden.storage.postgres.journal import Journal
 from ekiden.storage.postgres.leases import Leases
-from ekiden.storage.postgres.migrate import migrate
+from ekiden.storage.postgres.migrate import Migration, migrate
 from ekiden.storage.postgres.queues import Queues
 from ekiden.storage.postgres.search import Search
 from ekiden.storage.postgres.sessions import Sessions
@@ -29,6 +31,11 @@ select current_setting('server_version') as version,
     (select count(*) from documents) as documents,
     (select count(*) from messages) as messages,
     (select count(*) from search_entries) as search_entries"""
+_MAY_KNOW = "select has_function_privilege('pg_control_system()', 'execute') as may"
+_CLUSTER = "(select system_identifier::text from pg_control_system())"
+_PLACE = """
+select concat_ws('/', {cluster}, oid, 'documents'::regclass::oid) as place
+from pg_database where datname = current_database()"""
 
 
 class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches, Search, Vectors):
@@ -45,8 +52,15 @@ class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches,
     """
 
     def __init__(
-        self, url: str, *, schema: str | None = None, min_size: int = 0, max_size: int = 10
+        self,
+        url: str,
+        *,
+        schema: str | None = None,
+        min_size: int = 0,
+        max_size: int = 10,
+        migrations: Sequence[Migration] | None = None,
     ) -> None:
+        """`migrations` is for tests: another format."""
         if not 0 <= min_size <= max_size or max_size < 1:
             raise UserError(
                 f"a pool of {min_size} to {max_size} connections is not possible: "
@@ -55,12 +69,14 @@ class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches,
         address = parse_address(url, schema)
 
         async def prepare(connection: Any) -> None:
-            await migrate(connection, address)
+            await migrate(connection, address, migrations)
+            await refuse_unfinished(connection, address.shown)
             await mend_feed(connection, address.schema)
             self._extension = await find_extension(connection)
 
         database = Database(address, min_size=min_size, max_size=max_size, prepare=prepare)
         super().__init__(database, Changes(database))
+        self._gathering = Gathering(database)
 
     @property
     def url(self) -> str:
@@ -86,6 +102,14 @@ class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches,
             "vectors": self._vector_engine(),
             **found[0],
         }
+
+    async def place(self) -> str:
+        """By which the store is known from copies of it, in whatever database: numbers of the
+        cluster, which `?` stands for if this role may not ask, of the database and of a table."""
+        may = await self._database.query(_MAY_KNOW, repeatable=True)
+        cluster = _CLUSTER if may[0]["may"] else "'?'"
+        found = await self._database.query(_PLACE.format(cluster=cluster), repeatable=True)
+        return str(found[0]["place"])
 
     async def __aenter__(self) -> Self:
         await self.open()

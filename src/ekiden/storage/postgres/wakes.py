@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ekiden.storage.postgres.rows import READY_NOW
 from ekiden.storage.postgres.text import to_column
 
 WRITES_EVENTS = "writer as (delete from events where false)"
@@ -40,7 +41,7 @@ def wake_sql(source: str) -> str:
     return f"""
     update sessions set wakes = wakes + often,
         status = case when status = 'waiting' then 'ready' else status end,
-        ready_at = case when status = 'waiting' then clock_timestamp() else ready_at end,
+        ready_at = case when status = 'waiting' then {READY_NOW} else ready_at end,
         updated_at = case when status = 'waiting' then clock_timestamp() else updated_at end
     from (select session_id, count(*) as often from {source} group by session_id) as wake
     where sessions.id = wake.session_id"""

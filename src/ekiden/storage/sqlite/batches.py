@@ -15,16 +15,18 @@ from ekiden.storage.sqlite.documents import PreparedDocument, prepare_documents,
 from ekiden.storage.sqlite.event_rows import NO_SESSION, event_row, insert_events
 from ekiden.storage.sqlite.queues import PreparedPut, prepare_puts, put_messages
 from ekiden.storage.sqlite.rows import Row
+from ekiden.storage.sqlite.sessions import meta_text
 from ekiden.storage.sqlite.settling import PreparedSettle, prepare_settles, settle_messages
 from ekiden.storage.sqlite.waking import wake_sessions
-from ekiden.storage.values import check_free_event, check_numbers, check_session_id, json_text
+from ekiden.storage.values import check_free_event, check_numbers, json_text
 
 
 class PreparedOpening(NamedTuple):
     """A session that is to be made."""
 
     row: Row
-    """Id, agent, status, user, meta, cursor, variables, number of the last event, time twice."""
+    """Id, agent, status, user, meta, priority, cursor, variables, number of the last event, time
+    twice."""
     events: Sequence[Row]
     """Without the session's number in front."""
 
@@ -85,8 +87,8 @@ def open_sessions(db: apsw.Connection, openings: Sequence[PreparedOpening]) -> N
     """Make sessions whose ids are free, with their events."""
     for opening in openings:
         db.execute(
-            "INSERT INTO sessions (id, agent, status, user_id, meta, cursor, variables, seq,"
-            " created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO sessions (id, agent, status, user_id, meta, priority, cursor, variables,"
+            " seq, created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             opening.row,
         )
         num = db.last_insert_rowid()
@@ -95,7 +97,6 @@ def open_sessions(db: apsw.Connection, openings: Sequence[PreparedOpening]) -> N
 
 def _prepare_opening(opening: SessionOpening, now_us: int) -> PreparedOpening:
     new, events = opening.new, opening.events
-    check_session_id(new.id)
     if events:
         check_numbers(new.id, 0, events)
     return PreparedOpening(
@@ -104,7 +105,8 @@ def _prepare_opening(opening: SessionOpening, now_us: int) -> PreparedOpening:
             new.agent,
             new.status,
             new.user_id,
-            json_text(new.meta, "`meta` of session {!r}", new.id) if new.meta else None,
+            meta_text(new),
+            new.priority,
             json_text(opening.cursor, "the cursor of session {!r}", new.id)
             if opening.cursor
             else None,

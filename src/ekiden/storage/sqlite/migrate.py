@@ -12,14 +12,18 @@ from pathlib import Path
 
 import apsw
 
-from ekiden.core.errors import MigrationChanged, StoreTooNew, StoreUnavailable
+from ekiden.core.errors import MigrationChanged, StoreUnavailable
 from ekiden.core.roles import Clock
+from ekiden.storage.formats import check_newer, works_with
 from ekiden.storage.sqlite.clock import LeaseClock
 from ekiden.storage.sqlite.connection import query
 
 SHIPPED = Path(__file__).parent / "migrations"
 APPLICATION_ID = 0x454B4944
 """Marks the file as ours: `EKID`."""
+MIGRATIONS_TABLE = (
+    "CREATE TABLE migrations (number INTEGER PRIMARY KEY, checksum TEXT NOT NULL) STRICT"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,11 @@ class Migration:
     number: int
     sql: str
     checksum: str
+
+    @property
+    def works_with(self) -> int | None:
+        """See `ekiden.storage.formats`."""
+        return works_with(self.sql)
 
 
 def load_migrations(folder: Path) -> tuple[Migration, ...]:
@@ -49,21 +58,20 @@ def load_migrations(folder: Path) -> tuple[Migration, ...]:
 def migrate(db: apsw.Connection, where: str, migrations: Sequence[Migration]) -> int:
     """Bring the file to the newest format and return its number.
 
-    Two processes may call this at once: the second waits and finds nothing to do. Raises
-    `StoreTooNew`, `MigrationChanged`, `StoreUnavailable` (another program's file), `apsw.Error`.
+    A newer format that works with ours stays as it is. Two processes may call this at once: the
+    second waits and finds nothing to do. Raises `StoreTooNew`, `MigrationChanged`,
+    `StoreUnavailable` (another program's file), `apsw.Error`.
     """
     known = migrations[-1].number
-    if _check(db, where, migrations) == known:
-        return known
+    current = check_format(db, where, migrations, may_be_newer=True)
+    if current >= known:
+        return current
     db.execute("BEGIN IMMEDIATE")
     try:
-        current = _check(db, where, migrations)
+        current = check_format(db, where, migrations, may_be_newer=True)
         if current == 0:
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            db.execute(
-                "CREATE TABLE migrations"
-                " (number INTEGER PRIMARY KEY, checksum TEXT NOT NULL) STRICT"
-            )
+            db.execute(MIGRATIONS_TABLE)
         for migration in migrations:
             if migration.number > current:
                 db.execute(migration.sql)
@@ -71,13 +79,18 @@ def migrate(db: apsw.Connection, where: str, migrations: Sequence[Migration]) ->
                     "INSERT INTO migrations (number, checksum) VALUES (?, ?)",
                     (migration.number, migration.checksum),
                 )
-        db.execute(f"PRAGMA user_version = {known}")
+                if migration.works_with is not None:
+                    db.execute(
+                        "UPDATE migrations SET works_with = ? WHERE number = ?",
+                        (migration.works_with, migration.number),
+                    )
+        db.execute(f"PRAGMA user_version = {max(known, current)}")
         db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
-    return known
+    return max(known, current)
 
 
 def adopt_boot(db: apsw.Connection, lease_clock: LeaseClock, clock: Clock) -> int:
@@ -117,8 +130,17 @@ def _stored_boot(db: apsw.Connection) -> tuple[str, int]:
     return "", 0
 
 
-def _check(db: apsw.Connection, where: str, migrations: Sequence[Migration]) -> int:
-    """The format of the file, 0 if it is new; raises as `migrate` does."""
+def check_format(
+    db: apsw.Connection,
+    where: str,
+    migrations: Sequence[Migration],
+    *,
+    may_be_newer: bool = False,
+) -> int:
+    """The format of the file, 0 if it is new; raises as `migrate` does.
+
+    With `may_be_newer` a format that works with the newest one of `migrations` is fine, too.
+    """
     application = _pragma(db, "application_id")
     if application == 0 and not query(db, "SELECT 1 FROM sqlite_schema LIMIT 1"):
         return 0
@@ -128,12 +150,20 @@ def _check(db: apsw.Connection, where: str, migrations: Sequence[Migration]) -> 
         )
     current, known = _pragma(db, "user_version"), migrations[-1].number
     if current > known:
-        raise StoreTooNew(where, found=current, known=known)
+        works = _works_with(db) if may_be_newer else {}
+        check_newer(where, known=known, ran=works, found=current)
     ran = dict(query(db, "SELECT number, checksum FROM migrations"))
     for migration in migrations:
         if ran.get(migration.number, migration.checksum) != migration.checksum:
             raise MigrationChanged(where, migration.number)
     return current
+
+
+def _works_with(db: apsw.Connection) -> dict[int, int | None]:
+    """What the migrations say that ran; those before format 5 could not say anything."""
+    if not query(db, "SELECT 1 FROM pragma_table_info('migrations') WHERE name = 'works_with'"):
+        return {}
+    return dict(query(db, "SELECT number, works_with FROM migrations"))
 
 
 def _pragma(db: apsw.Connection, name: str) -> int:

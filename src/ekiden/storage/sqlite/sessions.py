@@ -10,16 +10,17 @@ import apsw
 from ekiden.core.errors import SessionBusy, SessionExists, SessionNotFound
 from ekiden.core.jsonio import dumps, loads
 from ekiden.storage.base import Claim, NewSession, SessionFilter, SessionPage, SessionRow
+from ekiden.storage.priorities import check_priority
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.values import check_session_id, json_text, parse_cursor
 
 _COLUMNS = (
     "num, id, agent, status, outcome, user_id, meta, cursor, variables, seq, epoch, owner,"
-    " lease_until, created_us, updated_us, wakes"
+    " lease_until, created_us, updated_us, wakes, priority"
 )
 _INSERT = (
-    "INSERT INTO sessions (id, agent, status, user_id, meta, epoch, owner, lease_until,"
-    " created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
+    "INSERT INTO sessions (id, agent, status, user_id, meta, priority, epoch, owner, lease_until,"
+    " created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 _TAKE = "UPDATE sessions SET epoch = epoch + 1, owner = ?, lease_until = ?"
 _FREE = "(lease_until IS NULL OR lease_until <= ?)"
@@ -27,19 +28,21 @@ _FREE = "(lease_until IS NULL OR lease_until <= ?)"
 
 def create_session(db: apsw.Connection, new: NewSession, meta: str | None, now_us: int) -> None:
     """Insert the row; `SessionExists`."""
-    db.execute(
-        _INSERT,
-        (new.id, new.agent, new.status, new.user_id, meta, 0, None, None, now_us, now_us),
-    )
+    db.execute(_INSERT, (*_fixed(new, meta), 0, None, None, now_us, now_us))
     if db.changes() == 0:
         raise SessionExists(new.id)
 
 
 def meta_text(new: NewSession) -> str | None:
     """The session's fixed facts as they are stored; `UserError` for what is not JSON, and for a
-    session without an id."""
+    session without an id or a priority."""
     check_session_id(new.id)
+    check_priority(new)
     return json_text(new.meta, "`meta` of session {!r}", new.id) if new.meta else None
+
+
+def _fixed(new: NewSession, meta: str | None) -> tuple[Any, ...]:
+    return new.id, new.agent, new.status, new.user_id, meta, new.priority
 
 
 def claim_new(
@@ -54,10 +57,7 @@ def claim_new(
 ) -> tuple[Claim, SessionRow] | None:
     """Insert a row that `owner` has from the start; `None` if the id is taken."""
     until = now_ms + int(lease_s * 1000)
-    db.execute(
-        _INSERT,
-        (new.id, new.agent, new.status, new.user_id, meta, 1, owner, until, now_us, now_us),
-    )
+    db.execute(_INSERT, (*_fixed(new, meta), 1, owner, until, now_us, now_us))
     if db.changes() == 0:
         return None
     row = SessionRow(
@@ -74,6 +74,7 @@ def claim_new(
         owner=owner,
         created_at_us=now_us,
         updated_at_us=now_us,
+        priority=new.priority,
     )
     return _claim(db.last_insert_rowid(), row, lease_s), row
 
@@ -101,12 +102,12 @@ def claim_ready(
     now_ms: int,
     agents: Collection[str] | None,
 ) -> tuple[Claim, SessionRow] | None:
-    """Take the ready row that waited longest, of those that one of `agents` has."""
+    """Take the ready row that is first in the line, of those that one of `agents` has."""
     found = query(
         db,
         f"{_TAKE} WHERE num = (SELECT num FROM sessions WHERE status = 'ready' AND {_FREE}"
         " AND (?4 IS NULL OR agent IN (SELECT value FROM json_each(?4)))"
-        f" ORDER BY updated_us, num LIMIT 1) RETURNING {_COLUMNS}",
+        f" ORDER BY place_us, num LIMIT 1) RETURNING {_COLUMNS}",
         (
             owner,
             now_ms + int(lease_s * 1000),
@@ -233,6 +234,7 @@ def _row(values: tuple[Any, ...], now_ms: int) -> SessionRow:
         created_us,
         updated_us,
         wakes,
+        priority,
     ) = values
     return SessionRow(
         id=session_id,
@@ -249,6 +251,7 @@ def _row(values: tuple[Any, ...], now_ms: int) -> SessionRow:
         created_at_us=created_us,
         updated_at_us=updated_us,
         wakes=wakes,
+        priority=priority,
     )
 
 

@@ -51,6 +51,7 @@ from ekiden.storage.sqlite import (
 )
 from ekiden.storage.sqlite.clock import LeaseClock, Moment, StoreClock, machine_clock
 from ekiden.storage.sqlite.connection import check_engine, connect, prepare_file, query, unavailable
+from ekiden.storage.sqlite.copy_mark import refuse_unfinished
 from ekiden.storage.sqlite.migrate import SHIPPED, adopt_boot, load_migrations, migrate
 from ekiden.storage.sqlite.readers import Read, Readers
 from ekiden.storage.sqlite.searching import Searching
@@ -127,6 +128,10 @@ class SqliteStore(Searching):
 
     async def info(self) -> Mapping[str, Any]:
         return await self._read(self._info)
+
+    async def place(self) -> str:
+        """By which the file is known from copies of it, whatever it is called."""
+        return await self._read(lambda _: str(self._path.stat().st_ino))
 
     async def now_us(self) -> int:
         return (self._parts or await self._running()).clock.now_us()
@@ -345,6 +350,7 @@ class SqliteStore(Searching):
             db = self._connect()
             try:
                 migrate(db, self.url, load_migrations(self._migrations))
+                refuse_unfinished(db, self.url)
                 offset_ms = adopt_boot(db, self._lease_clock, self._clock)
             except BaseException:
                 db.close()

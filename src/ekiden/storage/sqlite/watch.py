@@ -13,6 +13,9 @@ from ekiden.storage.sqlite.connection import query
 from ekiden.storage.sqlite.readers import Readers
 
 _POLL_S = 0.025
+_QUIET_POLL_S = 0.05
+_QUIET_AFTER = 40
+"""After so many looks that found nothing it is looked half as often: waiting is to be cheap."""
 
 
 class Watch:
@@ -51,17 +54,20 @@ class Watch:
 
     async def _look(self) -> None:
         """Compare versions as long as somebody waits."""
+        in_vain = 0
         while True:
             try:
                 version = await self._readers.read(self._read_version)
             except StoreUnavailable:
                 version = self._version
+            in_vain += 1
             if version != self._version:
                 self._version = version
+                in_vain = 0
                 self._signal.notify()
             if not self._signal.waited_for:
                 return
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(_POLL_S if in_vain < _QUIET_AFTER else _QUIET_POLL_S)
 
     def _read_version(self, _: apsw.Connection) -> int:
         """The version differs from the last one that this connection saw if others wrote."""

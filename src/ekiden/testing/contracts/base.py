@@ -57,6 +57,10 @@ class StoreContractBase:
         """Make the store believe that `seconds` passed, for leases and delays, on all handles."""
         raise NotImplementedError("override `advance_clock`")
 
+    async def let_wait(self, store: Store, seconds: float) -> None:
+        """Make all that is ready have waited for so much longer."""
+        await self.advance_clock(store, seconds)
+
     async def expire_leases(self, store: Store) -> None:
         """Let every lease that the suite took run out."""
         await self.advance_clock(store, LEASE_S + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -157,6 +158,14 @@ class FencingContract(StoreContractBase):
             await store.commit(lost, whole_step())
         assert await snapshot(store) == before
         await store.commit(current, whole_step())
+
+    async def test_somebody_else_with_the_same_epoch_writes_nothing(self, store: Store) -> None:
+        claim = await claimed(store)
+        before = await snapshot(store)
+        with pytest.raises(LeaseLost):
+            await store.commit(replace(claim, owner="impostor"), whole_step(seq=1))
+        assert await snapshot(store) == before
+        await store.commit(claim, whole_step(seq=1))
 
     async def test_an_expired_claim_writes_nothing_though_nobody_took_it(
         self, store: Store

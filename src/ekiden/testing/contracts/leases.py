@@ -153,6 +153,18 @@ class ReleaseContract(StoreContractBase):
         assert {claim.session_id for claim in lost} == {"a", "b"}
         assert (await store.get("a")).owner == "w2"
 
+    async def test_renewing_a_lost_claim_does_nothing_for_whoever_has_it_now(
+        self, store: Store
+    ) -> None:
+        await store.create(new_session("s"))
+        lost, _ = await store.claim("s", owner="w1", lease_s=100 * LEASE_S)
+        await store.release(lost)
+        await store.claim("s", owner="w2", lease_s=LEASE_S)
+        assert list(await store.renew([lost])) == [lost]
+        with pytest.raises(SessionBusy) as busy:
+            await store.claim("s", owner="w3", lease_s=LEASE_S)
+        assert busy.value.free_in_s <= LEASE_S
+
     async def test_an_expired_lease_is_not_renewed(self, store: Store) -> None:
         claim = await claimed(store)
         await self.expire_leases(store)

@@ -223,6 +223,11 @@ def test_settings_are_looked_at(ekiden: Callable[..., Told]) -> None:
     assert ekiden("mirror", "status").code == 1
 
 
+def test_workers_are_listed(ekiden: Callable[..., Told]) -> None:
+    assert set(ekiden("worker", "list", "--json").json) == {"workers", "unserved"}
+    assert ekiden("worker", "list").code == 0
+
+
 def test_keys_are_looked_after(ekiden: Callable[..., Told]) -> None:
     assert ekiden("keys", "list").out == "there are no keys\n"
     assert ekiden("keys", "create", "me").code == 2

@@ -127,12 +127,13 @@ OF_THE_TEAM = [
 TEAM = ("--team", "tests.support.relay_team:team")
 
 _PASSING = re.compile(
-    r'"ekiden":"[^"]*"|(exported|created)_at":[0-9.]+|\b[0-9]+(s|m|h) ago|  [0-9]+s  '
+    r'"ekiden":"[^"]*"|(exported|created)_at":[0-9.]+|\b[0-9]+(s|m|h) ago|\bin [0-9]+(s|m|h)\b'
+    r"|  [0-9]+s  "
 )
 
 
 def settled(text: str) -> str:
-    """Without how long ago things were, and when an export was made."""
+    """Without how long ago things were, or will be, and when an export was made."""
     return _PASSING.sub("", text)
 
 

@@ -20,6 +20,7 @@ from ekiden.runtime import CodeContext, HandoffController, RunConfig, Runner
 from ekiden.runtime.timekeeping import run_timers
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
+from ekiden.storage.timers import TIMERS
 from ekiden.testing import ManualClock, ScriptedModel, call, say, transfer
 from ekiden.tools import function_tool
 from tests.unit.runtime.asking.desks import open_items, outcome, said, submitted, team_of, work
@@ -108,6 +109,29 @@ async def test_roles_and_chains_come_from_the_run() -> None:
     clock.advance(601)
     await run_timers(store)
     assert (await Inbox(store).get(item.id)).role == "manager"
+
+
+async def test_no_timer_is_left_of_a_question_that_waited_for_people() -> None:
+    async def clerk(ctx: CodeContext[Any]) -> str:
+        first = await ctx.request_approval("15 % off?", ("no", "yes"))
+        return (
+            first.choice + (await ctx.request_approval("and free delivery?", ("no", "yes"))).choice
+        )
+
+    async def front(ctx: CodeContext[Any]) -> str:
+        return str(await ctx.ask("clerk", "a discount", timeout_s=600))
+
+    clock = ManualClock()
+    store, config = MemoryStore(clock), RunConfig(clock=clock)
+    team = team_of(front=front, clerk=clerk)
+    await submitted(store, team, config)
+    for choice in ("yes", "no"):
+        clock.advance(60)
+        [item] = await open_items(store)
+        await Inbox(store).answer(item.id, choice=choice, by="mira")
+        await work(store, team, config)
+    assert await said(store) == "yesno"
+    assert await store.list_documents(TIMERS) == []
 
 
 async def test_without_a_store_nobody_could_answer() -> None:

@@ -12,13 +12,14 @@ from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.core.model import ModelResponse
 from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused
 from ekiden.core.team import Team
+from ekiden.engine.station import Station
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner, RunResult
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say
 from ekiden.testing.steps import StepLike
-from tests.unit.runtime.asking.desks import Code, open_items, team_of, work
+from tests.unit.runtime.asking.desks import Code, open_items, team_of
 
 
 async def parked(store: MemoryStore, team: Team) -> Session:
@@ -41,8 +42,8 @@ async def seen_by_waiter(
     await decide(store)
     waiting = asyncio.create_task(Runner.wait(team, session, timeout_s=20))
     await asyncio.sleep(0)
-    await store.release(claim)
-    await work(store, team, config)
+    worker = Station(store, team, serves=[each.name for each in team], config=config or RunConfig())
+    await worker.advance(claim, await store.get("s"))
     return await waiting
 
 

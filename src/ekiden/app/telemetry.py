@@ -1,12 +1,13 @@
-"""Traces of all desks to an OpenTelemetry collector, if the environment says where one is."""
+"""Traces of all tenants to an OpenTelemetry collector, if the environment says where one is."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Protocol
 
-from ekiden.app.desk import Desk
 from ekiden.core.errors import UserError
+from ekiden.storage.base import Store
 from ekiden.tracing.otel import is_wanted
 from ekiden.tracing.otel_follower import OtelFollower
 
@@ -17,8 +18,22 @@ TENANT = "ekiden.tenant"
 _GRACE_S = 1.0
 
 
+class Watched(Protocol):
+    """A tenant's store: a desk, or what a worker serves."""
+
+    @property
+    def tenant(self) -> str:
+        """Whose it is."""
+        ...
+
+    @property
+    def store(self) -> Store:
+        """Where it is kept."""
+        ...
+
+
 class Telemetry:
-    """A follower for each desk; of one event loop. It does nothing unless
+    """A follower for each tenant; of one event loop. It does nothing unless
     ``OTEL_EXPORTER_OTLP_ENDPOINT``, or another of the standard variables, asks for it.
 
     For example::
@@ -33,10 +48,10 @@ class Telemetry:
         self._followers: dict[str, tuple[OtelFollower, asyncio.Task[object]]] = {}
         self._is_wanted = is_wanted()
 
-    def watch(self, desk: Desk) -> None:
-        """Send what happens at the desk; a second call does nothing.
+    def watch(self, desk: Watched) -> None:
+        """Send what happens there; a second call does nothing.
 
-        If it cannot be done, that is logged, and the server goes on.
+        If it cannot be done, that is logged, and the rest goes on.
         """
         if not self._is_wanted or desk.tenant in self._followers:
             return

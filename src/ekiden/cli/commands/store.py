@@ -1,0 +1,190 @@
+"""`ekiden store …`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+from ekiden.cli.options import STORE, JsonOption, StoreOption
+
+if TYPE_CHECKING:
+    from ekiden.app.copying import CopyReport
+
+TenantsOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(
+        name="--tenants", help="Only the stores of these tenants, as default,acme; else of all."
+    ),
+]
+ResumeOption: TypeAlias = Annotated[
+    bool,
+    Parameter(
+        name="--resume",
+        negative="",
+        show_default=False,
+        help="Complete one that was killed: what it left is removed, and it begins anew.",
+    ),
+]
+
+
+async def store_copy(
+    source: Annotated[str, Parameter(help="A path, sqlite:///path or postgresql://….")],
+    target: Annotated[str, Parameter(help="The same; it must be empty, or not there yet.")],
+    /,
+    *,
+    tenants: TenantsOption = None,
+    resume: ResumeOption = False,
+    final: Annotated[
+        bool,
+        Parameter(
+            name="--final",
+            negative="",
+            show_default=False,
+            help="Fail if somebody still works with the source: for moving away from it.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Copy everything from one store to another, and compare the two.
+
+    The source is copied as it is when the copy begins, and is not changed. Nobody can use
+    the target until all of it was compared and its audit verified.
+    """
+    return await _copied(
+        source, target, tenants=tenants, resume=resume, final=final, alone=False, as_json=as_json
+    )
+
+
+async def store_backup(
+    file: Annotated[Path, Parameter(help="A new file.")],
+    /,
+    *,
+    tenants: TenantsOption = None,
+    resume: ResumeOption = False,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+) -> int:
+    """Copy the store into one file, while others work with it.
+
+    The file is a SQLite store itself, whatever the store is: `--store FILE` looks into it.
+    Stores of other tenants are put into a folder beside it.
+    """
+    from ekiden.cli.projects import store_address
+
+    return await _copied(
+        store_address(store),
+        _file_address(file),
+        tenants=tenants,
+        resume=resume,
+        final=False,
+        alone=True,
+        as_json=as_json,
+    )
+
+
+async def store_restore(
+    file: Annotated[Path, Parameter(help="The file of a backup.")],
+    /,
+    *,
+    tenants: TenantsOption = None,
+    resume: ResumeOption = False,
+    store: StoreOption = STORE,
+    as_json: JsonOption = False,
+) -> int:
+    """Copy a backup into a store that is empty, or not there yet; the file is not changed."""
+    from ekiden.cli.projects import store_address
+
+    return await _copied(
+        _file_address(file),
+        store_address(store),
+        tenants=tenants,
+        resume=resume,
+        final=False,
+        alone=False,
+        as_json=as_json,
+    )
+
+
+async def store_verify(
+    *, tenants: TenantsOption = None, store: StoreOption = STORE, as_json: JsonOption = False
+) -> int:
+    """Read everything in the store, and tell what is wrong with it; nothing is changed."""
+    from ekiden.app.copying import verify_store
+    from ekiden.cli.exits import Exit
+    from ekiden.cli.output import emit
+    from ekiden.cli.projects import store_address
+    from ekiden.cli.store_view import StepLine, print_findings
+
+    progress = StepLine(as_json=as_json)
+    try:
+        found = await verify_store(store_address(store), tenants=_names(tenants), progress=progress)
+    finally:
+        progress.close()
+    ok = all(each.ok for each in found)
+    if as_json:
+        emit({"ok": ok, "tenants": [each.to_json() for each in found]})
+    else:
+        print_findings(found)
+    return Exit.OK if ok else Exit.TAMPERED
+
+
+async def store_info(
+    *, tenants: TenantsOption = None, store: StoreOption = STORE, as_json: JsonOption = False
+) -> None:
+    """Show what the store is and how much is in it; nothing is changed."""
+    from ekiden.app.copying import store_info as facts_of
+    from ekiden.cli.output import emit
+    from ekiden.cli.projects import store_address
+    from ekiden.cli.store_view import print_info
+
+    found = await facts_of(store_address(store), tenants=_names(tenants))
+    if as_json:
+        emit(found)
+    else:
+        print_info(found)
+
+
+async def _copied(
+    source: str,
+    target: str,
+    *,
+    tenants: str | None,
+    resume: bool,
+    final: bool,
+    alone: bool,
+    as_json: bool,
+) -> int:
+    from ekiden.app.copying import copy_store
+    from ekiden.cli.exits import Exit
+    from ekiden.cli.output import emit
+    from ekiden.cli.store_view import StepLine, print_report
+
+    progress = StepLine(as_json=as_json)
+    try:
+        report: CopyReport = await copy_store(
+            source,
+            target,
+            tenants=_names(tenants),
+            resume=resume,
+            final=final,
+            alone=alone,
+            progress=progress,
+        )
+    finally:
+        progress.close()
+    if as_json:
+        emit(report.to_json())
+    else:
+        print_report(report)
+    return Exit.OK if report.audit_ok else Exit.TAMPERED
+
+
+def _file_address(file: Path) -> str:
+    """The file as an address that is nothing else, whatever it is called."""
+    return f"sqlite:///{file}"
+
+
+def _names(tenants: str | None) -> list[str] | None:
+    return None if tenants is None else [each.strip() for each in tenants.split(",")]

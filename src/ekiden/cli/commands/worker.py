@@ -1,0 +1,214 @@
+"""`ekiden worker …`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from ekiden.cli.options import (
+    STORE,
+    TEAM,
+    JsonOption,
+    KeepGoingOption,
+    ModelOption,
+    StoreOption,
+    TeamOption,
+)
+from ekiden.cli.temporal_options import TemporalOptions
+from ekiden.core.errors import UserError
+
+if TYPE_CHECKING:
+    from ekiden.app.working import Workforce
+
+TEMPORAL = TemporalOptions()
+
+
+async def worker_run(
+    *,
+    store: StoreOption = STORE,
+    concurrency: Annotated[
+        int,
+        Parameter(
+            name="--concurrency",
+            validator=Number(gte=1, lte=100_000),
+            help="How many sessions it runs at a time, over all tenants.",
+        ),
+    ] = 100,
+    agents: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--agents",
+            negative="",
+            show_default=False,
+            help="Run these agents alone, as in a,b; else all that can run here.",
+        ),
+    ] = (),
+    label: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--label",
+            negative="",
+            show_default=False,
+            help="What this place has, such as gpu, for agents that need it. May be given more "
+            "than once.",
+        ),
+    ] = (),
+    tenant: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--tenant",
+            negative="",
+            show_default=False,
+            help="Serve this tenant alone; may be given more than once. Else all, also those to "
+            "come.",
+        ),
+    ] = (),
+    lease: Annotated[
+        float | None,
+        Parameter(
+            name="--lease",
+            validator=Number(gte=0.1, lte=86_400),
+            show_default=False,
+            help="Seconds without a sign of life after which others take its sessions over; 30 "
+            "unless told.",
+        ),
+    ] = None,
+    until_idle: Annotated[
+        bool,
+        Parameter(
+            name="--until-idle",
+            negative="",
+            show_default=False,
+            help="End when nothing is left to do now.",
+        ),
+    ] = False,
+    grace: Annotated[
+        float,
+        Parameter(
+            name="--grace",
+            validator=Number(gte=0, lte=86_400),
+            help="Seconds that sessions under way have when it is told to end.",
+        ),
+    ] = 10.0,
+    engine: Annotated[
+        Literal["worker", "temporal"],
+        Parameter(
+            name="--engine", help="Who says what is to be done: the store alone, or Temporal."
+        ),
+    ] = "worker",
+    temporal: TemporalOptions = TEMPORAL,
+    team: TeamOption = TEAM,
+    model: ModelOption = None,
+    keep_going: KeepGoingOption = False,
+    log: Annotated[
+        Literal["text", "json", "none"],
+        Parameter(name="--log", help="How the log is written, on standard error."),
+    ] = "text",
+    as_json: JsonOption = False,
+) -> int:
+    """Work on the sessions of a store, with any number of others.
+
+    It takes the sessions that are ready, of all tenants, and the agents that
+    can run here. SIGTERM and Ctrl-C end it: it takes no more, and what is not
+    over after --grace seconds is ready for others at once. A second signal
+    does not wait. `ekiden worker` alone means the same.
+    """
+    from ekiden.app.working import Workforce, WorkOrder
+    from ekiden.cli.ending import end_for_sure
+    from ekiden.cli.exits import Exit
+    from ekiden.cli.output import emit, note
+    from ekiden.cli.projects import open_project, tell_notes
+    from ekiden.cli.serving import start_logging
+    from ekiden.cli.working import run_until_signal
+
+    if engine == "temporal" and agents:
+        raise UserError(
+            "workers on one task queue of Temporal run the same agents: leave --agents out, and "
+            "give agents `runs_on` and workers --label, or use two task queues"
+        )
+    names = _names(agents)
+    if engine != "temporal":
+        temporal.check_unused()
+    project = open_project(team=team, model=model, keep_going=keep_going, as_json=as_json)
+    order = WorkOrder(
+        store=project.settings.store if store is None else store,
+        concurrency=concurrency,
+        agents=names,
+        labels=label,
+        tenants=tenant or None,
+        lease_s=lease,
+    )
+    start_logging(log)
+    async with project:
+        tell_notes(project, as_json=as_json)
+        fleet = temporal.fleet(concurrency) if engine == "temporal" else None
+        workforce = Workforce(project, order, fleet=fleet)
+
+        def ready() -> None:
+            if as_json:
+                emit(_facts(workforce, order))
+            else:
+                served = ", ".join(sorted(workforce.serves))
+                note(f"working on {workforce.store_name} as {served}; Ctrl-C ends it")
+
+        was_told = await run_until_signal(
+            workforce, until_idle=until_idle, grace_s=grace, ready=ready
+        )
+        if as_json:
+            emit({"finished": workforce.finished})
+        else:
+            note(f"sessions brought to an outcome: {workforce.finished}")
+    if was_told:
+        await end_for_sure()
+    return Exit.OK
+
+
+async def worker_list(*, store: StoreOption = STORE, as_json: JsonOption = False) -> None:
+    """List the workers of the store, and agents that nobody runs.
+
+    Those that died stand there as gone for an hour.
+    """
+    from ekiden.app import open_store
+    from ekiden.cli.output import emit
+    from ekiden.cli.projects import store_address
+    from ekiden.cli.worker_view import print_workers
+    from ekiden.engine.registry import list_workers, unserved
+
+    async with open_store(store_address(store), create=False) as opened:
+        workers = await list_workers(opened)
+        left = await unserved(opened, workers)
+    records = {
+        "workers": [each.to_json() for each in workers],
+        "unserved": [each.to_json() for each in left],
+    }
+    if as_json:
+        emit(records)
+    else:
+        print_workers(records)
+
+
+def _names(given: Sequence[str]) -> list[str] | None:
+    """The names in ``--agents a,b --agents c``; `None` if the option is not given, `UserError` if
+    it names nobody."""
+    if not given:
+        return None
+    names = [name for each in given for part in each.split(",") if (name := part.strip())]
+    if not names:
+        raise UserError("--agents names no agent: name some, as in --agents a,b, or leave it out")
+    return names
+
+
+def _facts(workforce: Workforce, order: Any) -> dict[str, Any]:
+    from ekiden.runtime.leases import owner_name
+
+    return {
+        "store": workforce.store_name,
+        "owner": owner_name(),
+        "concurrency": order.concurrency,
+        "agents": sorted(workforce.serves),
+        "labels": sorted(workforce.labels),
+        "tenants": workforce.tenants,
+    }

@@ -1,0 +1,118 @@
+"""Whole stores as people see them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ekiden.app.copying import CopyReport, CopyStep, StoreFindings
+from ekiden.cli.audit_view import print_verification
+from ekiden.cli.output import is_terminal, note, say
+from ekiden.cli.tables import print_table
+
+_EVERY_S = 0.2
+_PHASES = {"copy": "copying", "compare": "reading", "audit": "verifying"}
+
+
+class StepLine:
+    """Shows on a terminal how far it is; says nothing to a pipe."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._shows = is_terminal(sys.stderr) and not as_json
+        self._last = ""
+        self._next_s = 0.0
+
+    def __call__(self, step: CopyStep) -> None:
+        """Show it, now and then."""
+        if not self._shows or time.monotonic() < self._next_s:
+            return
+        self._next_s = time.monotonic() + _EVERY_S
+        what = "sessions" if step.phase == "audit" else "rows"
+        self._write(f"{step.tenant}: {_PHASES[step.phase]} {step.done:,} of {step.total:,} {what}")
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self._last:
+            self._write("")
+            sys.stderr.write("\r")
+            sys.stderr.flush()
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r{text.ljust(len(self._last))}")
+        sys.stderr.flush()
+        self._last = text
+
+
+def print_report(report: CopyReport) -> None:
+    """What was copied, and what one should know of it."""
+    rate = report.rows / report.seconds if report.seconds > 0 else 0.0
+    say(
+        f"copied {report.rows:,} rows to {report.target} in {report.seconds:.1f} s "
+        f"({rate:,.0f} rows/s), and compared them"
+    )
+    print_table(
+        ("tenant", "sessions", "events", "documents", "messages", "audit"),
+        [
+            (
+                tenant.name,
+                *(f"{tenant.counts[table]:,}" for table in _SHOWN),
+                "unbroken" if tenant.audit.ok else f"{tenant.audit.broken} broken",
+            )
+            for tenant in report.tenants
+        ],
+    )
+    for name in report.finished_before:
+        say(f"{name} was finished before")
+    if not report.audit_ok:
+        note("the audit is broken in the copy as it is in the source: `ekiden store verify`")
+    _warn(report)
+
+
+_SHOWN = ("sessions", "events", "documents", "messages")
+
+
+def _warn(report: CopyReport) -> None:
+    leases = sum(tenant.leases for tenant in report.tenants)
+    later = sum(abs(count) for tenant in report.tenants for count in tenant.later.values())
+    if leases:
+        note(
+            f"somebody worked at {leases} of the sessions: what was done there since is not in the "
+            "copy; for a move, stop the workers and copy with --final"
+        )
+    if later:
+        note(f"{later:,} rows came or went in the source since the copy began")
+
+
+def print_findings(found: Sequence[StoreFindings]) -> None:
+    """What is wrong, or that nothing is."""
+    for each in found:
+        if len(found) > 1:
+            say(f"tenant {each.tenant}:")
+        print_verification(each.audit)
+        for fault in each.faults:
+            say(f"wrong: {fault}")
+    if all(each.ok for each in found):
+        say("the store is whole")
+
+
+def print_info(found: Sequence[Mapping[str, Any]]) -> None:
+    """A line for each tenant's store."""
+    first = found[0]
+    say(f"{first['url']}: {first['engine']} {first['version']}, format {first['format']}")
+    print_table(
+        ("tenant", *_SHOWN, "search entries", "worked at"),
+        [
+            (
+                each["tenant"],
+                *(f"{each[table]:,}" for table in _SHOWN),
+                f"{each['search_entries']:,}",
+                str(each["leases"]),
+            )
+            for each in found
+        ],
+    )
+    for each in found:
+        if each["unfinished"] is not None:
+            say(f"{each['tenant']} is an unfinished copy of {each['unfinished']}")

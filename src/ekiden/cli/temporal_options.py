@@ -1,0 +1,125 @@
+"""The options of `ekiden worker --engine temporal`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from ekiden.core.errors import UserError
+
+if TYPE_CHECKING:
+    from ekiden.engine.temporal import TemporalFleet
+
+API_KEY = "EKIDEN_TEMPORAL_API_KEY"
+_ADDRESS = "localhost:7233"
+_FROM = {"address": "EKIDEN_TEMPORAL_ADDRESS", "namespace": "EKIDEN_TEMPORAL_NAMESPACE"}
+"""Variables that say what options do."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemporalOptions:
+    """Where Temporal is, and how the worker appears there."""
+
+    address: Annotated[
+        str | None,
+        Parameter(
+            name="--address",
+            env_var="EKIDEN_TEMPORAL_ADDRESS",
+            help="Where Temporal listens, as host:port; localhost:7233 unless told.",
+        ),
+    ] = None
+    namespace: Annotated[
+        str,
+        Parameter(
+            name="--namespace",
+            env_var="EKIDEN_TEMPORAL_NAMESPACE",
+            help="The namespace in Temporal.",
+        ),
+    ] = "default"
+    tls: Annotated[
+        bool,
+        Parameter(
+            name="--tls",
+            negative="",
+            show_default=False,
+            help="Speak TLS with Temporal; so do the other options of TLS, and an API key in "
+            "EKIDEN_TEMPORAL_API_KEY.",
+        ),
+    ] = False
+    tls_ca: Annotated[
+        Path | None,
+        Parameter(name="--tls-ca", help="The certificate that Temporal's is checked with."),
+    ] = None
+    tls_cert: Annotated[
+        Path | None,
+        Parameter(name="--tls-cert", help="This worker's own certificate, for mutual TLS."),
+    ] = None
+    tls_key: Annotated[
+        Path | None, Parameter(name="--tls-key", help="The key of that certificate.")
+    ] = None
+    tls_domain: Annotated[
+        str | None,
+        Parameter(
+            name="--tls-domain",
+            help="The name in Temporal's certificate, if it is not that of the address.",
+        ),
+    ] = None
+    task_queue: Annotated[
+        str,
+        Parameter(
+            name="--task-queue",
+            help="With what the names of task queues in Temporal begin; the store's follows. Teams "
+            "that are not the same need queues that are not the same.",
+        ),
+    ] = "ekiden"
+    build_id: Annotated[
+        str | None,
+        Parameter(
+            name="--build-id",
+            help="Take tasks by worker versioning, as this version; - is that of Ekiden.",
+        ),
+    ] = None
+
+    def check_unused(self) -> None:
+        """`UserError` for options that mean nothing to other engines; what the environment says
+        may stand there for other workers."""
+        for each in fields(self):
+            told = getattr(self, each.name)
+            if told != each.default and str(told) != os.environ.get(_FROM.get(each.name, "")):
+                option = each.name.replace("_", "-")
+                raise UserError(f"--{option} is for Temporal: give --engine temporal too")
+
+    def fleet(self, concurrency: int) -> TemporalFleet:
+        """What runs the sessions; `UserError` for options that do not go together."""
+        from ekiden.engine.temporal import (
+            TemporalAddress,
+            TemporalFleet,
+            TemporalTls,
+            Terms,
+            WorkerVersion,
+        )
+
+        files = (self.tls_ca, self.tls_cert, self.tls_key, self.tls_domain)
+        tls = None
+        if self.tls or any(each is not None for each in files):
+            tls = TemporalTls(
+                ca=self.tls_ca, cert=self.tls_cert, key=self.tls_key, domain=self.tls_domain
+            )
+        version = None
+        if self.build_id is not None:
+            own = self.build_id == "-"
+            version = WorkerVersion() if own else WorkerVersion(build_id=self.build_id)
+        return TemporalFleet(
+            address=TemporalAddress(
+                self.address or _ADDRESS,
+                namespace=self.namespace,
+                tls=tls,
+                api_key_env=API_KEY if os.environ.get(API_KEY) else None,
+            ),
+            terms=Terms(queue=self.task_queue, concurrency=concurrency, version=version),
+        )

@@ -1,0 +1,73 @@
+"""Errors of copying whole stores.
+
+StoreError
+├── StoreUnfinished    a copy into the store did not come to its end
+├── CopyDiffers        what was written is not what was read
+└── SourceInUse        a last copy was wanted, and somebody still writes
+UserError
+├── StoreNotEmpty      the target holds something
+└── NotCopyable        the target cannot hold what the source has
+"""
+
+from __future__ import annotations
+
+from ekiden.core.errors import StoreError, UserError
+
+
+class StoreUnfinished(StoreError):
+    """A copy into this store did not come to its end, so that nothing in it may be used."""
+
+    code = "store.unfinished"
+
+    def __init__(self, where: str, *, source: str) -> None:
+        super().__init__(
+            f"{where} is an unfinished copy of {source}: copy, back up or restore again with "
+            "--resume, which completes it, or remove it"
+        )
+        self.source = source
+
+
+class CopyDiffers(StoreError):
+    """What stands in the target is not what stands in the source; it stays unfinished."""
+
+    code = "store.copy_differs"
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(
+            f"the copy in {where} is not like its source: {problem}; it stays unfinished: see that "
+            "nobody else writes to it, and copy again with --resume"
+        )
+        self.problem = problem
+
+
+class SourceInUse(StoreError):
+    """A copy that was to be the last one would leave something behind."""
+
+    code = "store.in_use"
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(
+            f"{where} is in use: {problem}; stop the workers and servers on it first, or leave out "
+            "--final"
+        )
+
+
+class StoreNotEmpty(UserError):
+    """A copy goes into an empty store only."""
+
+    code = "store.not_empty"
+
+    def __init__(self, where: str, found: str) -> None:
+        super().__init__(
+            f"{where} is not empty, it has {found}: name a store that is not there yet; "
+            "two stores are never mixed"
+        )
+
+
+class NotCopyable(UserError):
+    """Something in the source cannot stand in the target, or cannot be read."""
+
+    code = "store.not_copyable"
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(f"{where} cannot be copied: {problem}")

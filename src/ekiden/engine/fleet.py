@@ -1,0 +1,219 @@
+"""Several stores served by one process: none of them can take all the places from the others.
+
+A place is free for whichever store has the fewest, among those that may have work; so one with ten
+thousand ready sessions gets what the others leave, and all of it if they have nothing to do. Where
+a look found nothing, the next one waits for a hint of a change, and for a moment if hints come
+often: what others do in the same store is mostly no work for us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from ekiden.core.errors import StoreError
+from ekiden.engine.line import Line
+from ekiden.engine.station import REST_S, Station
+from ekiden.runtime.pausing import pauses
+from ekiden.storage.base import Claim, SessionRow
+
+_log = logging.getLogger("ekiden.worker")
+
+LOOK_S = 0.5
+"""After so long it is looked for work without any hint: expired leases send none."""
+_FEW = 20
+"""With more stores than that, each is looked at less often."""
+
+Beside = Callable[[], Coroutine[Any, Any, None]]
+"""Something that goes on, for one store, as long as it is served."""
+
+
+class Fleet:
+    """Advances ready sessions of all its stations, `concurrency` of them at a time.
+
+    Stations may come and go while it runs::
+
+        fleet = Fleet(concurrency=16)
+        fleet.add(Station(store, team, serves=["triage"], config=RunConfig()))
+        await fleet.run()
+    """
+
+    def __init__(self, *, concurrency: int) -> None:
+        self.concurrency = concurrency
+        self._lines: dict[Station, Line] = {}
+        self._taken = 0
+        """Places: sessions that are run, and claims under way."""
+        self._claims = 0
+        """Sessions that were claimed, ever."""
+        self._news = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._is_running = False
+        self._finished_before = 0
+        """By stations that are gone."""
+
+    @property
+    def stations(self) -> Sequence[Station]:
+        """Those that are served."""
+        return list(self._lines)
+
+    @property
+    def running(self) -> int:
+        """How many sessions are run now."""
+        return sum(len(station.under_way) for station in self._lines)
+
+    @property
+    def finished(self) -> int:
+        """How many sessions were advanced to an outcome."""
+        return self._finished_before + sum(station.finished for station in self._lines)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether no further session is taken."""
+        return self._stopping.is_set()
+
+    def add(self, station: Station, *beside: Beside) -> None:
+        """Serve the station; what is to go on `beside` its sessions must not fail."""
+        station.stopping = self._stopping
+        line = self._lines[station] = Line(station, beside)
+        if self._is_running:
+            self._begin(line)
+            self._news.set()
+
+    async def remove(self, station: Station) -> None:
+        """Serve the station no longer; its sessions under way are left for others."""
+        line = self._lines.pop(station, None)
+        if line is None:
+            return
+        line.is_gone = True
+        await asyncio.gather(
+            *(station.stop_session(each, left_as="ready") for each in list(station.under_way))
+        )
+        await line.end_beside()
+        self._finished_before += station.finished
+
+    def stop(self) -> None:
+        """Take no further session and end when those under way are done."""
+        self._stopping.set()
+        self._news.set()
+
+    async def run(self, *, until_idle: bool = False) -> None:
+        """Work until `stop`; with `until_idle` also end when nothing is left to do now: no session
+        is ready or under way, and none pauses before it tries something again."""
+        self._is_running = True
+        for line in self._lines.values():
+            self._begin(line)
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._work(group, until_idle)
+        finally:
+            self._is_running = False
+            await asyncio.gather(*(line.end_beside() for line in self._lines.values()))
+
+    async def _work(self, group: asyncio.TaskGroup, until_idle: bool) -> None:
+        looked: int | None = None
+        while not self._stopping.is_set():
+            self._news.clear()
+            line = self._choose()
+            if line is not None:
+                self._taken += 1
+                line.begin()
+                group.create_task(self._serve(line))
+                continue
+            if until_idle and self._is_idle():
+                if looked == self._claims:
+                    return
+                if not await self._pauses():
+                    # What paused a moment ago may be ready by now.
+                    looked = self._claims
+                    for line in self._lines.values():
+                        line.may_have_more()
+                    continue
+            await self._news.wait()
+
+    def _choose(self) -> Line | None:
+        """Whose turn it is; `None` if there is no place, or no work as far as is known."""
+        if self._taken >= self.concurrency:
+            return None
+        now = asyncio.get_running_loop().time()
+        wanting = (line for line in self._lines.values() if line.wants_more(now))
+        return min(wanting, key=Line.turn, default=None)
+
+    async def _serve(self, line: Line) -> None:
+        """Claim one session and take it as far as it goes."""
+        try:
+            claimed = await self._claim(line)
+            if claimed is not None:
+                try:
+                    await line.station.advance(*claimed)
+                finally:
+                    line.may_have_more()
+        finally:
+            self._taken -= 1
+            line.end()
+            self._news.set()
+
+    async def _claim(self, line: Line) -> tuple[Claim, SessionRow] | None:
+        hints = line.hints
+        claimed = None
+        try:
+            claimed = await line.station.claim()
+            if claimed is None:
+                self._rest(line, line.missed(hints))
+            elif self._stopping.is_set() or line.is_gone:
+                taken, claimed = claimed, None
+                await line.station.store.release(taken[0])
+            else:
+                self._claims += 1
+                line.found()
+        except StoreError as exc:
+            _log.warning("no session could be claimed, trying again: %s", exc)
+            line.failed()
+            self._rest(line, REST_S)
+        except Exception:
+            _log.exception("no session could be claimed, trying again")
+            line.failed()
+            self._rest(line, REST_S)
+        finally:
+            line.claimed()
+            self._news.set()
+        return claimed
+
+    def _rest(self, line: Line, seconds: float) -> None:
+        """Look at this store again only after a while."""
+        loop = asyncio.get_running_loop()
+        line.rest_until = loop.time() + seconds
+        loop.call_later(seconds, self._news.set)
+
+    def _is_idle(self) -> bool:
+        return not self._taken and not any(line.may_have for line in self._lines.values())
+
+    async def _pauses(self) -> bool:
+        """Whether a session will go on by itself before long."""
+        for station in self.stations:
+            try:
+                if await pauses(station.store):
+                    return True
+            except StoreError as exc:
+                _log.warning("pauses could not be looked for, trying again: %s", exc)
+                return True
+        return False
+
+    def _begin(self, line: Line) -> None:
+        line.hinted()
+        line.start(self._watch(line), *(each() for each in line.beside))
+
+    async def _watch(self, line: Line) -> None:
+        """Hear of changes in a store, for ever, and look now and then without a hint."""
+        while True:
+            longest_s = LOOK_S * max(1.0, len(self._lines) / _FEW)
+            try:
+                await line.station.hint(longest_s)
+            except StoreError:
+                await asyncio.sleep(REST_S)
+            except Exception:
+                _log.exception("changes could not be heard of, trying again")
+                await asyncio.sleep(REST_S)
+            line.hinted()
+            self._news.set()

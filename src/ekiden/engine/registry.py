@@ -1,0 +1,203 @@
+"""Which workers there are: each writes into the store that it is there, every few seconds.
+
+What does not change stands in one document, and the beats in another, so that a beat is small
+however many agents there are. Times are those of the store's clock. A worker that ended well is
+gone from the list; one that died stands there as `gone` for an hour.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from ekiden.storage.base import Document, DocumentStore, DocumentWrite, SessionFilter, Store
+
+WORKERS = "workers"
+BEATS = "workers.beats"
+BEAT_S = 4.0
+"""How often a worker writes that it is there."""
+GONE_S = 15.0
+"""A worker that was not seen for so long has died, or cannot reach the store."""
+_FORGOTTEN_S = 3600.0
+_PAGE = 200
+_LOOKED_AT = 1000
+_COUNTED = 100
+"""More ready sessions of one agent, older than the latest thousand of all, are not counted."""
+
+WorkerState: TypeAlias = Literal["working", "draining", "gone"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRecord:
+    """A worker, as the others see it."""
+
+    id: str
+    owner: str
+    """What it is called as the owner of sessions."""
+    host: str
+    pid: int
+    version: str
+    engine: str
+    tenant: str
+    agents: tuple[str, ...]
+    """Those that it runs."""
+    needs: Mapping[str, Sequence[str]]
+    """The labels that those of its team need that it does not run."""
+    labels: tuple[str, ...]
+    concurrency: int
+    running: int
+    """Sessions under way: in this store, of all that it serves."""
+    finished: int
+    started_at: float
+    seen_at: float
+    state: WorkerState
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it was seen lately."""
+        return self.state != "gone"
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is shown."""
+        return {
+            "id": self.id,
+            "owner": self.owner,
+            "host": self.host,
+            "pid": self.pid,
+            "version": self.version,
+            "engine": self.engine,
+            "tenant": self.tenant,
+            "agents": list(self.agents),
+            "needs": {name: list(labels) for name, labels in self.needs.items()},
+            "labels": list(self.labels),
+            "concurrency": self.concurrency,
+            "running": self.running,
+            "finished": self.finished,
+            "started_at": self.started_at,
+            "seen_at": self.seen_at,
+            "state": self.state,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unserved:
+    """Ready sessions of an agent that no worker runs."""
+
+    agent: str
+    sessions: int
+    """How many, of the latest thousand that are ready; at least that there are some."""
+    needs: tuple[str, ...]
+    """The labels that it needs, as far as any worker knows."""
+
+    def __str__(self) -> str:
+        labels = f" (it needs a worker with the label {', '.join(self.needs)})"
+        return f"{self.agent}: {self.sessions}{labels if self.needs else ''}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is shown."""
+        return {"agent": self.agent, "sessions": self.sessions, "needs": list(self.needs)}
+
+
+async def list_workers(store: Store) -> list[WorkerRecord]:
+    """Those that are there, and those that died within the last hour, the oldest first."""
+    now_us = await store.now_us()
+    beats = {each.key: each for each in await _all(store, BEATS)}
+    found = [_record(each, beats.get(each.key), now_us) for each in await _all(store, WORKERS)]
+    return sorted(
+        (each for each in found if each is not None), key=lambda each: (each.started_at, each.id)
+    )
+
+
+async def prune_workers(store: Store) -> int:
+    """Forget those that have been gone for an hour; how many."""
+    now_us = await store.now_us()
+    beats = {each.key: each for each in await _all(store, BEATS)}
+    pruned = 0
+    for each in await _all(store, WORKERS):
+        beat = beats.pop(each.key, None)
+        if now_us - _seen_us(each, beat) > _FORGOTTEN_S * 1e6:
+            await store.write_documents(removals(each.key))
+            pruned += 1
+    for key in beats:  # Its worker was removed by another process just now.
+        await store.write_documents(removals(key))
+    return pruned
+
+
+async def unserved(
+    store: Store, workers: Collection[WorkerRecord], *, among: Collection[str] | None = None
+) -> list[Unserved]:
+    """Agents that have ready sessions, and that no worker runs; of `among` if that is given.
+
+    Sessions that are `ready` without any worker at all are not listed: then nobody works. A worker
+    that takes no further session runs nobody.
+    """
+    there = [each for each in workers if each.state == "working"]
+    if not there:
+        return []
+    served = {name for each in there for name in each.agents}
+    needs = {name: labels for each in workers for name, labels in each.needs.items()}
+    counts: Counter[str] = Counter()
+    if among is None:
+        page = await store.list(SessionFilter(status="ready"), limit=_LOOKED_AT)
+        counts.update(row.agent for row in page.sessions if row.owner is None)
+    # What waits for long stands behind the latest thousand.
+    for name in sorted((set(needs) if among is None else set(among)) - served - set(counts)):
+        where = SessionFilter(status="ready", agent=name)
+        page = await store.list(where, limit=_COUNTED)
+        counts[name] = sum(row.owner is None for row in page.sessions)
+    return [
+        Unserved(agent=agent, sessions=number, needs=tuple(needs.get(agent, ())))
+        for agent, number in sorted(counts.items())
+        if number and agent not in served
+    ]
+
+
+def removals(worker_id: str) -> list[DocumentWrite]:
+    """What takes a worker off the list."""
+    return [
+        DocumentWrite(collection=collection, key=worker_id, body=None)
+        for collection in (BEATS, WORKERS)
+    ]
+
+
+async def _all(store: DocumentStore, collection: str) -> list[Document]:
+    found: list[Document] = []
+    after = ""
+    while page := await store.list_documents(collection, after=after, limit=_PAGE):
+        found += page
+        after = page[-1].key
+    return found
+
+
+def _seen_us(known: Document, beat: Document | None) -> int:
+    return int(known.body["started_us"] if beat is None else beat.body["seen_us"])
+
+
+def _record(known: Document, beat: Document | None, now_us: int) -> WorkerRecord | None:
+    """`None` for what another version wrote, and this one cannot read."""
+    body, told = known.body, {} if beat is None else beat.body
+    try:
+        seen_us = _seen_us(known, beat)
+        is_gone = now_us - seen_us > GONE_S * 1e6
+        return WorkerRecord(
+            id=known.key,
+            owner=body["owner"],
+            host=body["host"],
+            pid=body["pid"],
+            version=body["version"],
+            engine=body["engine"],
+            tenant=body["tenant"],
+            agents=tuple(body["agents"]),
+            needs=body["needs"],
+            labels=tuple(body["labels"]),
+            concurrency=body["concurrency"],
+            running=told.get("running", 0),
+            finished=told.get("finished", 0),
+            started_at=body["started_us"] / 1e6,
+            seen_at=seen_us / 1e6,
+            state="gone" if is_gone else told.get("state", "working"),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,116 @@
+"""Stopping runs that others want stopped: those that are run here, and those whose process died."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from ekiden.core.errors import (
+    SessionBusy,
+    SessionNotFound,
+    StaleDocument,
+    StoreError,
+    UnknownAgent,
+    UserError,
+)
+from ekiden.core.team import Team
+from ekiden.engine.station import Station
+from ekiden.runtime import Circumstances, RunConfig
+from ekiden.runtime.opening import resumed
+from ekiden.runtime.stopping import StopRequest, removal, stop_requests
+from ekiden.runtime.withdrawing import abandon
+from ekiden.sessions import Session
+from ekiden.storage.base import Store
+
+_log = logging.getLogger("ekiden.worker")
+
+_GAP_S = 0.1
+"""Between two looks, however often something changes."""
+_LONGEST_S = 1.0
+_PATIENCE_S = 1.0
+"""How long one waits for code that is to stop, before other requests are looked at; then the
+request stays, and is looked at again."""
+
+StopHere = Callable[[str], Awaitable[bool]]
+"""Stops the run of a session if it is worked on in this process; whether it was."""
+
+
+class Stops:
+    """Serves requests to stop; any number of processes may, and each request is seen to once."""
+
+    def __init__(self, station: Station, *, also: StopHere | None = None) -> None:
+        """`also`: who else in this process works on sessions of the store."""
+        self._station = station
+        self._also = also
+
+    async def run(self) -> None:
+        """Look for requests for ever, soon after something changed."""
+        while True:
+            try:
+                await self._station.hint(_LONGEST_S)
+                await self.once()
+            except StoreError as exc:
+                _log.warning("requests to stop could not be looked at, trying again: %s", exc)
+                await asyncio.sleep(_LONGEST_S)
+            except Exception:
+                _log.exception("requests to stop could not be looked at, trying again")
+                await asyncio.sleep(_LONGEST_S)
+            await asyncio.sleep(_GAP_S)
+
+    async def once(self) -> None:
+        """See to all requests that there are."""
+        after = ""
+        while requests := await stop_requests(self._station.store, after=after):
+            served = await asyncio.gather(*map(self._serve, requests), return_exceptions=True)
+            for each in served:
+                if isinstance(each, BaseException):
+                    raise each
+            after = requests[-1].session_id
+
+    async def _serve(self, request: StopRequest) -> None:
+        store, session_id = self._station.store, request.session_id
+        try:
+            row = await store.get(session_id)
+            if row.agent not in self._station.team:
+                return  # Others know what it is.
+            if request.is_about(row) and not await self._stop(request):
+                return
+        except SessionNotFound:
+            pass
+        except (SessionBusy, UnknownAgent):
+            return  # Whoever has it, or knows its agent, sees to the request.
+        with suppress(StaleDocument):
+            await store.write_documents([removal(request)])
+
+    async def _stop(self, request: StopRequest) -> bool:
+        """Stop the run; `False` if it is not known to be stopped."""
+        session_id, station = request.session_id, self._station
+        was_here = await station.stop_session(session_id, patience_s=_PATIENCE_S)
+        if not was_here and self._also is not None:
+            await self._also(session_id)
+        if request.answers is not None:
+            await abandon(station.store, session_id, request.answers, only_ready=True)
+        elif request.is_about(await station.store.get(session_id)):
+            # Nobody worked on it, or whoever did had not begun yet and only let go of it.
+            await stop_parked(station.store, station.team, station.config, session_id)
+        return not request.is_about(await station.store.get(session_id))
+
+
+async def stop_parked(store: Store, team: Team, config: RunConfig, session_id: str) -> None:
+    """Stop a run that nobody works on: it waits, for others or for a worker.
+
+    `SessionBusy` if somebody has it, `UnknownAgent` if others have to: it stays as it is.
+    """
+    around = Circumstances(
+        root=team, config=replace(config, on_busy="refuse"), left_as="idle", drives=False
+    )
+    try:
+        async with resumed(around, Session(session_id, store=store)):
+            pass  # To leave it is to stop it.
+    except UnknownAgent:
+        raise
+    except UserError:
+        pass  # It was over before.

@@ -1,0 +1,246 @@
+"""Rows of a whole schema as `ekiden.storage.copying` has them, and back."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from ekiden.storage.copying import (
+    JSON_COLUMNS,
+    LAST_TIME_MS,
+    TABLES,
+    FeedMap,
+    Row,
+    TableName,
+)
+from ekiden.storage.entries import to_bytes
+from ekiden.storage.postgres.text import (
+    from_column_or_null,
+    to_column_or_null,
+)
+from ekiden.storage.words import words_of
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_US: Final = LAST_TIME_MS * 1000
+
+_TEXT: Final = frozenset(
+    {
+        "id", "agent", "outcome", "user_id", "step", "error", "collection", "key", "queue",
+        "owner", "dedup_key", "waiter", "session_id", "name", "model", "text",
+    }
+)  # fmt: skip
+"""Columns with text of somebody else's."""
+_NUMBERS: Final = frozenset({("messages", "id"), ("search_entries", "id")})
+_MICROSECONDS: Final = "(extract(epoch from {}) * 1000000)::bigint"
+_MILLISECONDS: Final = "least(floor(extract(epoch from {}) * 1000)::bigint, " + f"{LAST_TIME_MS})"
+
+
+class Column(NamedTuple):
+    """How a column is read."""
+
+    stored: str
+    before: str = "null"
+    """What it is, as SQL, in a schema of a format that did not have it."""
+    read: str = "{}"
+
+
+def _time(stored: str) -> Column:
+    return Column(stored, read=_MICROSECONDS)
+
+
+_OWN: Final[Mapping[TableName, Mapping[str, Column]]] = {
+    "sessions": {
+        "wakes": Column("wakes", "0"),
+        "priority": Column("priority", "2"),
+        "created_us": _time("created_at"),
+        "updated_us": _time("updated_at"),
+        "ready_us": _time("ready_at"),
+    },
+    "events": {"place": Column("xid", "0")},
+    "steps": {},
+    "documents": {"updated_us": _time("updated_at")},
+    "messages": {
+        "due_ms": Column(
+            "due_at",
+            read=f"case when state = 'open' and owner is null then {_MILLISECONDS} else 0 end",
+        ),
+        "expires_ms": Column(
+            "expires_at",
+            read=f"case when state = 'open' and {{}} is not null then {_MILLISECONDS} end",
+        ),
+        "owner": Column("owner", read="case when state = 'open' then null else {} end"),
+        "state": Column("state", "'open'"),
+        "created_us": Column("created_at", "0", _MICROSECONDS),
+        "settled_us": _time("settled_at"),
+    },
+    "search_spaces": {},
+    "search_entries": {"updated_us": _time("updated_at")},
+}
+"""Columns that are not simply read by their names."""
+
+_SINCE: Final[Mapping[TableName, Mapping[str, int]]] = {
+    "sessions": {"wakes": 3, "priority": 5},
+    "events": {"xid": 3},
+    "messages": dict.fromkeys(
+        [
+            "key", "waiter", "session_id", "state", "answer", "expires_at", "created_at",
+            "settled_at",
+        ],
+        3,
+    ),
+}  # fmt: skip
+"""The format in which a column came that was not there from the beginning."""
+_TABLES_SINCE: Final[Mapping[TableName, int]] = {"search_spaces": 4, "search_entries": 4}
+
+NOT_COPIED: Final[Mapping[str, Collection[str]]] = {
+    "sessions": {"owner", "lease_until", "token"},
+    "messages": {"token"},
+    "search_entries": {"terms"},
+}
+"""Columns that mean nothing elsewhere, and the words, which are made anew."""
+TABLES_NOT_COPIED: Final = frozenset({"migrations", "writes"})
+
+_ORDER: Final[Mapping[TableName, str]] = {
+    "sessions": "num",
+    "events": "xid, session, seq",
+    "steps": "session, key",
+    "documents": "collection, key",
+    "messages": "id",
+    "search_spaces": "num",
+    "search_entries": "id",
+}
+_WHERE: Final[Mapping[TableName, str]] = {
+    "documents": "not (collection = 'ekiden.store' and key in ('unfinished', 'finished'))",
+}
+
+
+def stored_columns(table: TableName) -> list[str]:
+    """The columns that the copied ones are read from and written to."""
+    own = _OWN[table]
+    return [own[name].stored if name in own else name for name in TABLES[table]]
+
+
+def expected_columns(table: TableName, number: int) -> set[str]:
+    """Those of them that a schema of that format has; none if it has no such table."""
+    if number < _TABLES_SINCE.get(table, 1):
+        return set()
+    since = _SINCE.get(table, {})
+    return {name for name in stored_columns(table) if since.get(name, 1) <= number}
+
+
+def written_columns(table: TableName) -> list[str]:
+    """The columns of a row that `to_schema` made."""
+    columns = stored_columns(table)
+    return [*columns, "terms"] if table == "search_entries" else columns
+
+
+def select_sql(table: TableName, there: Collection[str]) -> str:
+    """The rows of a table that has the columns `there`."""
+    told = [_expression(_OWN[table].get(name, Column(name)), there) for name in TABLES[table]]
+    sql = f"select {', '.join(told)} {_from(table, there)}"
+    return sql if "state" in there else sql.replace("state = 'open'", "true")
+
+
+def sizes_sql(table: TableName, there: Collection[str]) -> str:
+    """About how many bytes each row of `select_sql` is, in the same order."""
+    texts = [name for name in TABLES[table] if name in JSON_COLUMNS or _is_text(table, name)]
+    parts = [f"coalesce(octet_length({name}), 0)" for name in texts if name in there]
+    if table == "search_entries":
+        parts.append("coalesce(dims, 0) * 4")
+    return f"select {' + '.join(['64', *parts])} {_from(table, there)}"
+
+
+def _from(table: TableName, there: Collection[str]) -> str:
+    order = _ORDER[table] if "xid" in there else _ORDER[table].removeprefix("xid, ")
+    return f"from {table} where {_where(table)} order by {order}"
+
+
+def count_sql(table: TableName) -> str:
+    """How many rows `select_sql` gives."""
+    return f"select count(*) from {table} where {_where(table)}"
+
+
+def _where(table: TableName) -> str:
+    return _WHERE.get(table, "true")
+
+
+def _expression(column: Column, there: Collection[str]) -> str:
+    return column.read.replace("{}", column.stored) if column.stored in there else column.before
+
+
+def _is_text(table: TableName, name: str) -> bool:
+    return name in _TEXT and (table, name) not in _NUMBERS
+
+
+def from_schema(table: TableName, records: Sequence[Any]) -> list[Row]:
+    """Rows as `select_sql` gives them in the form that all back ends share."""
+    columns = list(zip(*records, strict=True))
+    for at, name in enumerate(TABLES[table]):
+        if _is_text(table, name):
+            columns[at] = tuple(map(from_column_or_null, columns[at]))
+        elif name == "vector":
+            columns[at] = tuple(map(_vector_bytes, columns[at]))
+    return list(zip(*columns, strict=True))
+
+
+def to_schema(
+    table: TableName, rows: Sequence[Row], *, feed: FeedMap, rank: int
+) -> list[tuple[Any, ...]]:
+    """The inverse of `from_schema`, with the columns `written_columns`; `rank` is that of the first
+    event."""
+    columns = list(zip(*rows, strict=True))
+    texts = columns[-1]
+    for at, name in enumerate(TABLES[table]):
+        convert = _WRITTEN.get(name)
+        if table == "events" and name == "place":
+            columns[at] = tuple(feed.place(place, no) for no, place in enumerate(columns[at], rank))
+        elif table == "events" and name.endswith("_us"):
+            continue
+        elif _is_text(table, name):
+            columns[at] = tuple(map(to_column_or_null, columns[at]))
+        elif convert is not None:
+            columns[at] = tuple(map(convert, columns[at]))
+    if table == "search_entries":
+        spaces = columns[1]
+        columns.append(
+            tuple(
+                [f"{space}·{word}" for word in words_of(text)]
+                for space, text in zip(spaces, texts, strict=True)
+            )
+        )
+    return list(zip(*columns, strict=True))
+
+
+def _from_us(us: int | None) -> datetime | None:
+    return None if us is None else _EPOCH + timedelta(microseconds=min(us, _LAST_US))
+
+
+def _from_ms(ms: int | None) -> datetime | None:
+    return None if ms is None else _EPOCH + timedelta(milliseconds=ms)
+
+
+def _vector_bytes(numbers: Sequence[float] | None) -> bytes | None:
+    return None if numbers is None else to_bytes(array("f", numbers))
+
+
+def _vector_numbers(stored: bytes | None) -> list[float] | None:
+    if stored is None:
+        return None
+    vector = array("f", stored)
+    if sys.byteorder != "little":
+        vector.byteswap()
+    return vector.tolist()
+
+
+_WRITTEN: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "created_us": _from_us,
+    "updated_us": _from_us,
+    "ready_us": _from_us,
+    "settled_us": _from_us,
+    "due_ms": _from_ms,
+    "expires_ms": _from_ms,
+    "vector": _vector_numbers,
+}

@@ -1,0 +1,321 @@
+"""A file as it was at one moment, read as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self, TypeVar, cast
+
+import apsw
+
+from ekiden.core.copy_errors import NotCopyable
+from ekiden.core.errors import StoreUnavailable
+from ekiden.core.events import Event
+from ekiden.storage.base import SessionFilter, SessionPage, SessionRow, Store
+from ekiden.storage.copying import (
+    PAGE_BYTES,
+    PAGE_ROWS,
+    TABLES,
+    Numbers,
+    Row,
+    StoreKind,
+    TableName,
+    TargetState,
+    check_current,
+    holding,
+    weight,
+)
+from ekiden.storage.sqlite import journal, sessions
+from ekiden.storage.sqlite.clock import LeaseClock, machine_clock
+from ekiden.storage.sqlite.connection import check_engine, query, unavailable
+from ekiden.storage.sqlite.copy_columns import expected_columns
+from ekiden.storage.sqlite.copy_mark import read_mark, read_note
+from ekiden.storage.sqlite.copy_rows import count_sql, from_file, select_sql
+from ekiden.storage.sqlite.migrate import SHIPPED, check_format, load_migrations
+from ekiden.storage.values import parse_feed_cursor
+
+T = TypeVar("T")
+
+_NUMBERED = ("sessions", "messages", "search_spaces")
+_BROKEN_ROW = (ValueError, TypeError, LookupError, RecursionError)
+_BUSY_MS = 10_000
+_LEASES = "SELECT count(*) FROM sessions WHERE lease_until > ?"
+_TAKEN = "SELECT count(*) FROM messages WHERE state = 'open' AND owner IS NOT NULL AND due_ms > ?"
+
+
+class SqliteSource:
+    """`BulkSource` of a file, in one read transaction on a connection that cannot write."""
+
+    kind: StoreKind = "sqlite"
+
+    def __init__(self, path: Path, *, lease_clock: LeaseClock | None = None) -> None:
+        self._path = path.absolute()
+        self.url = str(self._path)
+        self._lease_clock = lease_clock or machine_clock()
+        self._thread = own_thread()
+        self._db: apsw.Connection | None = None
+        self._columns: dict[str, set[str]] = {}
+        self.missing: Sequence[str] = ()
+        self._offset_ms = 0
+        self._boot = ""
+        self._format = 0
+
+    async def __aenter__(self) -> Self:
+        self._thread = own_thread()
+        try:
+            await self._run(self._open)
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await asyncio.shield(self._run(self._close))
+        self._thread.shutdown(wait=False)
+
+    async def pages(self, table: TableName) -> AsyncIterator[Sequence[Row]]:
+        if table not in self._columns:
+            return
+        rows = await self._run(lambda db: db.execute(*self._select(table)))
+        while page := await self._run(lambda _: self._page(table, rows)):
+            yield page
+
+    async def facts(self) -> Mapping[str, Any]:
+        return await self._run(self._facts)
+
+    async def numbers(self) -> Numbers:
+        return await self._run(self._numbers)
+
+    async def beside(self, joint: str) -> Sequence[str]:
+        folder = self._path.with_name(f"{self._path.stem}.tenants")
+        return [each.stem for each in folder.glob("*.db")]
+
+    async def identity(self) -> str:
+        return file_identity(self._path)
+
+    async def state(self, joint: str) -> TargetState:
+        facts = await self._run(self._facts)
+        there = "documents" in self._columns
+        return TargetState(
+            identity=await self.identity(),
+            holds=holding(facts, self.missing),
+            mark=await self._run(read_mark) if there else None,
+            note=await self._run(read_note) if there else None,
+            beside=await self.beside(joint),
+        )
+
+    async def rank(self, cursor: str) -> int:
+        place = parse_feed_cursor(cursor)
+        sql = f"{count_sql('events')} AND id <= ?"
+        return await self._run(lambda db: int(query(db, sql, (place,))[0][0]))
+
+    async def faults(self) -> Sequence[str]:
+        return await self._run(self._faults)
+
+    def view(self) -> Store:
+        check_current(self.url, found=self._format, known=load_migrations(SHIPPED)[-1].number)
+        return cast("Store", _View(self))
+
+    async def read(self, work: Callable[[apsw.Connection], T]) -> T:
+        """What `work` finds in the file as it was."""
+        return await self._run(work)
+
+    @property
+    def now_ms(self) -> int:
+        """On the lease clock."""
+        return self._lease_clock.now_ms()
+
+    # In the thread
+
+    async def _run(self, work: Callable[[apsw.Connection], T]) -> T:
+        def run() -> T:
+            # Opening and closing do without a connection.
+            return work(cast("apsw.Connection", self._db))
+
+        try:
+            return await asyncio.wrap_future(self._thread.submit(run))
+        except apsw.Error as exc:
+            raise unavailable(self._path, exc) from exc
+
+    def _open(self, _: object) -> None:
+        check_engine(apsw.sqlite_lib_version())
+        if not self._path.is_file():
+            raise StoreUnavailable(f"there is no store at {self._path}")
+        self._db = db = _connect(self._path)
+        migrations = load_migrations(SHIPPED)
+        db.execute("BEGIN")
+        self._format = check_format(db, self.url, migrations)
+        self._columns, self.missing = _columns_of(db, self._format)
+        if self._format:
+            for self._boot, self._offset_ms in db.execute("SELECT boot, offset_ms FROM machine"):
+                pass
+
+    def _close(self, _: object) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            db.close(force=True)
+
+    def _select(self, table: TableName) -> tuple[str, tuple[int, ...]]:
+        sql = select_sql(table, self._columns[table])
+        return sql, (self._offset_ms,) if "?1" in sql else ()
+
+    def _page(self, table: TableName, rows: Iterable[Row]) -> Sequence[Row]:
+        page: list[Row] = []
+        size = 0
+        for row in islice(rows, PAGE_ROWS):
+            page.append(row)
+            size += weight(row)
+            if size > PAGE_BYTES:
+                break
+        try:
+            return from_file(table, page)
+        except _BROKEN_ROW as exc:
+            problem = f"a row of its table {table} cannot be read ({exc})"
+            raise NotCopyable(self.url, problem) from exc
+
+    def _facts(self, db: apsw.Connection) -> Mapping[str, Any]:
+        counts: dict[str, int] = {
+            table: query(db, count_sql(table))[0][0] if table in self._columns else 0
+            for table in TABLES
+        }
+        leases = taken = 0
+        # After a restart of the machine nobody has anything.
+        if self._boot == self._lease_clock.boot:
+            if "sessions" in self._columns:
+                ((leases,),) = query(db, _LEASES, (self.now_ms,))
+            if "state" in self._columns.get("messages", ()):
+                ((taken,),) = query(db, _TAKEN, (self.now_ms,))
+        mark = read_mark(db) if "documents" in self._columns else None
+        return {
+            "engine": "sqlite",
+            "version": apsw.sqlite_lib_version(),
+            "format": self._format,
+            **counts,
+            "leases": leases,
+            "taken": taken,
+            "unfinished": None if mark is None else str(mark["source"]),
+        }
+
+    def _numbers(self, db: apsw.Connection) -> Numbers:
+        if not self._columns:
+            return Numbers()
+        given = dict(query(db, "SELECT name, seq FROM sqlite_sequence"))
+        ((first, last),) = query(db, "SELECT min(id), max(id) FROM events")
+        ((free,),) = query(db, "SELECT max(seq) FROM events WHERE session = 0")
+        entries = 0
+        if "search_entries" in self._columns:
+            ((entries,),) = query(db, "SELECT max(id) FROM search_entries")
+        return Numbers(
+            **{name: int(given.get(name) or 0) for name in _NUMBERED},
+            search_entries=entries or 0,
+            free_events=free or 0,
+            first_place=first or 0,
+            last_place=last or 0,
+        )
+
+    def _faults(self, db: apsw.Connection) -> list[str]:
+        found = [str(told) for (told,) in query(db, "PRAGMA integrity_check(20)") if told != "ok"]
+        found += [f"{each} is missing" for each in self.missing]
+        for table, column, home in _BELONGING:
+            if not {table, home} <= self._columns.keys():
+                continue
+            sql = (
+                f"SELECT count(*) FROM {table} WHERE {column} > 0 AND NOT EXISTS"
+                f" (SELECT 1 FROM {home} WHERE num = {column})"
+            )
+            ((count,),) = query(db, sql)
+            if count:
+                found.append(f"{count} of the rows in {table} belong to none of the {home}")
+        return found
+
+
+_BELONGING = (
+    ("events", "session", "sessions"),
+    ("steps", "session", "sessions"),
+    ("search_entries", "space", "search_spaces"),
+)
+
+
+class _View:
+    """Sessions and their events as they were."""
+
+    def __init__(self, source: SqliteSource) -> None:
+        self._source = source
+        self.url = source.url
+
+    async def list(
+        self, where: SessionFilter = SessionFilter(), *, limit: int = 50, cursor: str | None = None
+    ) -> SessionPage:
+        now_ms = self._source.now_ms
+        return await self._source.read(
+            lambda db: sessions.read_page(db, where, limit, cursor, now_ms)
+        )
+
+    async def get(self, session_id: str) -> SessionRow:
+        now_ms = self._source.now_ms
+        return await self._source.read(lambda db: sessions.read_session(db, session_id, now_ms))
+
+    async def events(
+        self,
+        session_id: str,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        with_items: bool = False,
+    ) -> Sequence[Event]:
+        return await self._source.read(
+            lambda db: journal.read_events(db, session_id, after, limit, with_items)
+        )
+
+
+def _columns_of(db: apsw.Connection, number: int) -> tuple[dict[str, set[str]], list[str]]:
+    """The columns of the tables that are whole, and what is missing in a file of that format."""
+    found: dict[str, set[str]] = {}
+    missing: list[str] = []
+    for table, expected in expected_columns(number).items():
+        there = {str(row[1]) for row in query(db, f"PRAGMA table_xinfo({table})")}
+        lost = [f"the table {table}"] if not there else []
+        lost = lost or [f"the column {name} of {table}" for name in sorted(expected - there)]
+        missing += lost
+        if table in TABLES and not lost:
+            found[table] = there
+    return found, missing
+
+
+def file_identity(path: Path) -> str:
+    """The same for every name of a file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return str(path.resolve())
+    return f"{found.st_dev}:{found.st_ino}"
+
+
+def own_thread() -> ThreadPoolExecutor:
+    """A thread for one connection, which begins with its first work."""
+    return ThreadPoolExecutor(1, thread_name_prefix="ekiden-sqlite-copy")
+
+
+def _connect(path: Path) -> apsw.Connection:
+    """A connection that only reads, and leaves the file's mode as it is; raises `apsw.Error`.
+
+    A file that nobody may write to, in a folder that nobody may write to, is read as one that
+    does not change, unless somebody's last writes still stand beside it.
+    """
+    flags = apsw.SQLITE_OPEN_READWRITE
+    try:
+        db = apsw.Connection(str(path), flags=flags)
+        db.set_busy_timeout(_BUSY_MS)
+        query(db, "SELECT count(*) FROM sqlite_schema")
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        if path.with_name(f"{path.name}-wal").exists():
+            raise
+        db = apsw.Connection(
+            f"{path.as_uri()}?immutable=1",
+            flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
+        )
+    db.execute("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY")
+    return db

@@ -1,0 +1,38 @@
+"""The contract of an engine: what the runtime promises, whoever calls `advance`, as tests.
+
+    class TestMyEngine(QueueEngineContract):
+        @pytest.fixture
+        async def engine(self, store):
+            engine = MyEngine(store)
+            yield engine
+            await engine.stop(drain=False)
+
+`EngineUnderTest` says what `MyEngine` has to have. The tests need pytest-asyncio in auto mode; they
+wait for facts, and never sleep.
+"""
+
+from __future__ import annotations
+
+from ekiden.testing.engine_contracts.answers import AnswerContract, CrowdContract
+from ekiden.testing.engine_contracts.base import CONFIG, EngineUnderTest
+from ekiden.testing.engine_contracts.lines import LineContract
+from ekiden.testing.engine_contracts.people import PeopleContract
+from ekiden.testing.engine_contracts.relays import AskingContract, RelayContract
+from ekiden.testing.engine_contracts.stopping import StoppingContract
+
+__all__ = ["CONFIG", "EngineContract", "EngineUnderTest", "QueueEngineContract"]
+
+
+class EngineContract(
+    AnswerContract,
+    CrowdContract,
+    RelayContract,
+    AskingContract,
+    PeopleContract,
+    StoppingContract,
+):
+    """Every behaviour that all engines share; an engine passes when all of it passes."""
+
+
+class QueueEngineContract(EngineContract, LineContract):
+    """The same, and what is promised where sessions wait in line for a free place."""

@@ -1,0 +1,189 @@
+"""Runs simulated worlds: ``python -m ekiden.testing.simulate --seed 7``.
+
+With ``--seed`` one world is told from beginning to end. With ``--seeds 1-1000`` many are run, in
+several processes if asked for, and each that breaks a promise is named with the command that tells
+it. The exit code is 1 if one does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ekiden.testing.simulation import Report, simulate
+
+_COMMAND = "python -m ekiden.testing.simulate --seed"
+_EVERY_S = 10.0
+_SHARE = 25
+"""Seeds that a process is given at once."""
+
+
+def replay_command(seed: int) -> str:
+    """What tells the story of a seed."""
+    return f"{_COMMAND} {seed}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; its exit code."""
+    arguments = _parser().parse_args(argv)
+    if arguments.seed is not None:
+        return _one(arguments.seed, as_json=arguments.json)
+    return _many(
+        arguments.seeds,
+        processes=arguments.processes,
+        as_json=arguments.json,
+        done=arguments.done,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m ekiden.testing.simulate",
+        description="Run the whole runtime in simulated worlds in which everything goes wrong.",
+    )
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--seed", type=int, help="tell the story of this one world")
+    which.add_argument("--seeds", type=_seeds, metavar="A-B", help="run all of these")
+    parser.add_argument("--processes", type=_count, default=1, help="how many work at a time")
+    parser.add_argument("--json", action="store_true", help="a summary for programs")
+    parser.add_argument(
+        "--done", type=Path, metavar="FILE", help="note finished seeds there, and leave them out"
+    )
+    return parser
+
+
+def _seeds(text: str) -> range:
+    first, _, last = text.partition("-")
+    try:
+        seeds = range(int(first), int(last or first) + 1)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range such as 1-1000") from None
+    if not seeds:
+        raise argparse.ArgumentTypeError(f"{text!r} has no seeds: the first is above the last")
+    return seeds
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
+
+
+def _one(seed: int, *, as_json: bool) -> int:
+    report = simulate(seed=seed)
+    if as_json:
+        print(json.dumps({**report.to_json(), "trace": list(report.trace)}))
+    else:
+        for line in report.trace:
+            print(line)
+        print(_verdict(report))
+    return 0 if report.ok else 1
+
+
+def _verdict(report: Report) -> str:
+    counts = ", ".join(f"{name} {number}" for name, number in sorted(report.counts.items()))
+    told = "every promise was kept" if report.ok else "\n".join(map(str, report.violations))
+    return f"\nseed {report.seed}, {report.seconds:.1f} s: {told}\n({counts})"
+
+
+def _many(seeds: range, *, processes: int, as_json: bool, done: Path | None) -> int:
+    known = _known(done)
+    summary = _Summary(total=len(seeds))
+    todo = [seed for seed in seeds if seed not in known]
+    summary.left_out = len(seeds) - len(todo)
+    for result in _results(todo, processes):
+        summary.add(result)
+        if not result["ok"]:
+            print(_complaint(result), file=sys.stderr)
+        if done is not None:
+            with done.open("a", encoding="utf-8") as notes:
+                notes.write(json.dumps([result["seed"], result["ok"]]) + "\n")
+    print(json.dumps(summary.to_json()) if as_json else summary.told())
+    return 1 if summary.failed else 0
+
+
+def _known(done: Path | None) -> set[int]:
+    if done is None or not done.exists():
+        return set()
+    lines = done.read_text(encoding="utf-8").splitlines()
+    return {seed for seed, is_ok in map(json.loads, lines) if is_ok}
+
+
+def _complaint(result: dict[str, Any]) -> str:
+    return f"seed {result['seed']}: {result['violations'][0]}\n  {replay_command(result['seed'])}"
+
+
+def _results(seeds: Sequence[int], processes: int) -> Iterator[dict[str, Any]]:
+    if processes == 1:
+        yield from map(_result, seeds)
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(processes) as pool:
+        yield from pool.imap_unordered(_result, seeds, chunksize=_SHARE)
+
+
+def _result(seed: int) -> dict[str, Any]:
+    return simulate(seed=seed).to_json()
+
+
+class _Summary:
+    """What came of many worlds."""
+
+    def __init__(self, *, total: int) -> None:
+        self._total = total
+        self._began = self._told = time.monotonic()
+        self.left_out = 0
+        self.run = 0
+        self.failed: list[int] = []
+        self._seconds = 0.0
+        self._counts: Counter[str] = Counter()
+        self._rules: Counter[str] = Counter()
+
+    def add(self, result: dict[str, Any]) -> None:
+        """Count one, and say now and then how far it is."""
+        self.run += 1
+        self._seconds += result["seconds"]
+        self._counts.update(result["counts"])
+        if not result["ok"]:
+            self.failed.append(result["seed"])
+            self._rules.update(_rules(result["violations"]))
+        now = time.monotonic()
+        if now - self._told >= _EVERY_S:
+            self._told = now
+            print(f"{self.run} of {self._total}, {len(self.failed)} failed", file=sys.stderr)
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "seeds": self._total,
+            "run": self.run,
+            "left_out": self.left_out,
+            "failed": sorted(self.failed),
+            "rules": dict(sorted(self._rules.items())),
+            "simulated_s": round(self._seconds, 1),
+            "real_s": round(time.monotonic() - self._began, 1),
+            "counts": dict(sorted(self._counts.items())),
+        }
+
+    def told(self) -> str:
+        """For people."""
+        data = self.to_json()
+        verdict = f"{len(self.failed)} failed: {data['failed'][:20]}" if self.failed else "all kept"
+        return (
+            f"{self.run} worlds in {data['real_s']} s ({data['simulated_s']} simulated): {verdict}"
+        )
+
+
+def _rules(violations: Iterable[str]) -> set[str]:
+    return {each.partition("[")[2].partition("]")[0] for each in violations}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

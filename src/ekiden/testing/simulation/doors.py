@@ -1,0 +1,213 @@
+"""The programs of a simulated world: workers, and those who want something of the sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Literal
+
+from ekiden.bus import Bus, BusSettings
+from ekiden.core.errors import EkidenError, SessionError, SessionNotFound, StoreError
+from ekiden.core.inbox_errors import InboxItemClosed
+from ekiden.core.inbox_item import InboxItem
+from ekiden.core.items import is_message, text_of
+from ekiden.core.message_errors import BusError
+from ekiden.core.messages import AgentMessage
+from ekiden.core.team import Team
+from ekiden.engine import TeamOnBus, Worker, submit
+from ekiden.inbox import Inbox
+from ekiden.runtime import HandoffController
+from ekiden.sessions import Session
+from ekiden.storage.base import Store
+from ekiden.testing.simulation.outside import Outside
+from ekiden.testing.simulation.process import PROCESS
+from ekiden.testing.simulation.scene import Scene, Talk
+from ekiden.testing.simulation.watch import Watch
+
+
+class Doors:
+    """What each program does, with the store as its process sees it."""
+
+    def __init__(self, scene: Scene, outside: Outside, watch: Watch, chance: Random) -> None:
+        self._scene = scene
+        self._outside = outside
+        self._watch = watch
+        self._chance = chance
+
+    async def work(self, store: Store, number: int) -> None:
+        """Be a worker, for ever."""
+        scene = self._scene
+        serves = scene.serves[number - 1] if number <= len(scene.serves) else None
+        process = PROCESS.get()
+        if serves is not None and process is not None:
+            self._watch.places[process.name] = serves
+        worker = Worker(
+            store,
+            scene.team,
+            concurrency=4,
+            context=scene.context(self._outside),
+            run_config=scene.config,
+            agents=serves,
+        )
+        await worker.run()
+
+    async def talk(self, store: Store, talk: Talk) -> None:
+        """Say everything, each thing once, and wait for the answers."""
+        await _until(talk.at_s)
+        session = Session(talk.id, store=store)
+        if not _is_first_life():
+            await asyncio.sleep(_IN_FLIGHT_S)
+        for text in talk.texts:
+            while not await self._is_said(session, text):
+                try:
+                    await submit(
+                        self._scene.team, text, session=session, run_config=self._scene.config
+                    )
+                except (StoreError, SessionError):
+                    await asyncio.sleep(_IN_FLIGHT_S)
+                    continue
+                self._watch.acknowledge(talk.id, text)
+            if talk.is_patient:
+                await self._outcome(session)
+        await self._outcome(session)
+
+    async def _is_said(self, session: Session, text: str) -> bool:
+        """Whether it is stored already: a submitter that was killed, or not answered, looks."""
+        while True:
+            try:
+                events = await session.events()
+            except SessionNotFound:
+                return False
+            except StoreError:
+                await asyncio.sleep(0.2)
+                continue
+            said = [text_of(item) for each in events for item in each.items if is_message(item)]
+            return text in said
+
+    async def _outcome(self, session: Session) -> None:
+        while True:
+            try:
+                row = await session.row()
+            except StoreError:
+                row = None
+            if row is not None and row.status == "idle" and row.outcome is not None:
+                return
+            await asyncio.sleep(0.5)
+
+    async def serve(self, store: Store) -> None:
+        """Bring agents to the bus, for ever: each message that one gets is a session."""
+        names = {talk.ask for talk in self._scene.talks if talk.ask is not None}
+        team = self._scene.team if isinstance(self._scene.team, Team) else Team(self._scene.team)
+        members = [team[name] for name in sorted(names)]
+        async with Bus(store, settings=_BUS) as bus, TeamOnBus(bus, store, Team(*members)):
+            await asyncio.get_running_loop().create_future()
+
+    async def ask(self, store: Store, talk: Talk) -> None:
+        """Tell an agent everything but the first text, each more than once; then ask it that."""
+        assert talk.ask is not None
+        await _until(talk.at_s)
+        async with Bus(store, settings=_BUS) as bus:
+            for number, text in enumerate(talk.texts[1:], start=1):
+                for _ in range(self._chance.randint(1, 3)):
+                    await self._tell(bus, talk, f"{talk.id}.{number}", text)
+                self._watch.acknowledge_message(f"{talk.id}.{number}")
+            while True:
+                question = _message(talk, f"{talk.id}.q", talk.texts[0], "query")
+                try:
+                    answer = await bus.query(question)
+                except (StoreError, BusError):
+                    await asyncio.sleep(0.5)
+                    continue
+                self._watch.answered(talk.id, answer.payload)
+                return
+
+    async def _tell(self, bus: Bus, talk: Talk, message_id: str, text: str) -> None:
+        while True:
+            try:
+                await bus.send(_message(talk, message_id, text, "notify"))
+            except StoreError:
+                await asyncio.sleep(0.2)
+                continue
+            return
+
+    async def answer(self, store: Store, name: str) -> None:
+        """Be a person who looks into the inbox now and then and answers what is there, for ever;
+        also what somebody else is answering, and what was answered."""
+        inbox = Inbox(store)
+        while True:
+            try:
+                for item in (await inbox.list()).items:
+                    await self._decide(inbox, item, name)
+                    if self._chance.random() < 0.2:
+                        await self._decide(inbox, item, name)
+            except (StoreError, InboxItemClosed):
+                pass
+            # People look at the clock, so that several answer in the same moment.
+            await asyncio.sleep(1.0 - asyncio.get_running_loop().time() % 1.0)
+
+    async def _decide(self, inbox: Inbox, item: InboxItem, name: str) -> None:
+        options = self._scene.choices.get(item.kind) or item.options
+        choice = self._chance.choice(tuple(options)) if options else None
+        text = "" if options else f"so says {name}"
+        try:
+            stored = await inbox.answer(item.id, choice=choice, text=text, by=name)
+        except InboxItemClosed:
+            return
+        self._watch.decided(item.id, name, stored.closed_by)
+
+    async def hand_over(self, store: Store, talk: Talk) -> None:
+        """Be a program that wants a session handed over; a refusal is an answer, too."""
+        assert talk.hand_to is not None
+        await _until(talk.at_s + 0.2 + self._chance.random())
+        scene, chance = self._scene, self._chance
+        controller = HandoffController(
+            scene.team,
+            store,
+            run_config=scene.config,
+            context=scene.context(self._outside),
+        )
+        while True:
+            try:
+                await controller.start(
+                    talk.id,
+                    to=talk.hand_to,
+                    reason="a program says so",
+                    policy=chance.choice(("graceful", "immediate")),
+                    timeout_s=chance.choice((1.0, 5.0)),
+                    run=chance.random() < 0.5,
+                )
+            except SessionNotFound:
+                await asyncio.sleep(0.3)
+                continue
+            except EkidenError:
+                pass  # Whoever asks and hears nothing asks no more: it is done, or it is not.
+            return
+
+
+_IN_FLIGHT_S = 3.0
+"""Whoever is not answered looks after so long: then nothing that it said is under way any more."""
+_BUS = BusSettings(visibility_s=1.5, max_attempts=100, max_deliveries=100, retry_s=0.05)
+
+
+def _message(
+    talk: Talk, message_id: str, text: str, kind: Literal["query", "notify"]
+) -> AgentMessage:
+    return AgentMessage(
+        type=kind,
+        id=message_id,
+        from_agent="outside",
+        to_agent=talk.ask,
+        subject=talk.id,
+        payload=text,
+        timeout_seconds=600.0,
+        created_at=0.0,
+    )
+
+
+def _is_first_life() -> bool:
+    process = PROCESS.get()
+    return process is None or process.name.endswith("/1")
+
+
+async def _until(at_s: float) -> None:
+    await asyncio.sleep(max(at_s - asyncio.get_running_loop().time(), 0.0))

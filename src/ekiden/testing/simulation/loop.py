@@ -1,0 +1,218 @@
+"""An event loop without time and without the machine: it jumps to whatever is due next.
+
+Callbacks of one simulated process keep their order, as asyncio promises; which process is next is
+left to the seed. Those of a process that was killed are not run, those of a frozen one wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextvars import Context, copy_context
+from random import Random
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+from ekiden.testing.simulation.process import PROCESS, Process
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+_BURIALS = 50
+_MANY = 50
+
+
+class Stuck(RuntimeError):
+    """Nothing is ready and nothing is due: whoever still waits waits for ever."""
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """asyncio on a virtual clock, in an order that the seed decides.
+
+    Handles are asyncio's own, of which the types do not tell all.
+    """
+
+    _ready: deque[Any]
+    _timer_cancelled_count: int
+
+    def __init__(self, chance: Random) -> None:
+        super().__init__()
+        self.set_debug(False)
+        self._chance = chance
+        self._now = 0.0
+        self._due: list[tuple[float, int, Any]] = []
+        """Timers by time, and in the order in which they were set."""
+        self._timers = 0
+        self._tasks: list[Any] = []
+        self.current: Process | None = None
+        """Whose callback runs."""
+        self.turns = 0
+        """How many callbacks were run."""
+        self.nobody: Context = copy_context()
+        """For what belongs to no process: the network, the store."""
+
+    def time(self) -> float:
+        """Seconds since the world began."""
+        return self._now
+
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        """As asyncio does, without its checks."""
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon
+    """There are no other threads."""
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """As asyncio does; of two that are due at once the first one set is first."""
+        timer: Any = asyncio.TimerHandle(when, callback, args, self, context)
+        timer._scheduled = True
+        self._timers += 1
+        heapq.heappush(self._due, (when, self._timers, timer))
+        return timer  # type: ignore[no-any-return] # asyncio's own, with a field nobody knows
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """As `call_at`."""
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def create_task(
+        self, coro: Coroutine[Any, Any, T] | Generator[Any, None, T], **options: Any
+    ) -> asyncio.Task[T]:
+        """As asyncio does; none is forgotten."""
+        task: asyncio.Task[T] = asyncio.Task(coro, loop=self, **options)
+        self._tasks.append(task)
+        return task
+
+    def unheard(self) -> Iterator[BaseException]:
+        """What tasks died of that nobody ever asked."""
+        for task in self._tasks:
+            if task._log_traceback:
+                yield task.exception()
+
+    def thaw(self, process: Process) -> None:
+        """What came due while the process was frozen, or dead, is due now."""
+        held, process.held = process.held, []
+        self._ready.extend(held)
+
+    def _run_once(self) -> None:
+        ready = self._ready
+        if not ready:
+            self._collect()
+        if len(ready) == 1:
+            only = ready.popleft()
+            self._run(only, only._context.get(PROCESS))
+            self.current = None
+            return
+        batch = list(ready)
+        ready.clear()
+        lines = self._lines(batch)
+        order = [process for process, line in lines.items() for _ in line]
+        if len(lines) > 1:
+            self._chance.shuffle(order)
+        for process in order:
+            self._run(lines[process].popleft(), process)
+        self.current = None
+
+    def _collect(self) -> None:
+        """Let time pass until something is ready."""
+        due, ready = self._due, self._ready
+        if self._timer_cancelled_count > _MANY and 2 * self._timer_cancelled_count > len(due):
+            self._sweep()
+            due = self._due
+        while not ready:
+            while due and due[0][2]._cancelled:
+                self._pop()
+            if not due:
+                raise Stuck("nothing is ready and nothing is due")
+            now = self._now = max(self._now, due[0][0])
+            while due and due[0][0] <= now:
+                handle = self._pop()
+                if not handle._cancelled:
+                    ready.append(handle)
+
+    def _sweep(self) -> None:
+        """Forget timers that nobody waits for any more."""
+        kept = []
+        for each in self._due:
+            if each[2]._cancelled:
+                each[2]._scheduled = False
+            else:
+                kept.append(each)
+        heapq.heapify(kept)
+        self._due = kept
+        self._timer_cancelled_count = 0
+
+    def _pop(self) -> Any:
+        handle = heapq.heappop(self._due)[2]
+        handle._scheduled = False
+        if handle._cancelled:
+            self._timer_cancelled_count -= 1
+        return handle
+
+    def _lines(self, batch: list[Any]) -> dict[Process | None, deque[Any]]:
+        """The callbacks by process, without those that cannot run."""
+        lines: dict[Process | None, deque[Any]] = {}
+        for handle in batch:
+            process = handle._context.get(PROCESS)
+            if process is not None and (process.is_dead or process.is_frozen):
+                process.held.append(handle)
+                continue
+            lines.setdefault(process, deque()).append(handle)
+        return lines
+
+    def _run(self, handle: Any, process: Process | None) -> None:
+        if process is not None and (process.is_dead or process.is_frozen):
+            process.held.append(handle)
+            return
+        if handle._cancelled:
+            return
+        self.current = process
+        self.turns += 1
+        handle._run()
+
+    def bury(self) -> None:
+        """End all tasks, as if each was cancelled: whatever they do meanwhile has no effect.
+
+        Coroutines that are merely forgotten would come to their ends whenever Python collects them.
+        """
+        self._tasks.clear()
+        for _ in range(_BURIALS):
+            tasks = asyncio.all_tasks(self)
+            if not tasks:
+                return
+            for task in tasks:
+                task.cancel()
+            ended = asyncio.gather(*tasks, return_exceptions=True)
+            with contextlib.suppress(TimeoutError, Stuck):
+                self.run_until_complete(_within(ended))
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        """There are none."""
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps who had to be woken."""
+
+
+async def _within(ended: asyncio.Future[Any]) -> None:
+    async with asyncio.timeout(60):
+        await asyncio.shield(ended)

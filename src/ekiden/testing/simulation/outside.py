@@ -1,0 +1,113 @@
+"""The world outside of the store: what was done there, by which idempotency key."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any
+
+from ekiden.core.context import ToolContext
+from ekiden.core.model import ModelRequest
+from ekiden.inbox.documents import DONE
+from ekiden.runtime import Rollback
+from ekiden.runtime.question_sessions import ANSWERS
+from ekiden.storage.base import MessageFilter
+from ekiden.storage.memory import MemoryStore
+from ekiden.testing.simulation.driving import drive
+from ekiden.testing.simulation.loop import SimulatedLoop
+from ekiden.testing.simulation.watch import Watch
+
+
+class Outside:
+    """A receiver that knows keys: one effect per key, and the same reply to every copy.
+
+    Tools of a team that is to be simulated call `act`, and tell the world what they do.
+    """
+
+    def __init__(self, loop: SimulatedLoop, watch: Watch, truth: MemoryStore) -> None:
+        self._loop = loop
+        self._watch = watch
+        self._truth = truth
+        self.effects: dict[str, str] = {}
+        """By idempotency key: what was done."""
+
+    async def act(self, ctx: ToolContext[Any], what: str) -> None:
+        """Do something, with the key of the call; takes a while, before and after the effect."""
+        key = ctx.idempotency_key
+        step = key.removeprefix(f"{ctx.session_id}:").partition(":")[2]
+        self._watch.now_s = self._loop.time()
+        agent = "" if ctx.agent is None else ctx.agent.name
+        with self._watch:
+            self._watch.computes(self._loop.current, ctx.session_id or "", step, agent)
+            if _needs_yes(ctx):
+                self._check_yes(ctx)
+        await self._pause(key)
+        self._take(key, what)
+        await self._pause(key)
+
+    async def undo(self, rollback: Rollback, what: str) -> None:
+        """The same for what undoes something."""
+        await self._pause(rollback.idempotency_key)
+        self._take(rollback.idempotency_key, what)
+
+    def models(self, request: ModelRequest) -> None:
+        """A model is asked."""
+        self._watch.now_s = self._loop.time()
+        with self._watch:
+            where = self._loop.current, request.session_id, request.step
+            self._watch.computes(*where, request.agent)
+            self._check_conversation(request)
+
+    def _check_conversation(self, request: ModelRequest) -> None:
+        """Each call that is shown has one answer."""
+        answers: Counter[str] = Counter()
+        for item in request.input:
+            if item.get("type") == "function_call":
+                answers[item["call_id"]] += 10
+            elif item.get("type") == "function_call_output":
+                answers[item["call_id"]] += 1
+        if set(answers.values()) - {11}:
+            where = f"{request.session_id} {request.step}"
+            self._watch.accuse("conversation", f"{where}: calls and answers: {dict(answers)}")
+
+    def is_awaited(self, session_id: str) -> bool:
+        """Whether the question is still open that the session is to answer."""
+        key = self._truth._sessions[session_id].meta[ANSWERS]
+        found = drive(self._truth.find_messages(MessageFilter(keys=[key]), limit=1))
+        return any(each.state == "open" for each in found)
+
+    def done(self, prefix: str) -> Counter[str]:
+        """How often each thing was done whose name begins so, without that beginning."""
+        return Counter(
+            what.removeprefix(prefix) for what in self.effects.values() if what.startswith(prefix)
+        )
+
+    def _check_yes(self, ctx: ToolContext[Any]) -> None:
+        """A person said yes to exactly this: the tool with these arguments, in this session."""
+        given = json.loads(ctx.tool_arguments)
+        for each in drive(self._truth.list_documents(DONE, limit=1000)):
+            item, answer = each.body, each.body["answer"] or {}
+            if (item["session_id"], item["tool"]) != (ctx.session_id, ctx.tool_name):
+                continue
+            shown = json.loads(answer.get("arguments") or item["arguments"])
+            if answer.get("choice") == "approve" and shown == given:
+                return
+        self._watch.accuse(
+            "approval",
+            f"{ctx.tool_name} runs in {ctx.session_id} with {given}: nobody allowed that",
+        )
+
+    def _take(self, key: str, what: str) -> None:
+        self._watch.now_s = self._loop.time()
+        known = self.effects.setdefault(key, what)
+        if known != what:
+            self._watch.accuse("key", f"{key} was {known!r}, and is {what!r}")
+
+    async def _pause(self, key: str) -> None:
+        await asyncio.sleep(0.002 + (len(key) % 7) * 0.01)
+
+
+def _needs_yes(ctx: ToolContext[Any]) -> bool:
+    tools: Any = () if ctx.agent is None else ctx.agent.tools
+    return any(tool.name == ctx.tool_name and tool.confirmation is not None for tool in tools)

@@ -1,0 +1,346 @@
+"""The team that every seed talks to: triage, handoffs, tools, questions, approvals, a plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from random import Random
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.context import ToolContext
+from ekiden.core.errors import ModelError
+from ekiden.core.items import is_message, text_of
+from ekiden.core.model import ModelRequest
+from ekiden.core.plan import AgentTask, AskModel, Member, TaskDecomposition
+from ekiden.core.profile import Confirmation
+from ekiden.core.team import Team
+from ekiden.handoff import handoff
+from ekiden.runtime import Limits, Rollback, RunConfig
+from ekiden.runtime.supervisor import Supervisor
+from ekiden.testing.scripted import ScriptedModel, call, delay, fail, hang, say, transfer
+from ekiden.testing.simulation import code
+from ekiden.testing.simulation.code import PARTS
+from ekiden.testing.simulation.outside import Outside
+from ekiden.testing.simulation.scene import Scene, Talk
+from ekiden.testing.steps import StepLike
+from ekiden.tools import function_tool
+
+OUTSIDE: list[Outside] = []
+"""Of the world that runs; models are not told the context."""
+
+
+@function_tool
+async def book(ctx: ToolContext[Outside], what: str) -> str:
+    """Book something."""
+    ctx.set("booked", ctx.get("booked", 0) + 1)
+    await ctx.context.act(ctx, what)
+    return f"{what} is booked"
+
+
+@function_tool
+async def reserve(ctx: ToolContext[Outside], what: str) -> str:
+    """Reserve something, until the handoff is undone."""
+    await ctx.on_rollback(undo, key=what, arguments=what)
+    await ctx.context.act(ctx, what)
+    return f"{what} is booked"
+
+
+async def undo(rollback: Rollback) -> None:
+    """Give back what was reserved."""
+    await rollback.context.undo(rollback, f"{rollback.arguments} given back")
+
+
+@function_tool(confirmation=Confirmation(timeout_s=3600))
+async def pay(ctx: ToolContext[Outside], what: str, cents: int) -> str:
+    """Pay for something."""
+    await ctx.context.act(ctx, f"{what} paid {cents}")
+    return f"{what} is booked"
+
+
+def _wish(request: ModelRequest) -> tuple[str, str]:
+    """What is wanted last: the kind of it, and its name."""
+    said = " ".join(text_of(item) for item in request.input if is_message(item))
+    words = re.split(r"[^\w/]+", said)
+    last = len(words) - words[::-1].index("please")
+    return words[last], words[last + 1]
+
+
+def _was_told(request: ModelRequest, text: str) -> bool:
+    return any(
+        text in str(item.get("output"))
+        for item in request.input
+        if item.get("type") == "function_call_output"
+    )
+
+
+def _script(request: ModelRequest) -> StepLike:
+    OUTSIDE[-1].models(request)
+    kind, name = _wish(request)
+    return delay(0.05 + (len(request.step) % 5) * 0.05, _answer(request, kind, name))
+
+
+def _answer(request: ModelRequest, kind: str, name: str) -> Any:
+    match request.agent, kind:
+        case "triage", "fail" | "hang" if not _was_told(request, "handoff to shipping"):
+            return transfer("shipping", reason="to be sent")
+        case "triage", "fail" | "hang":
+            return transfer("billing", reason="shipping cannot")
+        case "triage" | "orders", "bill":
+            return transfer("billing", reason="to be paid")
+        case "triage", "ask":
+            return transfer("front", reason="somebody has to be asked")
+        case "triage", "judge" | "hurry":
+            return transfer(kind, reason="somebody has to wait")
+        case "triage", "plan":
+            return transfer("boss", reason="it is much")
+        case "triage", "busy":
+            return _busy(request, name)
+        case "triage", _:
+            return transfer("orders", reason="it is about an order")
+        case "orders", "pay":
+            return _paid(request, name)
+        case "orders", "many":
+            return _many(request, name)
+        case "orders", _:
+            if _was_told(request, f"{name}/order is booked"):
+                return transfer("billing", reason="to be paid", summary=name)
+            return call("book", what=f"{name}/order")
+        case "shipping", _:
+            if not _was_told(request, f"{name}/lorry is booked"):
+                return call("reserve", what=f"{name}/lorry")
+            return hang() if kind == "hang" else fail(ModelError("no lorry starts"))
+        case "clerk", _:
+            if _was_told(request, f"{name}/offer is booked"):
+                return say(f"{name} costs 42")
+            return call("book", what=f"{name}/offer")
+        case "billing", _:
+            if _was_told(request, f"{name}/bill is booked"):
+                return say(f"{name} will be billed")
+            return call("book", what=f"{name}/bill")
+    return fail(ModelError(f"nobody knows what {request.agent} does about {kind}"))
+
+
+def _busy(request: ModelRequest, name: str) -> Any:
+    done = [part for part in "abc" if _was_told(request, f"{name}/{part} is booked")]
+    if len(done) == 3:
+        return say(f"{name} is done")
+    return call("book", what=f"{name}/{'abc'[len(done)]}")
+
+
+def _paid(request: ModelRequest, name: str) -> Any:
+    if _was_told(request, f"{name} is booked"):
+        return say(f"{name} is paid")
+    if _was_told(request, "was not run"):
+        return say(f"{name} is not paid")
+    return call("pay", what=name, cents=100 + len(name))
+
+
+def _many(request: ModelRequest, name: str) -> Any:
+    if _was_told(request, f"{name}/2 is booked"):
+        return transfer("billing", reason="to be paid")
+    return [call("book", what=f"{name}/{number}") for number in range(3)]
+
+
+class _Parts:
+    """Three tasks; the last one needs the first."""
+
+    async def decompose(
+        self, text: str, *, members: Sequence[Member], fallback: str | None, ask: AskModel | None
+    ) -> TaskDecomposition:
+        name = text.split()[-1]
+        return TaskDecomposition(
+            tasks=tuple(
+                AgentTask(
+                    agent=part,
+                    description=f"please build {name}/{part}",
+                    task_id=part,
+                    depends_on=(PARTS[0],) if part == PARTS[-1] else (),
+                    created_at=0.0,
+                )
+                for part in PARTS
+            )
+        )
+
+
+@cache
+def team() -> Team:
+    """All who work here; made once, because nobody changes them."""
+    model = ScriptedModel(respond=_script, record=False)
+    billing = Agent("billing", instructions="Bill it.", model=model, tools=[book])
+    orders = Agent(
+        "orders", instructions="Book it.", model=model, tools=[book, pay], handoffs=[billing]
+    )
+    shipping = Agent("shipping", instructions="Ship it.", model=model, tools=[reserve])
+    front = Agent("front", run=code.front, tools=[book])
+    judge = Agent("judge", run=code.judge, tools=[book])
+    hurry = Agent("hurry", run=code.hurry, tools=[book])
+    parts = [Agent(name, run=code.part, tools=[book]) for name in PARTS]
+    boss = Supervisor("boss", agents=parts, decomposer=_Parts(), timeout_s=300.0, retries=1)
+    triage = Agent(
+        "triage",
+        instructions="Sort it.",
+        model=model,
+        tools=[book],
+        handoffs=[
+            handoff(shipping, completes="result"),
+            orders,
+            billing,
+            front,
+            boss,
+            judge,
+            hurry,
+        ],
+    )
+    clerk = Agent("clerk", instructions="Price it.", model=model, tools=[book])
+    archive = Agent("archive", run=code.archive, tools=[book])
+    return Team(triage, clerk, archive, Agent("sleeper", run=code.sleeper), *parts)
+
+
+CONFIG = RunConfig(
+    approver="inbox",
+    lease_s=2.0,
+    model_timeout_s=5.0,
+    compensation_backoff_s=0.1,
+    busy_timeout_s=5.0,
+    limits=Limits(turns=30, depth=8),
+)
+
+
+def scene(chance: Random) -> Scene:
+    """Some conversations of each kind."""
+    kinds = chance.choices(tuple(_KINDS), k=chance.randint(2, 4))
+    talks = [
+        _KINDS[kind](f"{kind}{number}", 3.0 * chance.random()) for number, kind in enumerate(kinds)
+    ]
+    workers = chance.randint(2, 3)
+    return Scene(
+        team=team(),
+        talks=talks,
+        config=CONFIG,
+        workers=workers,
+        serves=_split(chance, workers) if chance.random() < 0.25 else (),
+        people=2 if "pay" in kinds else 0,
+    )
+
+
+def _split(chance: Random, workers: int) -> list[list[str]]:
+    """Each agent is run by one or more of the workers."""
+    serves: list[list[str]] = [[] for _ in range(workers)]
+    for agent in team():
+        for number in chance.sample(range(workers), chance.randint(1, workers - 1)):
+            serves[number].append(agent.name)
+    return [each or ["triage"] for each in serves]
+
+
+def _talk(kind: str, answer: Any, *effects: str, booked: int | Sequence[int] = 1) -> Any:
+    def make(name: str, at_s: float) -> Talk:
+        return Talk(
+            id=name,
+            texts=[f"please {kind} {name}"],
+            answer=answer.format(name) if isinstance(answer, str) else answer(name),
+            effects=dict.fromkeys(effects, 1),
+            variables={"booked": booked},
+            at_s=at_s,
+        )
+
+    return make
+
+
+def _twice(name: str, at_s: float) -> Talk:
+    return Talk(
+        id=name,
+        texts=[f"please relay {name}", f"please bill {name}/again"],
+        answer=f"{name}/again will be billed",
+        effects={"/order": 1, "/bill": 1, "/again/bill": 1},
+        variables={"booked": 3},
+        at_s=at_s,
+    )
+
+
+def _impatient(name: str, at_s: float) -> Talk:
+    return Talk(
+        id=name,
+        texts=[f"please relay {name}", f"please bill {name}/again"],
+        is_patient=False,
+        answer=f"{name}/again will be billed",
+        effects={"/order": (0, 1), "/bill": (0, 1), "/again/bill": 1},
+        variables={"booked": (1, 2, 3)},
+        at_s=at_s,
+    )
+
+
+def _asked(name: str, at_s: float) -> Talk:
+    return Talk(
+        id=name,
+        texts=[f"please price {name}", f"please price {name}/1", f"please price {name}/2"],
+        answer=f"{name} costs 42",
+        effects={"/offer": 1, "/1/offer": 1, "/2/offer": 1},
+        at_s=at_s,
+        ask="clerk",
+    )
+
+
+def _handed(name: str, at_s: float) -> Talk:
+    return Talk(
+        id=name,
+        texts=[f"please busy {name}"],
+        answer=lambda said: said in (f"{name} is done", f"{name} will be billed"),
+        effects=dict.fromkeys(("/a", "/b", "/c", "/bill"), (0, 1)),
+        at_s=at_s,
+        hand_to="billing",
+    )
+
+
+def _hurried(name: str) -> Any:
+    told = f"{name}/front is booked; "
+    return lambda said: said in (f"{told}nobody answered", f"{told}late")
+
+
+def _judged(name: str, at_s: float) -> Talk:
+    return Talk(
+        id=name,
+        texts=[f"please judge {name}"],
+        answer=lambda said: said in (f"{name}: yes", f"{name}: no", f"{name}: later"),
+        effects=dict.fromkeys(("/yes", "/no", "/later"), (0, 1)),
+        variables={"booked": 1},
+        at_s=at_s,
+    )
+
+
+def _planned(name: str, at_s: float) -> Talk:
+    return Talk(
+        id=name,
+        texts=[f"please plan {name}"],
+        answer=lambda said: all(f"{name}/{part} is booked" in said for part in PARTS),
+        effects={**dict.fromkeys((f"/{part}" for part in PARTS), 1), "/roof tried": 2},
+        at_s=at_s,
+    )
+
+
+def _pay_answer(name: str) -> Any:
+    return lambda said: said in (f"{name} is paid", f"{name} is not paid")
+
+
+_KINDS: dict[str, Any] = {
+    "relay": _talk("relay", "{} will be billed", "/order", "/bill", booked=2),
+    "fail": _talk("fail", "{} will be billed", "/lorry", "/lorry given back", "/bill"),
+    "hang": _talk("hang", "{} will be billed", "/lorry", "/lorry given back", "/bill"),
+    "many": _talk("many", "{} will be billed", "/0", "/1", "/2", "/bill", booked=(2, 3, 4)),
+    "ask": _talk("ask", "{0}/front is booked; {0} costs 42", "/offer", "/file", "/front"),
+    "hurry": _talk("hurry", _hurried, "/front"),
+    "judge": _judged,
+    "plan": _planned,
+    "pay": lambda name, at_s: Talk(
+        id=name,
+        texts=[f"please pay {name}"],
+        answer=_pay_answer(name),
+        effects={f" paid {100 + len(name)}": (0, 1)},
+        at_s=at_s,
+    ),
+    "twice": _twice,
+    "hasty": _impatient,
+    "query": _asked,
+    "busy": _handed,
+}

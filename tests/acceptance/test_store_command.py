@@ -1,0 +1,147 @@
+"""Whole stores as people copy, back up, restore and check them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import Ekiden
+from tests.support.sqlite import execute
+
+
+@pytest.fixture
+def desk(ekiden: Ekiden) -> Ekiden:
+    """A store `desk.db` with a session of the demo team."""
+    assert ekiden("run", "--session", "parcel", "--store", "desk.db", "Order 1042?").code == 0
+    return ekiden
+
+
+def test_a_store_goes_to_a_database_and_back(desk: Ekiden, postgres_url: str) -> None:
+    there = desk("store", "copy", "desk.db", postgres_url)
+    assert there.code == 0, there.err
+    assert there.out.startswith("copied ")
+    assert "unbroken" in there.out
+    back = desk("store", "copy", postgres_url, "back.db", "--json")
+    told = back.json
+    assert (back.code, back.err, told["audit_ok"], told["finished_before"]) == (0, "", True, [])
+    assert told["tenants"][0]["counts"]["sessions"] == 1
+    for store in ("desk.db", postgres_url, "back.db"):
+        assert "order 1042" in desk("session", "show", "parcel", "--store", store).out.lower()
+        assert desk("store", "verify", "--store", store).out.endswith("the store is whole\n")
+    first, last = (
+        desk("session", "export", "parcel", "--store", store).out
+        for store in ("desk.db", "back.db")
+    )
+    assert json.loads(first) == json.loads(last)
+
+
+def test_a_backup_is_one_file_which_is_restored(desk: Ekiden) -> None:
+    made = desk("store", "backup", "monday.db", "--store", "desk.db")
+    assert made.code == 0, made.err
+    assert [each.name for each in desk.folder.glob("monday*")] == ["monday.db"]
+    before = (desk.folder / "monday.db").read_bytes()
+    restored = desk("store", "restore", "monday.db", "--json")
+    assert restored.code == 0, restored.err
+    assert restored.json["target"] == str(desk.folder / ".ekiden" / "ekiden.db")
+    assert desk("session", "list", "--json").json[0]["session_id"] == "parcel"
+    assert (desk.folder / "monday.db").read_bytes() == before
+    again = desk("store", "restore", "monday.db", "--json")
+    assert (again.code, again.error["code"]) == (2, "store.not_empty")
+    twice = desk("store", "backup", "monday.db", "--store", "desk.db", "--json")
+    assert (twice.code, twice.error["code"]) == (2, "store.not_empty")
+
+
+def test_a_session_goes_on_where_its_store_was_restored(desk: Ekiden) -> None:
+    desk("store", "backup", "monday.db", "--store", "desk.db")
+    desk("store", "restore", "monday.db", "--store", "new.db")
+    more = desk("run", "--session", "parcel", "--store", "new.db", "And order 1043?")
+    assert more.code == 0, more.err
+    assert desk("audit", "verify", "--store", "new.db").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        (("copy", "nothing.db", "new.db"), 7, "store.unavailable"),
+        (("copy", "desk.db", "memory:"), 2, "user.error"),
+        (("copy", "desk.db", "mysql://x/y"), 2, "user.error"),
+        (("copy", "desk.db"), 2, "cli.usage"),
+        (("copy", "desk.db", "new.db", "--tenants", "acme"), 2, "user.error"),
+        (("copy", "desk.db", "no/such/folder/new.db"), 7, "store.unavailable"),
+        (("backup", "desk.db", "--store", "desk.db"), 2, "user.error"),
+        (("restore", "nothing.db"), 7, "store.unavailable"),
+        (("restore", "postgresql://host/x"), 7, "store.unavailable"),
+        (("verify", "--store", "nothing.db"), 7, "store.unavailable"),
+        (("info", "--store", "memory:"), 2, "user.error"),
+        (("info", "--server", "http://127.0.0.1:1"), 2, "cli.usage"),
+    ],
+)
+def test_what_cannot_be_done_is_told(
+    desk: Ekiden, arguments: tuple[str, ...], code: int, error: str
+) -> None:
+    told = desk("store", *arguments, "--json")
+    assert (told.code, told.error["code"], told.out) == (code, error, "")
+    assert not (desk.folder / "new.db").exists()
+    assert not (desk.folder / ".ekiden" / "ekiden.db").exists()
+
+
+def test_what_is_wrong_with_a_store_is_told(desk: Ekiden) -> None:
+    path = desk.folder / "desk.db"
+    execute(path, "UPDATE events SET agent = 'mallory' WHERE type = 3")
+    execute(path, "INSERT INTO steps (session, key, result) VALUES (99, 'k', '1')")
+    told = desk("store", "verify", "--store", "desk.db")
+    assert told.code == 8
+    assert "first broken link: parcel/" in told.out
+    assert "wrong: 1 of the rows in steps belong to none of the sessions" in told.out
+    listed = desk("store", "verify", "--store", "desk.db", "--json").json
+    assert (listed["ok"], listed["tenants"][0]["tenant"]) == (False, "default")
+    copied = desk("store", "copy", "desk.db", "new.db")
+    assert copied.code == 8
+    assert "broken in the copy as it is in the source" in copied.err
+
+
+def test_info_tells_of_every_tenant(desk: Ekiden) -> None:
+    (desk.folder / "desk.tenants").mkdir()
+    desk("run", "--store", "desk.tenants/acme.db", "Order 1042?")
+    shown = desk("store", "info", "--store", "desk.db")
+    assert "desk.db: sqlite" in shown.out
+    assert [line.split()[0] for line in shown.out.splitlines()[2:]] == ["default", "acme"]
+    [acme] = desk("store", "info", "--store", "desk.db", "--tenants", "acme", "--json").json
+    assert (acme["tenant"], acme["sessions"], acme["unfinished"]) == ("acme", 1, None)
+    found = desk("store", "verify", "--store", "desk.db")
+    assert "tenant acme:" in found.out
+    backup = desk("store", "backup", "all.db", "--store", "desk.db")
+    assert backup.code == 0
+    assert (desk.folder / "all.tenants" / "acme.db").exists()
+
+
+def test_an_unfinished_copy_is_told_by_every_command(desk: Ekiden) -> None:
+    desk("store", "backup", "half.db", "--store", "desk.db")
+    source = desk.folder / "desk.db"
+    mark = json.dumps({"v": 1, "source": str(source), "owner": "me"})
+    execute(
+        desk.folder / "half.db",
+        "INSERT INTO documents (collection, key, version, updated_us, body)"
+        f" VALUES ('ekiden.store', 'unfinished', 1, 0, '{mark}')",
+    )
+    for command in (("session", "list"), ("run", "hi"), ("audit", "list"), ("doctor",)):
+        told = desk(*command, "--store", "half.db", "--json")
+        assert told.code != 0
+        assert f"unfinished copy of {source}" in told.out + told.err
+    assert "default is an unfinished copy" in desk("store", "info", "--store", "half.db").out
+    done = desk("store", "backup", "half.db", "--store", "desk.db", "--resume")
+    assert done.code == 0
+    assert desk("session", "list", "--store", "half.db").code == 0
+
+
+def test_who_works_with_the_source_is_told(desk: Ekiden) -> None:
+    execute(desk.folder / "desk.db", f"UPDATE sessions SET owner = 'me', lease_until = {2**60}")
+    refused = desk("store", "copy", "desk.db", "new.db", "--final", "--json")
+    assert (refused.code, refused.error["code"]) == (7, "store.in_use")
+    assert not (desk.folder / "new.db").exists()
+    copied = desk("store", "copy", "desk.db", "new.db")
+    assert copied.code == 0
+    assert "somebody worked at 1 of the sessions" in copied.err
+    assert Path(desk.folder / "new.db").stat().st_mode & 0o077 == 0

@@ -1,0 +1,321 @@
+"""The soak: workers that are killed all the time, and sessions that all end right.
+
+    python -m tests.faults.soak --seconds 300 --workers 4 --sessions 1000 --store postgresql --json
+
+Sessions with handoffs, tools, questions, approvals and rollbacks are fed over the whole time to
+worker processes on one store, two people answer what the inbox asks, and a random worker is killed
+with SIGKILL every 0.2 to 2 seconds. In the end nothing may be lost, doubled or left over. ``--store
+postgresql`` starts a server of its own; an URL uses that store, which must be empty.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from ekiden.app.stores import open_store
+from ekiden.engine import submit
+from ekiden.runtime import RunConfig
+from ekiden.sessions import Session
+from ekiden.storage.base import SessionFilter, Store
+from tests.faults import soak_checks as checks
+from tests.faults.ledger import Ledger
+from tests.faults.soak_crew import Crew, haunt, python
+from tests.faults.soak_owners import (
+    Change,
+    owner_changes,
+    owners_by_epoch,
+    takeovers,
+    watch_owners,
+    wrong_owners,
+)
+from tests.faults.soak_team import FOLDER, TEAM, THINKS_S, Order, made_team
+from tests.faults.world import World
+
+_PEOPLE = ("anna", "ben")
+_MOST_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Soak:
+    """What is to be done."""
+
+    store: str
+    """The URL of an empty store."""
+    folder: Path
+    """Of the ledger, and of what the processes print."""
+    seconds: float = 10.0
+    sessions: int = 40
+    workers: int = 4
+    concurrency: int = 8
+    lease_s: float = 2.0
+    thinks_s: float = 0.05
+    zombies: bool = False
+    seed: int = 0
+    temporal: str | None = None
+    """The address of the Temporal server that the workers use; `None`: they need none."""
+    patience_s: float = 120.0
+    """How long the rest may take when nobody is killed any more."""
+
+    @property
+    def orders(self) -> dict[str, Order]:
+        """What people want, by session."""
+        chance = random.Random(self.seed)
+        names = [f"s{number}" for number in range(self.sessions)]
+        return {name: Order.of_chance(name, chance) for name in names}
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """What came of it."""
+
+    sessions: int
+    seconds: float
+    rest_s: float = 0.0
+    """How long the last sessions took when nobody was killed any more."""
+    rows: int = 0
+    """Sessions with those that were opened for questions."""
+    kills: int = 0
+    zombies: int = 0
+    fell: list[int] = field(default_factory=list)
+    exits: list[int] = field(default_factory=list)
+    """Of the workers that were asked to end."""
+    takeovers: int = 0
+    steps: int = 0
+    """Committed ones."""
+    most_epochs: int = 0
+    effects: int = 0
+    repeated_effects: int = 0
+    """Calls that came again under the key of an effect that had happened."""
+    repeated_models: int = 0
+    approvals: int = 0
+    too_late: int = 0
+    """Answers of people that came after somebody else's."""
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was wrong."""
+        return not self.problems
+
+
+async def run(soak: Soak) -> Report:
+    """Do it, and check everything."""
+    extra = {FOLDER: str(soak.folder), THINKS_S: str(soak.thinks_s)}
+    chance = random.Random(soak.seed)
+    report = Report(sessions=soak.sessions, seconds=soak.seconds)
+    ledger = Ledger(soak.folder)
+    async with open_store(soak.store) as store:
+        await watch_owners(soak.store)
+        worker = _worker(soak)
+        with (
+            _people(soak, extra) as people,
+            Crew(
+                worker, size=soak.workers, folder=soak.folder, extra=extra, name="workers"
+            ) as crew,
+        ):
+            await crew.until_up()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_feed(store, soak, chance))
+                group.create_task(
+                    haunt(
+                        crew,
+                        seconds=soak.seconds,
+                        lease_s=soak.lease_s,
+                        zombies=soak.zombies,
+                        chance=random.Random(soak.seed + 1),
+                    )
+                )
+            await _rest(store, soak, crew, report)
+            await crew.until_up()  # One that is still starting knows no signals yet.
+            report.exits = await crew.leave()
+            for each in people:
+                report.exits += await each.leave()
+        report.kills, report.zombies = crew.toll.killed, crew.toll.stopped
+        report.fell = crew.toll.fell
+        await _judge(store, soak, ledger, report)
+    return report
+
+
+@contextmanager
+def _people(soak: Soak, extra: Mapping[str, str]) -> Iterator[list[Crew]]:
+    with (
+        Crew(_person(soak, _PEOPLE[0]), size=1, folder=soak.folder, extra=extra, name="a") as anna,
+        Crew(_person(soak, _PEOPLE[1]), size=1, folder=soak.folder, extra=extra, name="b") as ben,
+    ):
+        yield [anna, ben]
+
+
+def _worker(soak: Soak) -> list[str]:
+    """`ekiden worker`, as anybody starts it."""
+    options = {
+        "--store": soak.store,
+        "--team": TEAM,
+        "--lease": f"{soak.lease_s:g}",
+        "--concurrency": str(soak.concurrency),
+    }
+    if soak.temporal is not None:
+        options |= {"--engine": "temporal", "--address": soak.temporal}
+    return [*python("ekiden.cli", "worker"), *chain.from_iterable(options.items())]
+
+
+def _person(soak: Soak, name: str) -> list[str]:
+    return [*python("tests.faults.soak_person", soak.store, name)]
+
+
+async def _feed(store: Store, soak: Soak, chance: random.Random) -> None:
+    """Store a message in each session, spread over nearly the whole time."""
+    team, config = made_team(World(soak.folder)), RunConfig(lease_s=soak.lease_s)
+    began, orders = time.monotonic(), soak.orders
+    due = sorted(chance.uniform(0, soak.seconds * 0.9) for _ in orders)
+    for (name, order), at in zip(orders.items(), due, strict=True):
+        await asyncio.sleep(max(began + at - time.monotonic(), 0))
+        await submit(team, order.text, session=Session(name, store=store), run_config=config)
+
+
+async def _rest(store: Store, soak: Soak, crew: Crew, report: Report) -> None:
+    """Wait until no session has anything to do."""
+    began = time.monotonic()
+    while await _is_open(store):
+        crew.replace_fallen()
+        if time.monotonic() > began + soak.patience_s:
+            report.problems.append(f"not all sessions ended within {soak.patience_s:g} s")
+            break
+        await store.wait_for_change(0.1)
+    report.rest_s = round(time.monotonic() - began, 3)
+
+
+async def _is_open(store: Store) -> bool:
+    for status in ("ready", "waiting"):
+        page = await store.list(SessionFilter(status=status), limit=1)
+        if page.sessions:
+            return True
+    return False
+
+
+async def _judge(store: Store, soak: Soak, ledger: Ledger, report: Report) -> None:
+    orders = soak.orders
+    changes = await owner_changes(soak.store)
+    left = await checks.leftovers(store)
+    report.problems += [
+        *await checks.wrong_sessions(store, orders),
+        *await checks.wrong_audit(store),
+        *checks.wrong_effects(ledger, orders.values()),
+        *checks.wrong_models(ledger.lines("model")),
+        *checks.wrong_people(ledger),
+        *wrong_owners(changes, lease_s=soak.lease_s),
+        *checks.wrong_claims(ledger, owners_by_epoch(changes)),
+        *(f"left over: {number} {what}" for what, number in asdict(left).items() if number),
+        *(f"a worker fell with exit code {code}" for code in report.fell),
+        *(f"a process that was asked to end gave {code}" for code in report.exits if code),
+    ]
+    _count(report, ledger, changes)
+    report.rows = len(await checks.all_rows(store))
+
+
+def _count(report: Report, ledger: Ledger, changes: list[Change]) -> None:
+    report.takeovers = takeovers(changes)
+    report.steps = sum(change.seq != change.seq0 for change in changes)
+    report.most_epochs = max((change.epoch for change in changes), default=0)
+    report.effects = len(ledger.effects())
+    report.repeated_effects = len(ledger.lines("attempt")) - report.effects
+    asked = Counter((line["session"], line["step"]) for line in ledger.lines("model"))
+    report.repeated_models = asked.total() - len(asked)
+    report.approvals = len(ledger.lines("answered"))
+    report.too_late = len(ledger.lines("too_late"))
+
+
+def shown(report: Report) -> dict[str, Any]:
+    """The report as JSON, with as many problems as anybody wants to read."""
+    told = {"ok": report.ok, **asdict(report)}
+    told["problems"] = [each[:1000] for each in report.problems[:_MOST_SHOWN]]
+    told["problem_count"] = len(report.problems)
+    return told
+
+
+@contextmanager
+def _store(wanted: str, folder: Path) -> Iterator[str]:
+    if wanted == "sqlite":
+        yield str(folder / "soak.db")
+    elif wanted == "postgresql":
+        from tests.support.server import private_server
+
+        with private_server() as server:
+            yield server.url
+    else:
+        yield wanted
+
+
+@contextmanager
+def _temporal(engine: str) -> Iterator[str | None]:
+    if engine == "worker":
+        yield None
+        return
+    from tests.support.temporal import DevServer, client_of
+
+    with DevServer() as server:
+        asyncio.run(client_of(server))
+        yield server.address
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.soak", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--sessions", type=int, default=200)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--concurrency", type=int, default=8)
+    parser.add_argument("--lease", type=float, default=2.0, help="seconds")
+    parser.add_argument("--thinks", type=float, default=0.5, help="seconds, at most")
+    parser.add_argument("--store", default="sqlite", help="sqlite, postgresql or an URL")
+    parser.add_argument("--engine", default="worker", choices=["worker", "temporal"])
+    parser.add_argument("--zombies", action="store_true", help="stop some, and wake them later")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--patience", type=float, default=300.0, help="seconds for the rest")
+    parser.add_argument("--keep", type=Path, help="a folder for the ledger and all output")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ekiden-soak-") as made:
+        folder = given.keep or Path(made)
+        folder.mkdir(parents=True, exist_ok=True)
+        with _store(given.store, folder) as url, _temporal(given.engine) as temporal:
+            report = asyncio.run(
+                run(
+                    Soak(
+                        store=url,
+                        folder=folder,
+                        seconds=given.seconds,
+                        sessions=given.sessions,
+                        workers=given.workers,
+                        concurrency=given.concurrency,
+                        lease_s=given.lease,
+                        thinks_s=given.thinks,
+                        zombies=given.zombies,
+                        seed=given.seed,
+                        temporal=temporal,
+                        patience_s=given.patience,
+                    )
+                )
+            )
+    if given.json:
+        print(json.dumps(shown(report)))
+    else:
+        for name, value in shown(report).items():
+            print(f"{name}: {value}")
+    return 0 if report.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""A last copy leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ekiden.app import open_store
+from ekiden.app.copying import CopyStep, copies, copy_store
+from ekiden.app.tenants import tenant_url
+from ekiden.core.copy_errors import SourceInUse, StoreUnfinished
+from ekiden.storage.base import DocumentWrite, QueuePut
+from tests.integration.copying.world import execute_at, made, tenants_made
+
+Place = Callable[[str], str]
+EACH_KIND = pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+CHANGES = {
+    "documents": "update documents set body = '2', version = version + 1",
+    "messages": "update messages set state = 'done', owner = 'w'",
+    "sessions": "update sessions set epoch = epoch + 1",
+}
+"""What a copy does not see in the number of the rows."""
+
+
+async def filled(url: str) -> str:
+    await made(url)
+    async with open_store(url) as store:
+        await store.write_documents([DocumentWrite(collection="c", key="k", body=1)])
+        await store.put_messages([QueuePut(queue="q", body=1)])
+    return url
+
+
+def once(phase: str, tenant: str, work: Callable[[], Any]) -> Callable[[CopyStep], None]:
+    """Does something when the copy of a tenant comes there."""
+    done: list[bool] = []
+
+    def step(told: CopyStep) -> None:
+        if (told.phase, told.tenant) == (phase, tenant) and not done:
+            done.append(True)
+            work()
+
+    return step
+
+
+@EACH_KIND
+@pytest.mark.parametrize("table", list(CHANGES))
+async def test_a_row_that_changes_meanwhile_is_found(kind: str, table: str, place: Place) -> None:
+    source, target = await filled(place(kind)), place("sqlite")
+    meddle = once("audit", "default", lambda: execute_at(source, CHANGES[table]))
+    with pytest.raises(SourceInUse, match=f"its {table} during the copy"):
+        await copy_store(source, target, final=True, progress=meddle)
+    with pytest.raises(StoreUnfinished):
+        await open_store(target).open()
+    await copy_store(source, target, final=True, resume=True)
+
+
+async def test_a_tenant_that_was_copied_first_is_looked_at_again(place: Place) -> None:
+    source, target = place("sqlite"), place("sqlite")
+    await tenants_made(source)
+    meddle = once("copy", "beta", lambda: execute_at(source, CHANGES["sessions"]))
+    with pytest.raises(SourceInUse):
+        await copy_store(source, target, final=True, progress=meddle)
+
+
+async def test_a_tenant_that_was_finished_before_is_looked_at_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = place("sqlite"), place("postgresql")
+    await tenants_made(source, "acme")
+    acme = tenant_url(source, "acme")
+
+    def end(name: str) -> None:
+        if name == "copy.finished":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(copies, "fault_point", end)
+        with pytest.raises(KeyboardInterrupt):
+            await copy_store(source, target)
+    execute_at(acme, "update sessions set agent = 'b'")
+    with pytest.raises(SourceInUse, match="acme"):
+        await copy_store(source, target, resume=True, final=True)
+    execute_at(acme, "update sessions set agent = 'a'")
+    report = await copy_store(source, target, resume=True, final=True)
+    assert list(report.finished_before) == ["acme"]
+
+
+@EACH_KIND
+async def test_who_claims_something_at_the_end_is_told(kind: str, place: Place) -> None:
+    source, target = await filled(place(kind)), place("sqlite")
+    async with open_store(source) as store:
+        await store.take_messages("q", owner="w", lease_s=60)
+        with pytest.raises(SourceInUse, match="taken messages"):
+            await copy_store(source, target, final=True)
+        report = await copy_store(source, target)
+    assert report.audit_ok
+
+
+async def test_places_in_the_feed_that_are_translated_do_not_count_as_changes(
+    place: Place,
+) -> None:
+    source = await filled(place("sqlite"))
+    async with open_store(source) as store:
+        await store.write_documents(
+            [DocumentWrite(collection="mirrors", key="m", body={"cursor": "0"})]
+        )
+    report = await copy_store(source, place("postgresql"), final=True)
+    assert report.tenants[0].counts["documents"] == 2

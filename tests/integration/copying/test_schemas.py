@@ -1,0 +1,82 @@
+"""Nothing is forgotten: every table and column of a store is copied, or somebody says why not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import asyncpg
+
+import ekiden
+from ekiden.app import open_store
+from ekiden.app.copying.followers import FOLLOWERS
+from ekiden.sessions import mirror_book, search
+from ekiden.storage.copying import MARK, NOTE, TABLES
+from ekiden.storage.postgres import copy_rows as postgres
+from ekiden.storage.sqlite import copy_rows as sqlite
+from ekiden.tracing import otel_place
+from tests.support.sqlite import execute
+
+Place = Callable[[str], str]
+
+
+async def test_every_column_of_a_file_is_known(place: Place) -> None:
+    path = Path(place("sqlite"))
+    async with open_store(str(path)) as store:
+        await store.info()
+    tables = {
+        str(name)
+        for (name,) in execute(path, "SELECT name FROM sqlite_schema WHERE type = 'table'")
+        if not name.startswith(("sqlite_", "search_words_"))
+    }
+    assert tables == {*TABLES, *sqlite.TABLES_NOT_COPIED}
+    for table in TABLES:
+        there = {str(row[1]) for row in execute(path, f"PRAGMA table_xinfo({table})")}
+        known = {*sqlite.stored_columns(table), *sqlite.NOT_COPIED.get(table, ())}
+        assert there == known, table
+
+
+async def test_every_column_of_a_schema_is_known(place: Place) -> None:
+    url = place("postgresql")
+    async with open_store(url) as store:
+        schema = (await store.info())["schema"]
+    connection = await asyncpg.connect(re.sub("[?&]schema=[a-z0-9_]+", "", url))
+    found: dict[str, set[str]] = {}
+    for table, column in await connection.fetch(
+        "select table_name, column_name from information_schema.columns where table_schema = $1",
+        schema,
+    ):
+        found.setdefault(table, set()).add(column)
+    await connection.close()
+    assert found.keys() == {*TABLES, *postgres.TABLES_NOT_COPIED}
+    for table in TABLES:
+        known = {*postgres.stored_columns(table), *postgres.NOT_COPIED.get(table, ())}
+        assert found[table] == known, table
+
+
+def test_everybody_who_stores_a_place_in_the_feed_is_known() -> None:
+    source = Path(ekiden.__file__).parent
+    following = {
+        str(file.relative_to(source))
+        for file in source.rglob("*.py")
+        if ".feed(after=" in file.read_text(encoding="utf-8")
+        and "testing" not in file.relative_to(source).parts
+    }
+    elsewhere = {
+        "hub/reader.py",  # Keeps it in memory; its clients begin anew.
+        "sessions/mirror_status.py",  # Reads what mirroring stored.
+    }
+    assert following - elsewhere == {
+        "sessions/search.py",
+        "sessions/mirroring.py",
+        "tracing/otel_follower.py",
+    }
+    assert set(FOLLOWERS) == {search._COLLECTION, mirror_book.MIRRORS, otel_place.PLACES}
+
+
+def test_the_mark_has_a_place_that_copies_leave_out() -> None:
+    assert MARK[0] == NOTE[0]
+    for select in (sqlite.select_sql, postgres.select_sql):
+        sql = select("documents", TABLES["documents"]).lower()
+        assert f"collection = '{MARK[0]}' and key in ('{MARK[1]}', '{NOTE[1]}')" in sql

@@ -1,0 +1,224 @@
+"""Old and new versions of Ekiden use one store at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Protocol
+
+import apsw
+import pytest
+
+from ekiden import Agent, Session, SqliteStore
+from ekiden.core.errors import StoreTooNew
+from ekiden.core.team import Team
+from ekiden.engine import Worker, submit
+from ekiden.handoff import handoff
+from ekiden.runtime import CodeContext
+from ekiden.storage.base import Batch, Commit, NewSession, SessionPatch, Store
+from ekiden.storage.postgres import PostgresStore
+from ekiden.storage.postgres.migrate import Migration, shipped
+from ekiden.storage.sqlite.migrate import SHIPPED
+from ekiden.testing.contracts.base import event, step
+from ekiden.testing.contracts.leases import ClaimContract, ClaimNextContract, ReleaseContract
+from ekiden.testing.contracts.waking import WakeContract
+from tests.support.sql import execute
+from tests.support.sqlite import MovableMilliseconds
+
+KNOWN = shipped()[-1].number
+MORE = "alter table sessions add column colour{0} text not null default 'red';"
+ADDS = f"-- works with: {KNOWN}\n\n{MORE.format(1)}\ncreate table more (a integer);\n"
+ADDS_AGAIN = f"-- works with: {KNOWN + 1}\n{MORE.format(2)}\n"
+BREAKS = f"{MORE.format(1)}\n"
+
+
+class Place(Protocol):
+    """Where a store is, for code of any format."""
+
+    def store(self, *newer: str) -> Store:
+        """The store as code has it that knows these migrations besides ours; not opened."""
+        ...
+
+    async def schema(self) -> list[Any]:
+        """All that a migration could have changed."""
+        ...
+
+
+class SqlitePlace:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = folder / "ekiden.db"
+        self.time = MovableMilliseconds()
+
+    def store(self, *newer: str) -> SqliteStore:
+        migrations = self._folder / f"migrations-{len(newer)}-{abs(hash(newer))}"
+        if not migrations.exists():
+            shutil.copytree(SHIPPED, migrations)
+            for number, sql in enumerate(newer, KNOWN + 1):
+                (migrations / f"{number:04}_more.sql").write_text(sql)
+        return SqliteStore(self._file, migrations=migrations, lease_clock=self.time.clock)
+
+    async def schema(self) -> list[Any]:
+        db = apsw.Connection(str(self._file))
+        try:
+            return [
+                db.execute("PRAGMA user_version").fetchall(),
+                db.execute("SELECT name, sql FROM sqlite_schema").fetchall(),
+                db.execute("SELECT * FROM migrations").fetchall(),
+            ]
+        finally:
+            db.close()
+
+
+class PostgresPlace:
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def store(self, *newer: str) -> PostgresStore:
+        more = [
+            Migration(number=number, name=f"{number:04}_more", sql=sql)
+            for number, sql in enumerate(newer, KNOWN + 1)
+        ]
+        return PostgresStore(self.url, migrations=[*shipped(), *more])
+
+    async def schema(self) -> list[Any]:
+        return [
+            await execute(self.url, "select * from migrations order by number"),
+            await execute(
+                self.url,
+                "select table_name, column_name from information_schema.columns"
+                " where table_schema = current_schema() order by 1, 2",
+            ),
+        ]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "sqlite":
+        return SqlitePlace(tmp_path)
+    return PostgresPlace(request.getfixturevalue("postgres_url"))
+
+
+async def test_a_process_that_starts_after_the_migration_works_beside_new_ones(
+    place: Place,
+) -> None:
+    async with place.store(ADDS) as new, place.store() as old:
+        assert (await old.info())["format"] == KNOWN + 1
+        for mine, theirs in ((old, new), (new, old)):
+            name = f"by {type(mine).__name__} {mine is old}"
+            await mine.create(NewSession(id=name, agent="a", status="ready"))
+            found = await theirs.claim_next(owner="w1", lease_s=30)
+            assert found is not None
+            claim, row = found
+            assert row.id == name
+            waiting = SessionPatch(status="waiting")
+            await theirs.commit(claim, step(event(1, name), patch=waiting, release=True))
+            await mine.write(Batch(wakes=[name]))
+            again, _ = await mine.claim(name, owner="w2", lease_s=30)
+            assert list(await mine.renew([again])) == []
+            idle = SessionPatch(status="idle", outcome="done")
+            await mine.commit(again, Commit(patch=idle, events=[event(2, name)], release=True))
+            assert (await theirs.get(name)).outcome == "done"
+
+
+async def test_a_process_that_runs_during_the_migration_goes_on(place: Place) -> None:
+    async with place.store() as old:
+        await old.create(NewSession(id="s", agent="a", status="ready"))
+        claim, _ = await old.claim("s", owner="w1", lease_s=30)
+        await old.commit(claim, step(event(1)))
+        async with place.store(ADDS, ADDS_AGAIN) as new:
+            assert (await new.info())["format"] == KNOWN + 2
+            await old.commit(claim, step(event(2), release=True))
+            await old.create(NewSession(id="t", agent="a"))
+            assert (await new.get("s")).seq == 2
+            assert (await new.get("t")).status == "idle"
+            taken, _ = await new.claim("s", owner="w2", lease_s=30)
+            await new.commit(taken, step(event(3)))
+        assert [each.seq for each in await old.events("s")] == [1, 2, 3]
+
+
+async def test_a_format_that_breaks_is_refused_and_nothing_is_changed(place: Place) -> None:
+    async with place.store(BREAKS) as new:
+        await new.create(NewSession(id="s", agent="a"))
+        before = await place.schema()
+        with pytest.raises(StoreTooNew, match="upgrade Ekiden") as caught:
+            await place.store().open()
+        assert (caught.value.found, caught.value.known) == (KNOWN + 1, KNOWN)
+        assert await place.schema() == before
+        assert (await new.get("s")).id == "s"
+
+
+async def test_every_unknown_migration_has_to_work_with_what_is_known(place: Place) -> None:
+    async with place.store(ADDS, ADDS_AGAIN):
+        before = await place.schema()
+        async with place.store(ADDS) as middle:
+            assert (await middle.info())["format"] == KNOWN + 2
+        with pytest.raises(StoreTooNew):
+            await place.store().open()
+        assert await place.schema() == before
+
+
+async def test_what_is_stored_tells_what_works_and_not_who_asks(place: Place) -> None:
+    async with place.store(BREAKS):
+        with pytest.raises(StoreTooNew):
+            await place.store().open()
+    with pytest.raises(Exception, match="migration") as caught:
+        await place.store(ADDS).open()
+    assert getattr(caught.value, "code", "") == "store.migration_changed"
+
+
+async def test_old_and_new_workers_share_the_sessions(place: Place) -> None:
+    ran: list[str] = []
+
+    async def triage(ctx: CodeContext[Any]) -> Any:
+        ran.append(ctx.session_id)
+        answer = await ctx.ask("orders", "where is it?")
+        return ctx.hand_off("desk", reason=str(answer))
+
+    async def orders(ctx: CodeContext[Any]) -> str:
+        return "Kyoto"
+
+    async def desk(ctx: CodeContext[Any]) -> str:
+        return f"it is in {ctx.received['reason']}"
+
+    last = Agent("desk", run=desk)
+    team = Team(
+        Agent("triage", run=triage, handoffs=[handoff(last)]), Agent("orders", run=orders), last
+    )
+    async with AsyncExitStack() as stack:
+        stores = [await stack.enter_async_context(place.store(*newer)) for newer in ((ADDS,), ())]
+        names = [f"s{number}" for number in range(12)]
+        for number, name in enumerate(names):
+            await submit(team, "go", session=Session(name, store=stores[number % 2]))
+        workers = [Worker(store, team, concurrency=3) for store in stores]
+        await asyncio.gather(*(worker.run(until_idle=True) for worker in workers))
+        rows = [await stores[0].get(name) for name in names]
+    assert {(row.agent, row.outcome, row.status) for row in rows} == {("desk", "done", "idle")}
+    assert set(ran) == set(names)
+
+
+class _Mixed(ClaimContract, ReleaseContract, ClaimNextContract, WakeContract):
+    """Leases and wakes, with an old handle and a new one."""
+
+
+class TestOldBesideNewOnSqlite(_Mixed):
+    @pytest.fixture
+    def sqlite_place(self, tmp_path: Path) -> SqlitePlace:
+        self.time = (made := SqlitePlace(tmp_path)).time
+        return made
+
+    @pytest.fixture
+    async def other(self, sqlite_place: SqlitePlace) -> AsyncIterator[Store]:
+        async with sqlite_place.store(ADDS) as new:
+            yield new
+
+    @pytest.fixture
+    async def store(self, other: Store, sqlite_place: SqlitePlace) -> AsyncIterator[Store]:
+        async with sqlite_place.store() as old:
+            yield old
+
+    async def advance_clock(self, store: Store, seconds: float) -> None:
+        self.time.advance(seconds)

@@ -1,0 +1,235 @@
+"""Defects in the runtime, the inbox, the audit and the outbox."""
+
+from __future__ import annotations
+
+from tests.mutations.mutation import Mutation
+
+_KILLS = "tests/faults/test_kills.py"
+_HANDOFF_KILLS = "tests/faults/test_handoff_kills.py"
+_ASK_KILLS = "tests/faults/test_ask_kills.py"
+
+IN_RUNTIME = (
+    Mutation(
+        name="memo-of-tools-not-read",
+        area="memo",
+        file="runtime/memo.py",
+        text="        **await run.store.steps(run.session_id, prefix=prefix),\n",
+        replacement="",
+        why="tools whose results are stored are called again after a restart",
+        tests=("tests/unit/runtime/test_sessions_and_resuming.py",),
+    ),
+    Mutation(
+        name="memo-of-code-not-read",
+        area="memo",
+        file="runtime/memo.py",
+        text='if event.step and event.step.startswith(f"{prefix}c")',
+        replacement='if event.step and event.step.startswith(f"{prefix}?")',
+        why="calls of an agent that is code are made again though their results are stored",
+        tests=("tests/unit/runtime/test_code_agents.py",),
+    ),
+    Mutation(
+        name="key-changes-with-the-owner",
+        area="idempotency",
+        file="runtime/tool_calls.py",
+        text='idempotency_key=f"{run.session_key}:{key}"',
+        replacement='idempotency_key=f"{run.session_key}:{run.claim.epoch}:{key}"',
+        why="a tool that was in flight is called again under another key: the effect is doubled",
+        tests=("tests/unit/runtime/test_sessions_and_resuming.py",),
+    ),
+    Mutation(
+        name="key-of-a-compensation-changes",
+        area="idempotency",
+        file="runtime/compensation.py",
+        text='idempotency_key=f"{pending.id}:{run.created_at_us:x}:{each.key}"',
+        replacement='idempotency_key=f"{pending.id}:{run.claim.epoch}:{each.key}"',
+        why="a compensation that was in flight is made again under another key",
+        tests=(_HANDOFF_KILLS, "-k", "sqlite-immediate-handoff.compensation"),
+    ),
+    Mutation(
+        name="handoff-in-two-transactions",
+        area="handoff",
+        file="runtime/controller.py",
+        text='    fault_point("handoff.transferring.before_commit")\n',
+        replacement=(
+            "    target, run.agent = run.agent, run.find_agent(pending.source)\n"
+            "    await run.commit()\n"
+            "    run.agent = target\n"
+            '    fault_point("handoff.transferring.before_commit")\n'
+        ),
+        why="killed in between, the log has a handoff that the session's row does not know of",
+        tests=(_KILLS, "-k", "sqlite-relay-handoff.transferring"),
+    ),
+    Mutation(
+        name="rollback-keeps-the-target",
+        area="rollback",
+        file="runtime/rollback.py",
+        text="    run.agent = run.find_agent(pending.source)\n",
+        replacement="    run.agent = run.find_agent(pending.target)\n",
+        why="the agent that failed has the conversation still",
+        tests=("tests/unit/runtime/test_compensation.py",),
+    ),
+    Mutation(
+        name="rollback-keeps-the-variables",
+        area="rollback",
+        file="runtime/rollback.py",
+        text="        run.variables.restore(stored[pending.variables])\n",
+        replacement="        assert stored\n",
+        why="what the target set is there though its handoff was undone",
+        tests=("tests/unit/runtime/test_compensation.py",),
+    ),
+    Mutation(
+        name="rollback-reuses-the-turn",
+        area="rollback",
+        file="runtime/rollback.py",
+        text="    cursor.turn += 1\n",
+        replacement="    cursor.turn += 0\n",
+        why="what the target did under its keys passes for the source's own",
+        tests=(_HANDOFF_KILLS, "-k", "sqlite-immediate-handoff"),
+    ),
+    Mutation(
+        name="compensation-twice",
+        area="rollback",
+        file="runtime/compensation.py",
+        text='        each.state = "done"\n',
+        replacement='        each.state = "done" if each.attempts > 1 else "open"\n',
+        why="an effect is undone twice",
+        tests=("tests/unit/runtime/test_compensation.py",),
+    ),
+    Mutation(
+        name="compensation-not-stored",
+        area="rollback",
+        file="runtime/compensation.py",
+        text=('    fault_point("handoff.compensation.before_commit")\n    await run.commit()\n'),
+        replacement='    fault_point("handoff.compensation.before_commit")\n',
+        why="whoever goes on with a rollback undoes again what was undone",
+        tests=("tests/unit/runtime/test_compensation.py",),
+    ),
+    Mutation(
+        name="failed-step-moves-on",
+        area="memo",
+        file="runtime/committing.py",
+        text="        self.cursor.go_back_to(self._stored_cursor)\n",
+        replacement="        assert self._stored_cursor is not None\n",
+        why="after a step that failed the cursor stands where nothing is stored",
+        tests=("tests/unit/runtime/test_sessions_and_resuming.py",),
+    ),
+    Mutation(
+        name="lost-lease-goes-on",
+        area="leases",
+        file="runtime/leases.py",
+        text="                    held.lose()\n",
+        replacement="                    _log.debug(held)\n",
+        why="who lost a session goes on with models and tools until its next commit",
+        tests=("tests/unit/runtime/test_leases.py",),
+    ),
+    Mutation(
+        name="answer-in-its-own-transaction",
+        area="settling",
+        file="runtime/answering.py",
+        text=(
+            "    run.beside.settles.append(MessageSettle(key=str(message_id), state=state,"
+            " answer=answer))"
+        ),
+        replacement=(
+            "    settle = MessageSettle(key=str(message_id), state=state, answer=answer)\n"
+            "    run.beside.afterwards.append(partial(run.store.settle_messages, [settle]))"
+        ),
+        why="killed in between, the session that was asked is over and its answer is lost",
+        tests=(
+            _ASK_KILLS,
+            "-k",
+            "sqlite-asked-store.sqlite.after_commit",
+            "-m",
+            "slow or not slow",
+        ),
+    ),
+    Mutation(
+        name="decision-not-bound-to-arguments",
+        area="inbox",
+        file="runtime/confirmation.py",
+        text='    asked = f"{step}.{_digest(call)}"\n',
+        replacement='    asked = f"{step}.asked"\n',
+        why="a yes to one call is taken for a yes to another, with other arguments",
+        tests=("tests/faults/test_ask_people.py", "-k", "never_applied and sqlite"),
+    ),
+    Mutation(
+        name="decision-recalled-for-another-call",
+        area="inbox",
+        file="runtime/confirmation.py",
+        text='    if stored["of"] != [tool.name, _digest(call)]:\n',
+        replacement='    if stored["of"][0] != tool.name:\n',
+        why="a decision that is stored is applied to other arguments after a restart",
+        tests=("tests/unit/runtime/test_confirmation.py",),
+    ),
+    Mutation(
+        name="last-person-wins",
+        area="inbox",
+        file="inbox/documents.py",
+        text=(
+            "        DocumentWrite(collection=OPEN, key=after.id, body=None,"
+            " expected_version=before.version),\n"
+            "        DocumentWrite(collection=DONE, key=after.id, body=body, expected_version=0),\n"
+        ),
+        replacement=(
+            "        DocumentWrite(collection=OPEN, key=after.id, body=None),\n"
+            "        DocumentWrite(collection=DONE, key=after.id, body=body),\n"
+        ),
+        why="of two people who answer at the same moment both are told that their answer counts",
+        tests=("tests/unit/inbox/test_answering.py",),
+    ),
+    Mutation(
+        name="answer-wakes-nobody",
+        area="wakes",
+        file="inbox/changing.py",
+        text="        wakes=() if waiting is None else (waiting,),\n",
+        replacement="        wakes=() if waiting is None else (),\n",
+        why="a session waits for ever for an answer that was given",
+        tests=("tests/unit/inbox/test_answering.py",),
+    ),
+    Mutation(
+        name="parks-over-what-it-has-not-seen",
+        area="wakes",
+        file="runtime/committing.py",
+        text='                seen_wakes=self._wakes if status == "waiting" else None,\n',
+        replacement="                seen_wakes=None,\n",
+        why="an answer that comes while a run parks wakes nobody",
+        tests=("tests/unit/runtime/asking/test_always.py",),
+    ),
+    Mutation(
+        name="chain-without-the-one-before",
+        area="audit",
+        file="audit/chain.py",
+        text="        previous, event.session_id, event.seq,",
+        replacement='        "", event.session_id, event.seq,',
+        why="records can be taken out of the chain and nobody sees it",
+        tests=("tests/unit/audit/test_chain.py",),
+    ),
+    Mutation(
+        name="chain-without-what-was-said",
+        area="audit",
+        file="audit/chain.py",
+        text="event.duration_us, details, event.items, event.error,",
+        replacement="event.duration_us, details, event.error,",
+        why="what an audited event carries can be changed and nobody sees it",
+        tests=("tests/unit/audit/test_chain.py",),
+    ),
+    Mutation(
+        name="outbox-forgets-first",
+        area="outbox",
+        file="memory/outbox.py",
+        text=(
+            "    if puts:\n"
+            "        await store.put_messages(puts)\n"
+            "    for message in messages:\n"
+            "        await store.ack_message(message)\n"
+        ),
+        replacement=(
+            "    for message in messages:\n"
+            "        await store.ack_message(message)\n"
+            "    if puts:\n"
+            "        await store.put_messages(puts)\n"
+        ),
+        why="killed in between, a back end never learns of a change",
+        tests=("tests/unit/memory/test_back_ends.py", "-k", "death"),
+    ),
+)

@@ -1,0 +1,33 @@
+"""Options that are for Temporal are refused where it has nothing to say."""
+
+from __future__ import annotations
+
+import pytest
+
+from ekiden.cli.temporal_options import TemporalOptions
+from ekiden.core.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (TemporalOptions(address="localhost:7233"), "--address"),
+        (TemporalOptions(task_queue="desk"), "--task-queue"),
+        (TemporalOptions(build_id="1"), "--build-id"),
+        (TemporalOptions(tls=True), "--tls"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_another_engine_takes_none_of_them(options: TemporalOptions, named: str) -> None:
+    with pytest.raises(UserError, match=f"{named} is for Temporal"):
+        options.check_unused()
+
+
+def test_what_the_environment_says_is_left_to_other_workers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("EKIDEN_TEMPORAL_ADDRESS", "there:7233")
+    monkeypatch.setenv("EKIDEN_TEMPORAL_NAMESPACE", "desk")
+    TemporalOptions(address="there:7233", namespace="desk").check_unused()
+    with pytest.raises(UserError, match="--address"):
+        TemporalOptions(address="elsewhere:7233").check_unused()

@@ -1,0 +1,137 @@
+"""The timekeeper is told as rarely as can be, and whatever it refuses stops nobody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from temporalio.service import RPCError, RPCStatusCode
+
+from ekiden.engine.temporal import relay as relaying
+from ekiden.engine.temporal.payloads import SessionJob
+from ekiden.engine.temporal.relay import Relay
+from ekiden.storage.base import NewSession
+from ekiden.storage.memory import MemoryStore
+from ekiden.storage.timers import Timer, timer_removal, timer_write
+
+JOB = SessionJob(session="", agent="", queue="q", store="desk")
+LABELS: dict[str, list[str]] = {"desk": []}
+
+
+class Cluster:
+    """Takes down what it is told, in place of a client."""
+
+    def __init__(self) -> None:
+        self.signals: list[Any] = []
+        self.waits: list[float] = []
+        self.refuses_time = False
+
+    async def start_workflow(self, run: Any, job: Any, **options: Any) -> None:
+        (signal,) = options["start_signal_args"]
+        if options["start_signal"] == "wake":
+            self.signals.append(signal)
+            return
+        if self.refuses_time:
+            raise RPCError("too many signals", RPCStatusCode.INVALID_ARGUMENT, b"")
+        self.waits.append(round(signal.in_s))
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture
+def relay(store: MemoryStore, cluster: Cluster) -> Relay:
+    client: Any = cluster
+    return Relay(store, client, job=JOB, labels=LABELS)
+
+
+async def due_in(store: MemoryStore, seconds: float, name: str = "t") -> Timer:
+    timer = Timer(due_us=await store.now_us() + int(seconds * 1e6), kind="inbox", id=name)
+    await store.write_documents([timer_write(timer)])
+    return timer
+
+
+async def test_sessions_are_signalled_though_the_timekeeper_takes_no_more_signals(
+    store: MemoryStore, cluster: Cluster, relay: Relay, caplog: pytest.LogCaptureFixture
+) -> None:
+    await due_in(store, 60)
+    cluster.refuses_time = True
+    await store.create(NewSession(id="one", agent="desk", status="ready"))
+    await relay.look()
+    await store.create(NewSession(id="two", agent="desk", status="ready"))
+    await relay.look()
+    assert len(cluster.signals) == 2
+    assert caplog.text.count("too many signals") == 1
+
+
+async def test_a_later_deadline_is_no_news_until_the_one_told_has_passed(
+    store: MemoryStore, cluster: Cluster, relay: Relay
+) -> None:
+    first = await due_in(store, 60, "first")
+    await relay.look()
+    later = await due_in(store, 90, "later")
+    await store.write_documents([timer_removal(first)])
+    await relay.look()
+    await store.write_documents([timer_removal(later)])
+    await relay.look()
+    await due_in(store, 100, "last")
+    await relay.look()
+    assert cluster.waits == [60]
+    store.advance(70)
+    await relay.look()
+    assert cluster.waits == [60, 30]
+
+
+async def test_an_earlier_deadline_is_told(
+    store: MemoryStore, cluster: Cluster, relay: Relay
+) -> None:
+    await due_in(store, 60, "late")
+    await relay.look()
+    await due_in(store, 5, "soon")
+    await relay.look()
+    await relay.look()
+    assert cluster.waits == [60, 5]
+
+
+async def test_what_is_overdue_because_the_clock_was_set_is_told_at_once_and_not_all_the_time(
+    store: MemoryStore, cluster: Cluster, relay: Relay
+) -> None:
+    await due_in(store, 3600)
+    await relay.look()
+    store.advance(3601)
+    await relay.look()
+    await relay.look()
+    assert cluster.waits == [3600, 0]
+
+
+async def test_relays_that_know_other_agents_do_not_wait_for_each_other(
+    store: MemoryStore, cluster: Cluster
+) -> None:
+    client: Any = cluster
+    old = Relay(store, client, job=JOB, labels=LABELS)
+    new = Relay(store, client, job=JOB, labels={**LABELS, "billing": []})
+    same = Relay(store, client, job=JOB, labels=dict(LABELS))
+    moved = Relay(store, client, job=JOB, labels={"desk": ["gpu"]})
+    held = [await each._office.hold() for each in (old, new, same, moved)]
+    assert held == [True, True, False, True]
+
+
+async def test_only_the_second_signal_that_says_the_same_asks_for_a_look_in_any_case(
+    store: MemoryStore, cluster: Cluster, relay: Relay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relaying, "_AGAIN_S", 1e-7)
+    await store.create(NewSession(id="one", agent="desk", status="ready"))
+    await relay.look()
+    await relay.look()
+    await relay.look()
+    marks = [each.mark for each in cluster.signals]
+    assert marks[0] is not None
+    assert marks[1] == marks[0]
+    assert marks[2] is None

@@ -1,0 +1,107 @@
+"""When a worker that ends by itself ends, and what it does beside its sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import StoreUnavailable
+from ekiden.core.retention import Retention
+from ekiden.core.team import Team
+from ekiden.engine import Worker, submit
+from ekiden.engine.agreeing import Agreeing
+from ekiden.engine.housekeeping import Housekeeping
+from ekiden.runtime import CodeContext, RunConfig
+from ekiden.sessions import Session
+from ekiden.storage.memory import MemoryStore
+from ekiden.storage.sqlite import SqliteStore
+from tests.unit.bus.asked import ask, open_waits
+from tests.unit.runtime.test_supervisor import Desk, supervisor, task
+
+
+async def test_it_does_not_end_while_a_session_pauses_before_it_tries_again() -> None:
+    store, desk = MemoryStore(), Desk()
+    boss = supervisor(
+        [desk.agent("a", RuntimeError("not now"), "done")], task("a"), retries=1, backoff_s=0.2
+    )
+    team = Team(boss)
+    await submit(team, "go", session=Session("s", store=store))
+    worker = Worker(store, team)
+    async with asyncio.timeout(20):
+        await worker.run(until_idle=True)
+    assert ((await store.get("s")).outcome, desk["a"]) == ("done", 2)
+
+
+async def test_pauses_that_cannot_be_looked_for_are_looked_for_again() -> None:
+    class Blinking(MemoryStore):
+        away = True
+
+        async def queue_depth(self, queue: str) -> int:
+            if self.away:
+                self.away = False
+                raise StoreUnavailable("away")
+            return await super().queue_depth(queue)
+
+    async with asyncio.timeout(20):
+        await Worker(Blinking(), Desk().agent("a")).run(until_idle=True)
+
+
+async def test_a_session_whose_worker_died_is_taken_over_within_a_second(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s.db")
+    team = Team(Desk().agent("a"))
+    await submit(team, "go", session=Session("s", store=store))
+    await store.claim("s", owner="a dead worker", lease_s=0.3)
+    died = time.monotonic()
+    worker = Worker(store, team)
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(worker.run())
+        while not worker.finished:
+            await store.wait_for_change(0.05)
+        worker.stop()
+    await store.close()
+    assert time.monotonic() - died < 0.3 + 1
+
+
+async def test_a_circle_whose_last_process_died_is_broken() -> None:
+    store = MemoryStore()
+    await ask(store, "a>b", "b>a")
+    keeping = Housekeeping(store, Retention())
+    await keeping.once()
+    assert len(await open_waits(store)) == 1
+    await ask(store, "c>d", "d>c")
+    await Housekeeping(store, Retention()).once()
+    assert len(await open_waits(store)) == 3, "of all processes one looks, every ten seconds"
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("away"), ValueError("odd")])
+async def test_agreements_are_looked_for_again_whatever_is_wrong(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    looks, again = 0, asyncio.Event()
+
+    async def resume(self: Any) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            again.set()
+        raise error
+
+    monkeypatch.setattr("ekiden.collaboration.Collaborations.resume", resume)
+    monkeypatch.setattr("ekiden.engine.agreeing._EVERY_S", 0.0)
+
+    async def echo(ctx: CodeContext[Any]) -> str:
+        return ctx.text
+
+    task = asyncio.create_task(
+        Agreeing(MemoryStore(), Team(Agent("a", run=echo)), RunConfig()).run()
+    )
+    async with asyncio.timeout(20):
+        await again.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert "trying again" in caplog.text

@@ -1,0 +1,207 @@
+"""Runs that somebody wants stopped are stopped, wherever they are worked on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from ekiden.core.agent import Agent
+from ekiden.core.errors import StoreUnavailable
+from ekiden.core.team import Team
+from ekiden.engine import Worker, submit
+from ekiden.engine.station import Station
+from ekiden.engine.stops import Stops
+from ekiden.runtime import CodeContext, RunConfig, Runner
+from ekiden.runtime.stopping import STOPS, ask_to_stop, take_back
+from ekiden.sessions import Session
+from ekiden.storage.base import NewSession
+from ekiden.storage.memory import MemoryStore
+from tests.support.stubborn import Stubborn
+from tests.support.until import until
+from tests.unit.runtime.test_supervisor import supervisor, task
+
+
+class Slow:
+    """An agent that waits for a gate, and says when it began."""
+
+    def __init__(self) -> None:
+        self.begun, self.gate, self.ended = asyncio.Event(), asyncio.Event(), 0
+
+        async def code(ctx: CodeContext[Any]) -> str:
+            self.begun.set()
+            await self.gate.wait()
+            self.ended += 1
+            return ctx.text
+
+        self.team = Team(Agent("slow", run=code))
+
+
+async def gone(store: MemoryStore) -> None:
+    """Until all requests are seen to."""
+    while await store.list_documents(STOPS):
+        await store.wait_for_change(0.05)
+
+
+async def test_a_worker_stops_what_another_process_wants_stopped() -> None:
+    store, slow = MemoryStore(), Slow()
+    await submit(slow.team, "go", session=Session("s", store=store))
+    worker = Worker(store, slow.team)
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(worker.run())
+        await slow.begun.wait()
+        await ask_to_stop(store, "s", 1)
+        await gone(store)
+        row = await store.get("s")
+        assert (row.status, row.outcome, row.owner) == ("idle", None, None)
+        worker.stop()
+    slow.gate.set()
+    assert (await Runner.resume(slow.team, Session("s", store=store))).final_output == "go"
+
+
+async def test_a_run_whose_worker_died_is_stopped_by_whoever_finds_the_request() -> None:
+    store, slow = MemoryStore(), Slow()
+    await submit(slow.team, "go", session=Session("s", store=store))
+    await ask_to_stop(store, "s", 1)
+    station = Station(store, slow.team, serves=["slow"], config=RunConfig())
+    claim, _ = await store.claim("s", owner="a dead worker", lease_s=30)
+    await Stops(station).once()
+    assert (await store.get("s")).status == "ready", "somebody may have it"
+    await store.release(claim)
+    await Stops(station).once()
+    assert (await store.get("s")).status == "idle"
+    assert not await store.list_documents(STOPS)
+
+
+@pytest.mark.parametrize("session_id", ["s", "nobody"])
+async def test_a_request_about_what_is_over_only_goes(session_id: str) -> None:
+    store, slow = MemoryStore(), Slow()
+    slow.gate.set()
+    await Runner.run(slow.team, "one", session=Session("s", store=store))
+    await submit(slow.team, "two", session=Session("s", store=store))
+    await ask_to_stop(store, session_id, 1)
+    station = Station(store, slow.team, serves=["slow"], config=RunConfig())
+    await Stops(station).once()
+    assert not await store.list_documents(STOPS)
+    assert (await store.get("s")).status == "ready", "the second run is not meant"
+
+
+async def test_what_the_team_does_not_know_is_left_to_others() -> None:
+    store, slow = MemoryStore(), Slow()
+    await store.create(NewSession(id="s", agent="stranger", status="ready"))
+    await ask_to_stop(store, "s", 0)
+    await Stops(Station(store, slow.team, serves=["slow"], config=RunConfig())).once()
+    assert len(await store.list_documents(STOPS)) == 1
+    await take_back(store, "s")
+    await take_back(store, "s")
+    assert not await store.list_documents(STOPS)
+
+
+async def test_whoever_else_works_in_the_process_is_asked_too() -> None:
+    store, slow = MemoryStore(), Slow()
+    await submit(slow.team, "go", session=Session("s", store=store))
+    await ask_to_stop(store, "s", 1)
+    asked: list[str] = []
+
+    async def also(session_id: str) -> bool:
+        asked.append(session_id)
+        return True
+
+    station = Station(store, slow.team, serves=["slow"], config=RunConfig())
+    await Stops(station, also=also).once()
+    assert asked == ["s"]
+    assert (await store.get("s")).status == "idle", "whoever had it had not begun"
+    assert not await store.list_documents(STOPS)
+
+
+async def test_an_attempt_that_was_too_slow_does_not_run_beside_the_next() -> None:
+    store, begun, at_work = MemoryStore(), 0, set[int]()
+    most = 0
+
+    async def code(ctx: CodeContext[Any]) -> str:
+        nonlocal begun, most
+        begun += 1
+        number = begun
+        at_work.add(number)
+        most = max(most, len(at_work))
+        try:
+            if number == 1:
+                await asyncio.Event().wait()
+            return "done"
+        finally:
+            at_work.discard(number)
+
+    boss = supervisor(
+        [Agent("slow", run=code)], task("slow"), retries=1, timeout_s=0.05, backoff_s=0.3
+    )
+    team = Team(boss)
+    await submit(team, "go", session=Session("s", store=store))
+    async with asyncio.timeout(20):
+        await Worker(store, team).run(until_idle=True)
+    assert (await store.get("s")).outcome == "done"
+    assert (begun, most) == (2, 1)
+    assert not await store.list_documents(STOPS)
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("away"), ValueError("odd")])
+async def test_requests_that_cannot_be_read_are_looked_at_again(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    looks = 0
+
+    async def requests(store: Any, *, after: str = "") -> list[Any]:
+        nonlocal looks
+        looks += 1
+        raise error
+
+    monkeypatch.setattr("ekiden.engine.stops.stop_requests", requests)
+    monkeypatch.setattr("ekiden.engine.stops._LONGEST_S", 0.0)
+    monkeypatch.setattr("ekiden.engine.stops._GAP_S", 0.0)
+    slow = Slow()
+    worker = Worker(MemoryStore(), slow.team)
+    with caplog.at_level(logging.WARNING):
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            group.create_task(worker.run())
+            await until(lambda: looks >= 3)
+            worker.stop()
+    assert "requests to stop" in caplog.text
+
+
+async def test_code_that_does_not_let_go_holds_up_no_other_request() -> None:
+    store, slow, stubborn = MemoryStore(), Slow(), Stubborn("a")
+    team = Team(stubborn.agent, slow.team["slow"])
+    await submit(team["a"], "go", session=Session("a", store=store))
+    await submit(team["slow"], "go", session=Session("b", store=store))
+    worker = Worker(store, team)
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(worker.run())
+        await stubborn.begun.wait()
+        await slow.begun.wait()
+        await ask_to_stop(store, "a", 1)
+        await ask_to_stop(store, "b", 1)
+        while (await store.get("b")).status != "idle":
+            await store.wait_for_change(0.05)
+        assert not stubborn.gate.is_set()
+        stubborn.gate.set()
+        worker.stop()
+    assert slow.ended == 0
+
+
+async def test_one_is_told_whether_the_code_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, stubborn = MemoryStore(), Stubborn()
+    await submit(stubborn.agent, "go", session=Session("s", store=store))
+    worker = Worker(store, stubborn.agent)
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(worker.run())
+        await stubborn.begun.wait()
+        monkeypatch.setattr("ekiden.engine.station._PATIENCE_S", 0.01)
+        assert not await worker.cancel("s")
+        assert not await worker.cancel("s")
+        assert stubborn.ignored == 1, "it may be tidying up"
+        monkeypatch.setattr("ekiden.engine.station._AGAIN_S", 0.0)
+        assert not await worker.cancel("s")
+        assert stubborn.ignored == 2
+        stubborn.gate.set()
+        worker.stop()

@@ -1,0 +1,60 @@
+"""Workers over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ekiden.app.tenants import tenant_store
+from ekiden.engine.registry import BEATS, WORKERS, list_workers
+from ekiden.server.models.workers import WorkersModel
+from ekiden.storage.base import DocumentWrite, NewSession
+from tests.unit.server.desks import As, problem, serving
+
+ENTRY = {
+    "owner": "far-1-a",
+    "host": "far",
+    "pid": 1,
+    "version": "0.1.0",
+    "engine": "worker",
+    "tenant": "default",
+    "agents": ["triage"],
+    "needs": {"painter": ["gpu"]},
+    "labels": [],
+    "concurrency": 8,
+}
+
+
+async def test_workers_are_what_the_command_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path, monkeypatch) as desk:
+        store_url = str(tmp_path / ".ekiden" / "ekiden.db")
+        async with tenant_store(store_url, "default") as store:
+            while not await list_workers(store):
+                await store.wait_for_change(0.1)
+            now_us = await store.now_us()
+            entry = {**ENTRY, "started_us": now_us}
+            beat = {"seen_us": now_us, "running": 2, "finished": 3, "state": "draining"}
+            await store.write_documents(
+                [
+                    DocumentWrite(collection=WORKERS, key="w", body=entry),
+                    DocumentWrite(collection=BEATS, key="w", body=beat),
+                ]
+            )
+            await store.create(NewSession(id="p", agent="painter", status="ready"))
+        shown = await desk.get("/workers")
+        WorkersModel.model_validate(shown)
+        here, far = shown["workers"]
+        assert (here["engine"], here["state"], here["tenant"]) == ("server", "working", "default")
+        assert (far["state"], far["running"], far["finished"]) == ("draining", 2, 3)
+        assert shown["unserved"] == [{"agent": "painter", "sessions": 1, "needs": ["gpu"]}]
+        told = await desk.command("worker", "list")
+        assert [each["id"] for each in told["workers"]] == [here["id"], far["id"]]
+        assert told["unserved"] == shown["unserved"]
+
+
+async def test_to_see_them_needs_the_scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(tmp_path, monkeypatch, gate=As("answer")) as desk:
+        problem(await desk("GET", "/workers"), 403, "auth.scope")

@@ -1,0 +1,47 @@
+"""Which formats work with which."""
+
+from __future__ import annotations
+
+import pytest
+
+from ekiden.core.errors import StoreTooNew
+from ekiden.storage.formats import check_newer, works_with
+from ekiden.storage.postgres.migrate import shipped
+from ekiden.storage.sqlite.migrate import SHIPPED, load_migrations
+
+
+@pytest.mark.parametrize(
+    ("sql", "oldest"),
+    [
+        ("-- works with: 4\ncreate table a ()", 4),
+        ("-- works with: 12", 12),
+        ("-- works with: 4 \r\n\n", 4),
+        ("", None),
+        ("create table a ();\n-- works with: 4\n", None),
+        ("-- works with: 0\n", None),
+        ("-- works with: 4 or 5\n", None),
+        ("-- works with: ４\n", None),
+    ],
+)
+def test_the_first_line_says_with_what_a_migration_works(sql: str, oldest: int | None) -> None:
+    assert works_with(sql) == oldest
+
+
+def test_both_back_ends_have_the_same_formats_and_say_the_same() -> None:
+    ours = [(each.number, each.works_with) for each in shipped()]
+    assert ours == [(each.number, each.works_with) for each in load_migrations(SHIPPED)]
+    assert all(oldest is not None for number, oldest in ours if number > 4)
+
+
+@pytest.mark.parametrize(
+    "ran",
+    [{6: 5}, {6: 5, 7: 4}, {5: None, 6: 1}, {}],
+)
+def test_a_format_that_works_with_ours_is_taken(ran: dict[int, int | None]) -> None:
+    check_newer("here", known=5, ran=ran, found=max(ran, default=5))
+
+
+@pytest.mark.parametrize("ran", [{6: None}, {6: 6}, {6: 5, 7: 6}, {7: 5}])
+def test_any_other_is_refused(ran: dict[int, int | None]) -> None:
+    with pytest.raises(StoreTooNew, match="in every process that uses the store"):
+        check_newer("here", known=5, ran=ran, found=max(ran))

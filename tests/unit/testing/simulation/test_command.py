@@ -1,0 +1,98 @@
+"""``python -m ekiden.testing.simulate``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ekiden.testing import simulate as command
+from ekiden.testing.simulation import Report, Violation
+
+
+@pytest.fixture
+def worlds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The seeds that were run; number 4 breaks a promise."""
+    run: list[int] = []
+
+    def simulate(*, seed: int) -> Report:
+        run.append(seed)
+        broken = (Violation(at_s=1.5, rule="owner", text="two have it"),) if seed == 4 else ()
+        return Report(
+            seed=seed, violations=broken, trace=("it began",), seconds=2.0, counts={"commit": 3}
+        )
+
+    monkeypatch.setattr(command, "simulate", simulate)
+    return run
+
+
+def test_one_seed_is_told_as_a_story(worlds: list[int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--seed", "3"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("it began\n")
+    assert "every promise was kept" in told
+
+
+def test_a_broken_promise_is_told_and_the_exit_code(
+    worlds: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["--seed", "4"]) == 1
+    assert "1.500 s: [owner] two have it" in capsys.readouterr().out
+
+
+def test_one_seed_for_programs(worlds: list[int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--seed", "3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["trace"] == ["it began"]
+
+
+def test_many_seeds_name_those_that_fail_and_how_to_tell_them(
+    worlds: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["--seeds", "1-5", "--json"]) == 1
+    assert worlds == [1, 2, 3, 4, 5]
+    out, err = capsys.readouterr()
+    assert "python -m ekiden.testing.simulate --seed 4" in err
+    summary = json.loads(out)
+    assert (summary["run"], summary["failed"], summary["rules"]) == (5, [4], {"owner": 1})
+    assert summary["counts"] == {"commit": 15}
+
+
+def test_seeds_that_are_done_are_left_out(
+    worlds: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notes = str(tmp_path / "done.jsonl")
+    assert command.main(["--seeds", "1-3", "--done", notes]) == 0
+    assert command.main(["--seeds", "1-4", "--done", notes]) == 1
+    assert command.main(["--seeds", "4", "--done", notes]) == 1
+    assert worlds == [1, 2, 3, 4, 4]
+    assert "1 failed: [4]" in capsys.readouterr().out
+
+
+def test_how_far_it_is_is_told_on_stderr(
+    worlds: list[int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "_EVERY_S", 0.0)
+    command.main(["--seeds", "1-2"])
+    assert "2 of 2, 0 failed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--seeds", "x"],
+        ["--seeds", "5-1"],
+        ["--seeds", "1-2", "--processes", "0"],
+        ["--seeds", "1-2", "--processes", "two"],
+        [],
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        command.main(arguments)
+    assert refused.value.code == 2
+
+
+def test_several_processes_share_the_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--seeds", "1-2", "--processes", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["run"] == 2

@@ -1,0 +1,36 @@
+"""The same seed is the same world, to the letter."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ekiden.testing.simulation import simulate
+
+_SEEDS = (3, 8, 14)
+
+
+def test_a_seed_gives_the_same_trace_again_whatever_ran_before() -> None:
+    first = {seed: simulate(seed=seed).trace for seed in _SEEDS}
+    again = {seed: simulate(seed=seed).trace for seed in reversed(_SEEDS)}
+    assert first == again
+
+
+@pytest.mark.parametrize(("hash_seed", "seed"), [("1", 3), ("4711", 8)])
+def test_a_seed_gives_the_same_trace_in_another_process(hash_seed: str, seed: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ekiden.testing.simulate", "--seed", str(seed), "--json"],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["digest"] == simulate(seed=seed).digest
+
+
+def test_seeds_differ() -> None:
+    assert len({simulate(seed=seed).digest for seed in range(1, 6)}) == 5
