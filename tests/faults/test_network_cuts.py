@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
@@ -19,6 +20,7 @@ from tests.faults.ledger import Ledger
 from tests.faults.processes import Nursery
 from tests.faults.scene import Scene
 from tests.faults.test_request_kills import ended
+from tests.faults.waiting import DEADLINE_S
 from tests.faults.wire import Wire
 
 Loss: TypeAlias = Literal["lose_answer", "hold_request"]
@@ -109,15 +111,24 @@ async def owned_by(store: Store, pid: int) -> dict[str, int]:
     return {row.id: row.epoch for row in page.sessions if f"-{pid}-" in (row.owner or "")}
 
 
-async def caught_at_work(people: Crowd, wire: Wire, store: Store, pid: int, how: str) -> set[str]:
-    """Cut the process off while it has sessions; which."""
+async def caught_at_work(
+    people: Crowd, wire: Wire, store: Store, pid: int, how: str
+) -> dict[str, int]:
+    """Cut the process off while it has sessions; which, with their epochs."""
     while True:
         getattr(wire, how)()
-        held = set(await owned_by(store, pid))
+        held = await owned_by(store, pid)
         if held:
             return held
         wire.mend()
         await people.progress(1)
+
+
+async def all_taken_over(store: Store, held: Mapping[str, int]) -> None:
+    """Return when somebody else has claimed each of the sessions."""
+    async with asyncio.timeout(DEADLINE_S):
+        while not all([(await store.get(name)).epoch > held[name] for name in held]):
+            await store.wait_for_change(0.1)
 
 
 @pytest.mark.parametrize("how", ["stall", pytest.param("cut", marks=pytest.mark.slow)])
@@ -134,18 +145,13 @@ async def test_while_a_worker_is_cut_off_another_takes_over_and_the_first_is_ref
             await people.progress(_AT_LEAST)
             held = await caught_at_work(people, wire, store, far.pid, how)
             near = people.work()
-            enough = len(ledger.effects()) + len(held) + _AT_LEAST
-            await people.until(
-                lambda: held <= set(ledger.effects()) and len(ledger.effects()) >= enough,
-                "somebody else goes on",
-            )
+            await all_taken_over(store, held)
+            await people.progress(_AT_LEAST)
             wire.mend()
             done = len(ledger.lines("attempt", pid=far.pid))
             await people.until(
                 lambda: len(ledger.lines("attempt", pid=far.pid)) > done, "it is at work again"
             )
             names = await people.end(database)
-            epochs = [(await store.get(name)).epoch for name in held]
     assert ledger.lines("attempt", pid=near.pid)
-    assert min(epochs) >= 3, "one for whoever submitted it, and one for each of the two workers"
     await check_crowd(database, ledger, names)

@@ -83,7 +83,14 @@ class Proxy:
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await self.gate.wait()
+        try:
+            await self.gate.wait()
+            await self._pass_on(reader, writer)
+        except BaseException:
+            writer.transport.abort()
+            raise
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         from_server, to_server = await self._connect()
         pumps = [
             asyncio.create_task(self._requests(reader, from_server, to_server)),

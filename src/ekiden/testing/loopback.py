@@ -116,7 +116,7 @@ class LoopbackServer:
 
     def __init__(self) -> None:
         self._server: asyncio.Server | None = None
-        self._clients: set[asyncio.Task[None]] = set()
+        self._clients: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     @property
     def origin(self) -> str:
@@ -130,21 +130,26 @@ class LoopbackServer:
         raise NotImplementedError
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_LIMIT)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_LIMIT)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         assert self._server is not None
         self._server.close()
-        for client in self._clients:
+        clients = dict(self._clients)
+        for client, writer in clients.items():
             client.cancel()
-        await asyncio.gather(*self._clients, return_exceptions=True)
+            # One that reads nothing would never let go of what was written.
+            writer.transport.abort()
+        await asyncio.gather(*clients, return_exceptions=True)
         await self._server.wait_closed()
 
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = asyncio.create_task(self._serve(reader, writer))
+        self._clients[client] = writer
+        client.add_done_callback(self._clients.pop)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._clients.add(task)
         try:
             while not writer.is_closing():
                 request = await _read(reader)
@@ -159,7 +164,6 @@ class LoopbackServer:
         except (ClientGone, ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
-            self._clients.discard(task)
             writer.close()
 
 

@@ -449,4 +449,5 @@ async def test_a_connection_that_is_too_old_is_not_handed_out(
     monkeypatch.setattr("ekiden.storage.postgres.kept._AGE_S", -1.0)
     await kept.give_back(taken, is_sound=True)
     assert not kept._idle, "it was out of the pool for long"
+    await asyncio.gather(*kept._closing)
     assert not kept._out_since

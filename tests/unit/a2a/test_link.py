@@ -232,11 +232,13 @@ async def _dripping() -> AsyncIterator[str]:
     over = asyncio.Event()
 
     async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n ")
-        await writer.drain()
-        await over.wait()
-        writer.close()
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n ")
+            await writer.drain()
+            await over.wait()
+        finally:
+            writer.transport.abort()
 
     server = await asyncio.start_server(drip, "127.0.0.1", 0)
     try:

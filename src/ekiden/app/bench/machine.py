@@ -47,9 +47,11 @@ async def loopback_us() -> float | None:
 async def _loopback_us() -> float:
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while piece := await reader.read(1):
-            writer.write(piece)
-        writer.close()
+        try:
+            while piece := await reader.read(1):
+                writer.write(piece)
+        finally:
+            writer.close()
 
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     async with server:
