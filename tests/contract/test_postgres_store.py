@@ -27,6 +27,7 @@ class TestPostgresStore(StoreContract):
     async def advance_clock(self, store: Store, seconds: float) -> None:
         for table, column in (
             ("sessions", "lease_until"),
+            ("sessions", "lapses_at"),
             ("sessions", "ready_at"),
             ("messages", "due_at"),
             ("messages", "expires_at"),

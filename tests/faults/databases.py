@@ -40,7 +40,10 @@ class PostgresDatabase:
     """A schema of a PostgreSQL database."""
 
     name: DatabaseName = "postgres"
-    _EXPIRE = "update sessions set lease_until = clock_timestamp() - interval '1 second'"
+    _EXPIRE = (
+        "update sessions set lease_until = clock_timestamp() - interval '1 second', "
+        "lapses_at = '-infinity'"
+    )
 
     def __init__(self, url: str) -> None:
         self.url = url

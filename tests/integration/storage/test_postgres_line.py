@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from ekiden.core.errors import StoreUnavailable
+from ekiden.storage.base import Commit, NewSession, SessionFilter, SessionPatch
 from ekiden.storage.postgres import PostgresStore
-from ekiden.storage.postgres.leases import TAKE_NEXT_OF
+from ekiden.storage.postgres.claiming import TAKE_NEXT_OF
 from tests.support.sql import execute
 
 FILL = """
@@ -18,6 +20,11 @@ select 's' || n, 'a' || n % 50, case when n % 2 = 0 then 'ready' else 'waiting' 
     clock_timestamp() - (10000 - n) * interval '1 ms'
 from generate_series(1, 4000) as n"""
 READY = 2000
+HOLD = """
+update sessions set owner = 'them', lease_until = clock_timestamp() + interval '1 hour',
+    lapses_at = clock_timestamp() + interval '1 hour'
+where num in (select num from sessions where status = 'ready' order by ready_at limit $1)"""
+RELEASED = Commit(patch=SessionPatch(), release=True)
 
 
 @pytest.fixture
@@ -36,7 +43,7 @@ async def rows_read(store: PostgresStore, agents: list[str]) -> int:
         await connection.execute("set local plan_cache_mode = force_generic_plan")
         try:
             explain = f"explain (analyze, format json) {TAKE_NEXT_OF}"
-            return await connection.fetchval(explain, "me", 30.0, agents)
+            return await connection.fetchval(explain, "me", 30.0, 1, agents)
         finally:
             await connection.execute("rollback")
 
@@ -59,6 +66,145 @@ async def test_whoever_has_nothing_to_do_reads_nothing(busy: PostgresStore) -> N
 
 async def test_whoever_has_much_to_do_reads_little(busy: PostgresStore) -> None:
     assert await rows_read(busy, [f"a{number}" for number in range(50)]) < 10
+
+
+async def test_whoever_takes_the_next_one_reads_none_that_somebody_has(
+    busy: PostgresStore, postgres_url: str
+) -> None:
+    agents = [f"a{number}" for number in range(50)]
+    await execute(postgres_url, HOLD, READY - 1)
+    for _ in range(2):
+        assert await rows_read(busy, agents) < 10
+        await execute(postgres_url, "analyze sessions")
+    last = await busy.claim_next(owner="me", lease_s=30, agents=agents)
+    assert last is not None
+    assert last[1].id == f"s{2 * READY}"
+    assert await rows_read(busy, agents) == 0
+
+
+async def test_of_those_whose_lease_may_be_over_each_is_looked_at(
+    busy: PostgresStore, postgres_url: str
+) -> None:
+    await execute(postgres_url, HOLD, READY)
+    await execute(
+        postgres_url,
+        "update sessions set lapses_at = '-infinity' where num % 400 = 0;",
+    )
+    await execute(
+        postgres_url,
+        "update sessions set lease_until = clock_timestamp() where num = 2000",
+    )
+    agents = [f"a{number}" for number in range(50)]
+    assert 10 <= await rows_read(busy, agents) < 30
+    found = await busy.claim_next(owner="me", lease_s=30, agents=agents)
+    assert found is not None
+    assert found[1].id == "s2000"
+    assert await busy.claim_next(owner="me", lease_s=30, agents=agents) is None
+
+
+async def lapses(url: str) -> Any:
+    [(moment,)] = await execute(url, "select lapses_at from sessions where id = 's'")
+    return moment
+
+
+async def back(url: str, seconds: float) -> None:
+    """Let the time pass in which a lease lives."""
+    for column in ("lease_until", "lapses_at"):
+        change = f"update sessions set {column} = {column} - $1 * interval '1 second'"
+        await execute(url, change, seconds)
+
+
+async def test_a_commit_or_renewal_seldom_changes_what_is_in_an_index(
+    postgres_store: PostgresStore, postgres_url: str
+) -> None:
+    store = postgres_store
+    new = NewSession(id="s", agent="a", status="ready")
+    claim, _ = await store.claim("s", owner="me", lease_s=60, create=new)
+    commit = Commit(patch=SessionPatch(), steps={})
+    for prolong in (lambda: store.commit(claim, commit), lambda: store.renew([claim])):
+        first = await lapses(postgres_url)
+        for _ in range(3):
+            await prolong()
+        assert await lapses(postgres_url) == first
+        await back(postgres_url, 40)
+        await prolong()
+        assert await lapses(postgres_url) > first
+
+
+OLD_CLAIM = """
+update sessions set epoch = epoch + 1, owner = 'old',
+    lease_until = clock_timestamp() + $1 * interval '1 second'
+where id = 's' returning id"""
+"""As a process of format 5 has it."""
+
+
+async def test_what_a_process_of_the_format_before_has_is_taken_when_its_lease_ends(
+    postgres_store: PostgresStore, postgres_url: str
+) -> None:
+    store = postgres_store
+    await store.create(NewSession(id="s", agent="a", status="ready"))
+    for give_up in (store.release, lambda claim: store.commit(claim, RELEASED)):
+        found = await store.claim_next(owner="me", lease_s=3600)
+        assert found is not None
+        await give_up(found[0])
+        await execute(postgres_url, OLD_CLAIM, 3600.0)
+        assert await store.claim_next(owner="me", lease_s=30) is None
+        await execute(postgres_url, OLD_CLAIM, 0.0)
+        again = await store.claim_next(owner="me", lease_s=30)
+        assert again is not None
+        await store.release(again[0])
+
+
+async def held(store: PostgresStore) -> int:
+    """How many sessions somebody has, when all that was begun is done."""
+    while tasks := store._claiming._tasks:
+        await asyncio.wait(tasks)
+    rows = await store.list(SessionFilter(status="ready"), limit=2 * READY)
+    return sum(row.owner is not None for row in rows.sessions)
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_whoever_no_longer_wants_a_session_leaves_none_claimed(
+    busy: PostgresStore, turns: int
+) -> None:
+    wanting = [
+        asyncio.create_task(busy.claim_next(owner="me", lease_s=600), name=f"{number}")
+        for number in range(4)
+    ]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    for each in wanting[::2]:
+        each.cancel()
+    results = await asyncio.gather(*wanting, return_exceptions=True)
+    assert sum(isinstance(each, asyncio.CancelledError) for each in results) == 2
+    assert await held(busy) == 2
+
+
+async def test_whoever_is_cancelled_with_a_session_in_hand_lets_go_of_it(
+    busy: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_go = busy._claiming._let_go
+
+    async def cancel_first(*args: Any) -> None:
+        wanting.cancel()
+        await let_go(*args)
+
+    monkeypatch.setattr(busy._claiming, "_let_go", cancel_first)
+    wanting = asyncio.create_task(busy.claim_next(owner="me", lease_s=600))
+    with pytest.raises(asyncio.CancelledError):
+        await wanting
+    assert await held(busy) == 0
+
+
+async def test_all_who_ask_together_are_told_what_went_wrong(
+    busy: PostgresStore, postgres_url: str
+) -> None:
+    await execute(postgres_url, "alter table sessions rename to elsewhere")
+    asking = (busy.claim_next(owner="me", lease_s=30) for _ in range(3))
+    results = await asyncio.gather(*asking, return_exceptions=True)
+    assert [type(each) for each in results] == [StoreUnavailable] * 3
+    await execute(postgres_url, "alter table elsewhere rename to sessions")
+    assert await busy.claim_next(owner="me", lease_s=30) is not None
 
 
 async def test_many_who_take_at_once_take_each_session_once(busy: PostgresStore) -> None:

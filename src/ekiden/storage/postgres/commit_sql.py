@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
+from ekiden.storage.postgres.role import later_lapse
 from ekiden.storage.postgres.rows import EVENT, READY_NOW
 
 _ROW = {
@@ -107,6 +108,8 @@ _UPDATE = f"""
         owner = case when {{release}} then null else sessions.owner end,
         lease_until = case when {{release}} then null
             else clock_timestamp() + {{lease_s}} * interval '1 second' end,
+        lapses_at = case when {{release}} then '-infinity'
+            else {later_lapse("{lease_s}")} end,
         ready_at = case when {_STATUS} = 'ready' and ({{release}} or sessions.status <> 'ready')
             then {READY_NOW} else ready_at end,
         updated_at = clock_timestamp(){{source}}

@@ -96,7 +96,7 @@ _SINCE: Final[Mapping[TableName, Mapping[str, int]]] = {
 _TABLES_SINCE: Final[Mapping[TableName, int]] = {"search_spaces": 4, "search_entries": 4}
 
 NOT_COPIED: Final[Mapping[str, Collection[str]]] = {
-    "sessions": {"owner", "lease_until", "token"},
+    "sessions": {"owner", "lease_until", "lapses_at", "token"},
     "messages": {"token"},
     "search_entries": {"terms"},
 }

@@ -12,6 +12,24 @@ from ekiden.storage.postgres.text import from_column, to_column
 FREE = "(owner is null or lease_until <= clock_timestamp())"
 """Whether nobody has a live lease on the session."""
 
+
+def lease(lease_s: str) -> str:
+    """The columns of a lease that begins now and lasts for so many seconds; as SQL."""
+    end = f"clock_timestamp() + {lease_s} * interval '1 second'"
+    return f"lease_until = {end}, lapses_at = {end}"
+
+
+def later_lapse(lease_s: str) -> str:
+    """The `lapses_at` of one that is to last for so many seconds from now; as SQL.
+
+    It stays as it is while half of them are left: what does not change is in no index anew.
+    """
+    return (
+        f"case when lapses_at > clock_timestamp() + {lease_s} * interval '0.5 seconds' "
+        f"then lapses_at else clock_timestamp() + {lease_s} * interval '1 second' end"
+    )
+
+
 _LEASE = """
 select owner, extract(epoch from lease_until - clock_timestamp())::float8 as free_in_s
 from sessions where id = $1"""

@@ -9,6 +9,7 @@ from ekiden.core.errors import UserError
 from ekiden.storage.postgres.address import parse_address
 from ekiden.storage.postgres.batches import Batches
 from ekiden.storage.postgres.changes import Changes
+from ekiden.storage.postgres.claiming import Claiming
 from ekiden.storage.postgres.copy_mark import refuse_unfinished
 from ekiden.storage.postgres.database import Database
 from ekiden.storage.postgres.documents import Documents
@@ -77,6 +78,7 @@ class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches,
         database = Database(address, min_size=min_size, max_size=max_size, prepare=prepare)
         super().__init__(database, Changes(database))
         self._gathering = Gathering(database)
+        self._claiming = Claiming(database)
 
     @property
     def url(self) -> str:

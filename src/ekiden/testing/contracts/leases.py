@@ -224,6 +224,88 @@ class ClaimNextContract(StoreContractBase):
         again = await self._next(other)
         assert (again.session_id, again.epoch) == ("a", lost.epoch + 1)
 
+    async def test_the_next_one_is_found_behind_many_that_are_taken(
+        self, store: Store, other: Store
+    ) -> None:
+        names = [f"s{number}" for number in range(30)]
+        for name in names:
+            await store.create(new_session(name, status="ready"))
+        taken = [(await self._next((store, other)[n % 2])).session_id for n in range(29)]
+        assert taken == names[:-1]
+        await store.create(new_session("last", status="ready"))
+        assert [(await self._next(other)).session_id for _ in range(2)] == ["s29", "last"]
+        assert await store.claim_next(owner="w", lease_s=LEASE_S) is None
+
+    async def test_who_takes_several_at_once_takes_the_first_ones(self, store: Store) -> None:
+        for number in range(8):
+            await store.create(new_session(f"s{number}", status="ready"))
+        taken = await asyncio.gather(*(self._next(store) for _ in range(5)))
+        assert {claim.session_id for claim in taken} == {f"s{number}" for number in range(5)}
+        assert {claim.epoch for claim in taken} == {1}
+        found = await asyncio.gather(
+            *(store.claim_next(owner="w", lease_s=LEASE_S) for _ in range(5))
+        )
+        assert {each[1].id for each in found if each} == {"s5", "s6", "s7"}
+        for claim in taken:
+            await store.commit(claim, step(event(1, claim.session_id)))
+
+    @pytest.mark.parametrize("how", ["renewed", "committed"])
+    async def test_one_that_was_worked_on_for_long_is_taken_when_its_owner_is_dead(
+        self, store: Store, other: Store, how: str
+    ) -> None:
+        await store.create(new_session("s", status="ready"))
+        claim = await self._next(store)
+        for seq in range(1, 5):
+            await self.advance_clock(store, LEASE_S - 5)
+            assert await other.claim_next(owner="w2", lease_s=LEASE_S) is None
+            if how == "renewed":
+                assert list(await store.renew([claim])) == []
+            else:
+                await store.commit(claim, step(event(seq)))
+        await self.advance_clock(store, LEASE_S - 5)
+        assert await other.claim_next(owner="w2", lease_s=LEASE_S) is None
+        await self.advance_clock(store, 10)
+        again = await self._next(other)
+        assert (again.session_id, again.epoch) == ("s", claim.epoch + 1)
+        with pytest.raises(LeaseLost):
+            await store.commit(claim, step(event(5)))
+
+    async def test_how_long_somebody_had_it_before_does_not_count(
+        self, store: Store, other: Store
+    ) -> None:
+        await store.create(new_session("s", status="ready"))
+        long = await store.claim_next(owner="w1", lease_s=100 * LEASE_S)
+        assert long is not None
+        await store.commit(long[0], step(event(1), release=True))
+        await self._next(other)
+        assert await store.claim_next(owner="w1", lease_s=LEASE_S) is None
+        await self.expire_leases(store)
+        assert (await self._next(store)).epoch == 3
+
+    async def test_one_that_becomes_ready_while_somebody_has_it_is_his(
+        self, store: Store, other: Store
+    ) -> None:
+        claim = await claimed(store)
+        await store.commit(claim, step(patch=SessionPatch(status="ready")))
+        assert await other.claim_next(owner="w2", lease_s=LEASE_S) is None
+        await self.expire_leases(store)
+        assert (await self._next(other)).session_id == "s"
+
+    async def test_only_those_of_the_named_agents_are_taken_from_the_dead(
+        self, store: Store
+    ) -> None:
+        for name, agent in (("a", "sales"), ("b", "billing"), ("c", "sales")):
+            await store.create(new_session(name, agent=agent, status="ready"))
+        for _ in range(3):
+            await self._next(store)
+        await self.expire_leases(store)
+        found = [
+            await store.claim_next(owner="w", lease_s=LEASE_S, agents=["billing", "orders"])
+            for _ in range(2)
+        ]
+        assert [each and each[1].id for each in found] == ["b", None]
+        assert [(await self._next(store)).session_id for _ in range(2)] == ["a", "c"]
+
     async def test_only_sessions_of_the_named_agents_are_taken(self, store: Store) -> None:
         await store.create(new_session("a", agent="Übersetzer 訳", status="ready"))
         await store.create(new_session("b", agent="billing", status="ready"))

@@ -123,6 +123,24 @@ class PriorityContract(StoreContractBase):
         await store.create(new_session("normal", **_READY))
         assert await self._taken(store) == ["high", "normal"]
 
+    async def test_those_whose_owners_died_and_those_nobody_had_are_in_one_line(
+        self, store: Store
+    ) -> None:
+        for name, priority in (("low", LOW), ("urgent", URGENT), ("normal", NORMAL)):
+            await self._worked_on(store, name, priority)
+        await self.expire_leases(store)
+        await store.create(new_session("new and urgent", priority=URGENT, **_READY))
+        await store.create(new_session("new and high", priority=HIGH, **_READY))
+        await store.create(new_session("new and low", priority=LOW, **_READY))
+        assert await self._taken(store) == [
+            "urgent",
+            "new and urgent",
+            "new and high",
+            "normal",
+            "low",
+            "new and low",
+        ]
+
     async def _worked_on(self, store: Store, name: str, priority: int) -> Claim:
         """A session that somebody has."""
         new = new_session(name, priority=priority, **_READY)
