@@ -10,7 +10,8 @@ from ekiden.runtime.state import RunState
 from ekiden.storage.base import QueuePut, QueueStore
 from ekiden.storage.timers import Timer, timer_write
 
-_PAUSES = "pauses"
+PAUSES = "pauses"
+"""The queue of what nobody answers."""
 
 
 def pause(run: RunState, key: str, seconds: float, now_us: int) -> None:
@@ -22,7 +23,7 @@ def pause(run: RunState, key: str, seconds: float, now_us: int) -> None:
         id=new_id("msg"),
         type="query",
         from_agent=run.agent.name,
-        to_agent=_PAUSES,
+        to_agent=PAUSES,
         subject="a pause",
         timeout_seconds=max(seconds, 0.001),
         created_at=run.config.clock.now_us() / 1e6,
@@ -30,7 +31,7 @@ def pause(run: RunState, key: str, seconds: float, now_us: int) -> None:
     due_us = now_us + int(seconds * 1e6)
     run.beside.messages.append(
         QueuePut(
-            queue=_PAUSES,
+            queue=PAUSES,
             key=message.id,
             body=Letter(message=message).to_json(),
             session_id=run.session_id,
@@ -38,10 +39,10 @@ def pause(run: RunState, key: str, seconds: float, now_us: int) -> None:
     )
     run.write(timer_write(Timer(due_us=due_us, kind=QUERY_TIMER, id=message.id)))
     run.cursor.asks[key] = OpenQuestion(
-        "query", message.id, _PAUSES, due_us=due_us, at_s=round(run.spent_s(), 6)
+        "query", message.id, PAUSES, due_us=due_us, at_s=round(run.spent_s(), 6)
     )
 
 
 async def pauses(store: QueueStore) -> bool:
     """Whether any session pauses: it goes on by itself before long."""
-    return await store.queue_depth(_PAUSES) > 0
+    return await store.queue_depth(PAUSES) > 0

@@ -144,6 +144,10 @@ _SESSION: Final = {
     "owner": None,
     "created_at": 1794789433.449355,
     "updated_at": 1794789433.452352,
+    "state": "idle",
+    "title": "Order 1042",
+    "run_id": "ses_06gy3h8cvm929wgjh9ga:1",
+    "waiting_for": [],
 }
 _QUESTION: Final = "Where is my order 1042?"
 

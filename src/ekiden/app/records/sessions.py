@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ekiden.app.records.session_states import standing_fields
 from ekiden.core.events import Event
 from ekiden.handoff.records import HandoffRecord, records_of
 from ekiden.runtime.rewind import Rewind
-from ekiden.sessions import chain_of, conversation
+from ekiden.sessions import chain_of, conversation, info
 from ekiden.sessions.info import names_of, session_info
-from ekiden.sessions.info import session_record as session_record
 from ekiden.storage.base import SessionRow
+
+
+def session_record(row: SessionRow) -> dict[str, Any]:
+    """One session without what was said."""
+    return {**info.session_record(row), **standing_fields(row)}
 
 
 def show_record(row: SessionRow, events: Sequence[Event]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ekiden.server.params import MOMENT, MOST_EVENTS, PLAIN
 
 SessionStatusName = Literal["idle", "ready", "waiting"]
+SessionStateName = Literal["working", "waiting_agent", "waiting_person", "failed", "idle"]
 OutcomeName = Literal["done", "waiting", "refused", "failed", "out_of_budget"]
 EventTypeName = Literal[
     "route",
@@ -42,6 +43,16 @@ class SessionModel(BaseModel):
     owner: str | None = Field(description="The process that runs it now.")
     created_at: float = Field(description="Seconds since 1970.")
     updated_at: float
+    state: SessionStateName = Field(
+        description="`working`: somebody works on it, or will; `waiting_agent`, `waiting_person`: "
+        "it asked them; `failed`: its last run failed or ran out of its budget; `idle`: nothing to "
+        "do until somebody writes."
+    )
+    title: str | None
+    run_id: str | None = Field(description="Its last run; `null` before the first.")
+    waiting_for: list[str] = Field(
+        description="Whom it asked and waits for: agents, or people as `person:ROLE`."
+    )
 
 
 class SessionDetail(SessionModel):

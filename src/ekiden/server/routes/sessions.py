@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Query, Response
 
+from ekiden.app.records.session_pages import find_sessions
 from ekiden.app.records.sessions import chain_record, session_record, show_record
 from ekiden.core.events import Event
 from ekiden.runtime.deletion import delete_session
@@ -21,6 +22,7 @@ from ekiden.server.models.sessions import (
     OutcomeName,
     SessionDetail,
     SessionModel,
+    SessionStateName,
     SessionStatusName,
 )
 from ekiden.server.models.texts import cursor_as
@@ -47,10 +49,24 @@ async def list_sessions(
     outcome: Annotated[
         OutcomeName | None, Query(description="Only those whose last run ended so.")
     ] = None,
+    state: Annotated[
+        list[SessionStateName] | None,
+        Query(max_length=5, description="Only those in this state; may be given more than once."),
+    ] = None,
+    text: Annotated[
+        str | None,
+        word("Only those with this in their title, id, user or agent, whatever the case."),
+    ] = None,
 ) -> Response:
-    """List the sessions, newest first."""
+    """List the sessions, newest first.
+
+    With `state` or `text`, a page that had to look at very many sessions may be short or empty:
+    there is more as long as there is a `next_cursor`.
+    """
     where = SessionFilter(status=status, agent=agent, user_id=user, outcome=outcome)
-    found = await desk.store.list(where, limit=limit, cursor=cursor)
+    found = await find_sessions(
+        desk.store, where, states=state or (), text=text or "", limit=limit, cursor=cursor
+    )
     return page(map(session_record, found.sessions), found.next_cursor)
 
 
