@@ -1,0 +1,54 @@
+/** Where the boxes and arrows of a drawing stand: the same drawing always looks the same. */
+import { graphlib, layout as arrange } from "@dagrejs/dagre";
+
+export interface Box {
+  id: string;
+  width: number;
+  height: number;
+}
+
+export interface Arrow {
+  id: string;
+  from: string;
+  to: string;
+  /** The room that a label needs, if there is one. */
+  labelWidth?: number;
+}
+
+export interface Place {
+  x: number;
+  y: number;
+}
+
+export interface Layout {
+  width: number;
+  height: number;
+  boxes: Map<string, Place>;
+  arrows: Map<string, { points: Place[]; label: Place | null }>;
+}
+
+/** In the order that is given; so give it in an order that does not change. */
+export function layOut(boxes: Box[], arrows: Arrow[], direction: "LR" | "TB"): Layout {
+  const graph = new graphlib.Graph({ multigraph: true });
+  graph.setGraph({ rankdir: direction, nodesep: 28, ranksep: 56, edgesep: 14, marginx: 12, marginy: 12 });
+  graph.setDefaultEdgeLabel(() => ({}));
+  for (const box of boxes) graph.setNode(box.id, { width: box.width, height: box.height });
+  for (const arrow of arrows) {
+    const size = arrow.labelWidth ? { width: arrow.labelWidth, height: 18, labelpos: "c" as const } : {};
+    graph.setEdge(arrow.from, arrow.to, size, arrow.id);
+  }
+  arrange(graph);
+  const whole = graph.graph();
+  return {
+    width: Math.ceil(whole.width ?? 0),
+    height: Math.ceil(whole.height ?? 0),
+    boxes: new Map(boxes.map(({ id }) => [id, { x: graph.node(id).x!, y: graph.node(id).y! }])),
+    arrows: new Map(
+      graph.edges().map((edge) => {
+        const found = graph.edge(edge);
+        const label = found.x === undefined ? null : { x: found.x, y: found.y! };
+        return [edge.name!, { points: found.points ?? [], label }];
+      }),
+    ),
+  };
+}

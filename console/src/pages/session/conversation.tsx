@@ -1,0 +1,6 @@
+import type { VNode } from "preact";
+import type { Route } from "../../lib/router";
+
+export function ConversationTab({ id }: { id: string; route: Route }): VNode {
+  return <p>{id}</p>;
+}
