@@ -36,13 +36,13 @@ async def read_views(store: Store, record: HandoffRecord) -> HandoffViews | None
         return None
     transfer = next(move.seq for move in record.moves if move.status == "transferring")
     events = await store.events(record.session_id, limit=transfer)
-    key, after = _view_before(events, transfer)
+    key, after = view_before(events, transfer)
     base: list[Item] = []
     if key is not None:
-        base = await _result(store, record.session_id, key)
+        base = await read_result(store, record.session_id, key)
     return HandoffViews(
         before=visible_items(events, base=base, after=after),
-        after=await _result(store, record.session_id, record.filter),
+        after=await read_result(store, record.session_id, record.filter),
     )
 
 
@@ -61,7 +61,7 @@ def words_of(events: Sequence[Event], record: HandoffRecord) -> dict[str, Any]:
     return words
 
 
-def _view_before(events: Sequence[Event], transfer: int) -> tuple[str | None, int]:
+def view_before(events: Sequence[Event], transfer: int) -> tuple[str | None, int]:
     """With which filter's result the view of the source began, and after which event it went on."""
     now: tuple[str | None, int] = (None, 0)
     earlier: dict[str, tuple[str | None, int]] = {}
@@ -78,7 +78,8 @@ def _view_before(events: Sequence[Event], transfer: int) -> tuple[str | None, in
     return now
 
 
-async def _result(store: Store, session_id: str, key: str) -> list[Item]:
+async def read_result(store: Store, session_id: str, key: str) -> list[Item]:
+    """What the filter gave whose step has this key."""
     items: list[Item] = (await store.steps(session_id, prefix=key)).get(key, [])
     return items
 

@@ -9,6 +9,7 @@ from ekiden.sessions.conversation import (
     open_calls,
     said,
     standing,
+    visible_events,
     visible_items,
 )
 from ekiden.sessions.session import Session
@@ -28,5 +29,6 @@ __all__ = [
     "state_at",
     "state_of",
     "variables_at",
+    "visible_events",
     "visible_items",
 ]

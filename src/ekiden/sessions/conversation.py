@@ -133,11 +133,18 @@ def visible_items(
     guardrails withheld.
     """
     items = list(base)
-    events = _not_undone(events)
-    stay = None if anew else _stay(events)
-    for event in _shown(events, after=after, stay=stay, anew=anew):
+    for event in visible_events(events, after=after, anew=anew):
         items.extend(event.items)
     return items
+
+
+def visible_events(
+    events: Sequence[Event], *, after: int = 0, anew: bool = False
+) -> Iterable[Event]:
+    """The events that say what the active agent sees, with what it sees of them."""
+    events = _not_undone(events)
+    stay = None if anew else _stay(events)
+    return _shown(events, after=after, stay=stay, anew=anew)
 
 
 def _stay(events: Sequence[Event]) -> int:

@@ -221,6 +221,40 @@ class HandoffDetail(HandoffModel):
     audit: list[str]
 
 
+class ShownItemModel(BaseModel):
+    """One item of the conversation that was handed over, or that a filter put there."""
+
+    text: str = Field(
+        description="The first 300 characters; empty if what is said there is not to be shown."
+    )
+    role: Literal["user", "assistant", "system", "tool", "call", "other"]
+    agent: str | None = Field(description="Who said or did it; `null`: a person, or unknown.")
+    fate: Literal["kept", "summarised", "dropped", "added"]
+    changed: bool = Field(description="Kept, but cut or covered in part.")
+    seq: int | None = Field(description="The event that said it; `null` for what a filter made.")
+
+
+class ShownModel(BaseModel):
+    """What the target was shown of the conversation; of a handoff never made, nothing."""
+
+    kept: int
+    summarised: int
+    dropped: int
+    entries: list[ShownItemModel] = Field(description="The first 200, in order.")
+    more: int = Field(description="How many are not among `entries`.")
+
+
+class HandoffView(HandoffModel):
+    """A handoff of a session, with what the target was shown."""
+
+    duration_ms: float | None = Field(description="Until it was settled; `null` before.")
+    summary: str | None = Field(description="What the source told the target of its work.")
+    view: ShownModel
+    rewound: bool = Field(
+        description="The session was taken back to before it; then it is `rolled_back`, too."
+    )
+
+
 class FitModel(BaseModel):
     """One required capability that an agent has."""
 

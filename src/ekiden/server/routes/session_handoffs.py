@@ -1,4 +1,5 @@
-"""`/sessions/{id}/handoff` and `/answer`: hand a session on, and answer one as a person."""
+"""`/sessions/{id}/handoffs`, `/handoff` and `/answer`: who handed a session on; hand it on, and
+answer one as a person."""
 
 from __future__ import annotations
 
@@ -9,19 +10,41 @@ from fastapi import APIRouter, Request, Response
 from ekiden.app.handing import until_answered
 from ekiden.app.records.handoff_endings import start_record
 from ekiden.app.records.runs import ACTIVE, run_id_of
+from ekiden.app.records.session_handoffs import session_handoffs
 from ekiden.core.errors import SessionError, UnknownAgent
 from ekiden.core.handoff_record import Actor
 from ekiden.runtime.people import answer_case
-from ekiden.server.access import Answers, Starts, TheCaller
-from ekiden.server.answers import answer
+from ekiden.server.access import Answers, Reads, Starts, TheCaller
+from ekiden.server.answers import answer, page
 from ekiden.server.deciding import decider
-from ekiden.server.models.handoff import NewSessionHandoff, PersonAnswer, SessionHandoffAnswer
+from ekiden.server.models.handoff import (
+    HandoffView,
+    NewSessionHandoff,
+    PersonAnswer,
+    SessionHandoffAnswer,
+)
 from ekiden.server.models.runs import RunModel
-from ekiden.server.paging import SessionId
+from ekiden.server.paging import PAGE, Limit, Page, SessionId
 from ekiden.server.problems import problem_response, problems
 from ekiden.server.routes.handoff import no_such_agent
+from ekiden.server.routes.sessions import Place
 
 router = APIRouter(prefix="/sessions", tags=["handoffs"])
+
+
+@router.get("/{session_id}/handoffs", response_model=Page[HandoffView], responses=problems(404))
+async def list_session_handoffs(
+    desk: Reads, session_id: SessionId, limit: Limit = PAGE, cursor: Place = None
+) -> Response:
+    """List the handoffs of a session, the oldest first, with what each target was shown.
+
+    Those that were refused, failed or undone are there, too; after the last one, beyond the limit,
+    those that wait for whoever runs the session.
+    """
+    await desk.store.get(session_id)
+    start = 0 if cursor is None else int(cursor)
+    found, end = await session_handoffs(desk.store, session_id, start=start, limit=limit)
+    return page(found, None if end is None else str(end))
 
 
 @router.post(

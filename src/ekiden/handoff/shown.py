@@ -1,0 +1,169 @@
+"""What the targets of a session's handoffs were shown of the conversation, item by item."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from ekiden.core.events import PRIVATE, Event
+from ekiden.core.items import Item, is_message
+from ekiden.handoff.filter_report import FilterReport, filter_report
+from ekiden.handoff.matching import texts_of
+from ekiden.sessions import visible_events
+
+Role: TypeAlias = Literal["user", "assistant", "system", "tool", "call", "other"]
+ShownFate: TypeAlias = Literal["kept", "summarised", "dropped", "added"]
+
+MOST_SHOWN: Final = 200
+"""Items that are told one by one."""
+LONGEST_SHOWN: Final = 300
+"""Characters of an item that are told."""
+
+_ROLES: Final[dict[object, Role]] = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "developer": "system",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownItem:
+    """One item that was there before the handoff, or that its filter put there."""
+
+    text: str
+    """The first characters, as people read it; empty if it is private."""
+    role: Role
+    agent: str | None
+    """Who said or did it; `None`: a person, or nobody knows."""
+    fate: ShownFate
+    changed: bool = False
+    """Kept, but cut or covered in part."""
+    seq: int | None
+    """The event that said it; `None` for what a filter made."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As programs read it."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownConversation:
+    """What became of the conversation when it was handed over."""
+
+    kept: int = 0
+    summarised: int = 0
+    dropped: int = 0
+    entries: tuple[ShownItem, ...] = ()
+    """The first of them, in order."""
+    more: int = 0
+    """Those that are not among `entries`."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As programs read it."""
+        return {
+            "kept": self.kept,
+            "summarised": self.summarised,
+            "dropped": self.dropped,
+            "entries": [entry.to_json() for entry in self.entries],
+            "more": self.more,
+        }
+
+
+NOTHING_SHOWN: Final = ShownConversation()
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where an item comes from."""
+
+    item: Item
+    seq: int | None = None
+    agent: str | None = None
+    is_hidden: bool = False
+
+
+def shown_conversation(
+    events: Sequence[Event],
+    *,
+    base: Sequence[Item] = (),
+    after: int = 0,
+    result: Sequence[Item] | None = None,
+) -> ShownConversation:
+    """What the target saw of what the source saw; `events` go up to the one that handed over.
+
+    The source's view began with `base`, and went on after the event of number `after`. `result` is
+    what the filter gave; without one, everything was shown. Of what was said in runs that are not
+    to be shown (`trace_include_sensitive_data=False`) there are no texts.
+    """
+    all_hidden = bool(events) and is_private(events[-1])
+    before = [_Source(item, is_hidden=all_hidden) for item in base]
+    for event in visible_events(events, after=after):
+        hidden = all_hidden or is_private(event)
+        before += [_Source(item, event.seq, event.agent, hidden) for item in event.items]
+    if result is None:
+        entries = [_entry(each, each.item, "kept") for each in before]
+    else:
+        report = filter_report([each.item for each in before], result)
+        entries = list(_entries(before, report))
+    counts = Counter(entry.fate for entry in entries)
+    return ShownConversation(
+        kept=counts["kept"],
+        summarised=counts["summarised"],
+        dropped=counts["dropped"],
+        entries=tuple(entries[:MOST_SHOWN]),
+        more=max(len(entries) - MOST_SHOWN, 0),
+    )
+
+
+def _entries(before: Sequence[_Source], report: FilterReport) -> Iterator[ShownItem]:
+    """In the order of both sides: what is new stands before what followed it."""
+    hidden = any(each.is_hidden for each in before)
+    added = [_entry(_Source(row.item, is_hidden=hidden), row.item, "added") for row in report.new]
+    places = [row.index for row in report.new]
+    done = 0
+    for row in report.rows:
+        is_there = row.fate in ("kept", "changed")
+        while is_there and done < len(places) and places[done] < (row.into or 0):
+            yield added[done]
+            done += 1
+        fate: ShownFate = "kept" if row.fate == "changed" else row.fate
+        yield _entry(before[row.index], row.item, fate, changed=row.fate == "changed")
+    yield from added[done:]
+
+
+def _entry(source: _Source, item: Item, fate: ShownFate, *, changed: bool = False) -> ShownItem:
+    role = role_of(item)
+    return ShownItem(
+        text="" if source.is_hidden else text_shown(item),
+        role=role,
+        agent=None if role in ("user", "system") else source.agent,
+        fate=fate,
+        changed=changed,
+        seq=source.seq,
+    )
+
+
+def role_of(item: Item) -> Role:
+    """What the item is in a conversation."""
+    if is_message(item):
+        return _ROLES.get(item.get("role"), "other")
+    kind = str(item.get("type") or "")
+    if kind.endswith("_output"):
+        return "tool"
+    return "call" if kind.endswith("_call") else "other"
+
+
+def text_shown(item: Item) -> str:
+    """The beginning of an item as people read it."""
+    text = "\n".join(filter(None, (each[:LONGEST_SHOWN] for each in texts_of(item))))
+    if role_of(item) == "call" and isinstance(item.get("name"), str):
+        text = f"{item['name']}({text})"
+    return text[:LONGEST_SHOWN]
+
+
+def is_private(event: Event) -> bool:
+    """Whether the event is of a run of which nothing that was said is to be shown."""
+    return PRIVATE in (event.details or {})

@@ -1,0 +1,122 @@
+"""What became of a conversation when it was handed over, item by item."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ekiden.core.agent import Agent
+from ekiden.core.events import PRIVATE, Event
+from ekiden.core.items import Item, assistant_message, function_call, function_output, user_message
+from ekiden.handoff import handoff, summarise
+from ekiden.handoff.shown import MOST_SHOWN, role_of, shown_conversation, text_shown
+from ekiden.handoff.views import view_before
+from ekiden.runtime import Runner
+from ekiden.sessions import Session, is_transfer
+from ekiden.storage.memory import MemoryStore
+from ekiden.testing import ScriptedModel, say, transfer
+
+
+def said(seq: int, *items: Item, agent: str = "a", **fields: Any) -> Event:
+    """An event that says these items."""
+    return Event(
+        session_id="s", seq=seq, type="message", at_us=seq, agent=agent, items=items, **fields
+    )
+
+
+def test_without_a_filter_everything_was_kept() -> None:
+    events = [
+        said(1, user_message("在吗？")),
+        said(2, assistant_message("Yes."), agent="desk"),
+        said(3, function_call("c", "weigh", '{"what":"箱子"}'), agent="desk"),
+        said(4, function_output("c", "7 kg"), agent="desk"),
+    ]
+    shown = shown_conversation(events)
+    assert (shown.kept, shown.summarised, shown.dropped, shown.more) == (4, 0, 0, 0)
+    assert [(each.role, each.text, each.agent, each.seq) for each in shown.entries] == [
+        ("user", "在吗？", None, 1),
+        ("assistant", "Yes.", "desk", 2),
+        ("call", 'weigh({"what":"箱子"})', "desk", 3),
+        ("tool", "7 kg", "desk", 4),
+    ]
+    assert {each.fate for each in shown.entries} == {"kept"}
+
+
+def test_what_a_filter_did_is_told_in_the_order_of_the_conversation() -> None:
+    events = [said(n, user_message(f"message {n}")) for n in range(1, 5)]
+    result = [user_message("message 2"), user_message("a hint"), user_message("message 4")]
+    shown = shown_conversation(events, base=[user_message("from before")], result=result)
+    assert [(each.fate, each.text, each.seq) for each in shown.entries] == [
+        ("dropped", "from before", None),
+        ("dropped", "message 1", 1),
+        ("kept", "message 2", 2),
+        ("dropped", "message 3", 3),
+        ("added", "a hint", None),
+        ("kept", "message 4", 4),
+    ]
+    assert (shown.kept, shown.dropped) == (2, 3)
+
+
+def test_what_was_cut_is_kept_and_changed() -> None:
+    long = {**assistant_message("x" * 1000), "id": "m1"}
+    short = {**assistant_message("x" * 10 + "…"), "id": "m1"}
+    [entry] = shown_conversation([said(1, long)], result=[short]).entries
+    assert (entry.fate, entry.changed, entry.text) == ("kept", True, "x" * 10 + "…")
+
+
+async def test_a_summary_tells_what_it_stands_for() -> None:
+    last = Agent("last", model=ScriptedModel([say("Done.")]))
+    first = Agent(
+        "first",
+        model=ScriptedModel([say("One."), say("Two."), transfer("last", reason="more")]),
+        handoffs=[handoff(last, input_filter=summarise(keep_last=1))],
+    )
+    store = MemoryStore()
+    for text in ("a", "b", "c"):
+        await Runner.run(first, text, session=Session("s", store=store))
+    events = await store.events("s")
+    [transferred] = filter(is_transfer, events)
+    assert transferred.details is not None
+    result = (await store.steps("s"))[transferred.details["filter"]]
+    past = events[: transferred.seq]
+    assert view_before(past, transferred.seq) == (None, 0)
+    shown = shown_conversation(past, result=result)
+    fates = [each.fate for each in shown.entries]
+    assert shown.summarised == fates.count("summarised") > 0
+    assert fates.count("added") == 1
+    assert fates.index("added") > fates.index("summarised")
+
+
+def test_what_is_not_to_be_shown_has_no_text() -> None:
+    private = {PRIVATE: True}
+    events = [said(1, user_message("secret"), details=private), said(2, user_message("open"))]
+    shown = shown_conversation(events)
+    assert [each.text for each in shown.entries] == ["", "open"]
+    added = shown_conversation(events, result=[user_message("it was: secret")]).entries[-1]
+    assert (added.fate, added.text) == ("added", "")
+    last = [said(1, user_message("open")), said(2, user_message("secret"), details=private)]
+    hidden = shown_conversation(last, base=[user_message("before")])
+    assert [each.text for each in hidden.entries] == ["", "", ""]
+    assert hidden.kept == 3
+
+
+def test_only_the_first_of_many_are_told_one_by_one() -> None:
+    events = [said(n, user_message(str(n) * 500)) for n in range(1, MOST_SHOWN + 6)]
+    shown = shown_conversation(events)
+    assert (shown.kept, len(shown.entries), shown.more) == (MOST_SHOWN + 5, MOST_SHOWN, 5)
+    assert all(len(each.text) == 300 for each in shown.entries)
+
+
+def test_every_kind_of_item_has_a_role_and_a_text() -> None:
+    for item, role, text in (
+        ({"role": "developer", "content": "be kind"}, "system", "be kind"),
+        ({"role": "narrator", "content": "later"}, "other", "later"),
+        ({"type": "reasoning", "summary": [{"text": "hm"}]}, "other", "hm"),
+        ({"type": "web_search_call", "queries": ["箱子"]}, "call", "箱子"),
+        (
+            {"type": "function_call_output", "output": [{"text": "a"}, {"text": "b"}]},
+            "tool",
+            "a\nb",
+        ),
+        ({}, "other", ""),
+    ):
+        assert (role_of(item), text_shown(item)) == (role, text)
