@@ -42,6 +42,15 @@ async def prepared_config(
     return config
 
 
+def tell_console(config: ServerConfig, url: str) -> None:
+    """Say where the page for people is, if this server has it."""
+    from ekiden.cli.output import note
+    from ekiden.server.console import has_console
+
+    if has_console(config):
+        note(f"console {url}/")
+
+
 def start_logging(form: Literal["text", "json", "none"]) -> None:
     """Let the log of this process go to standard error."""
     if form == "none":

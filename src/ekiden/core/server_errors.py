@@ -5,6 +5,7 @@ ServerError
 │   └── KeyExpired
 ├── Forbidden
 ├── BadOrigin
+├── CsrfFailed
 ├── KeyNotFound
 ├── NotServed
 ├── RequestInvalid
@@ -65,6 +66,19 @@ class BadOrigin(ServerError):
     """The request comes from a page, or goes to a name, that the server does not know."""
 
     code = "auth.origin"
+
+
+class CsrfFailed(ServerError):
+    """The console's cookie alone does not change anything: the token of its page is missing."""
+
+    code = "csrf_failed"
+
+    def __init__(self, header: str) -> None:
+        super().__init__(
+            f"a request with the console's cookie needs {header}, as `csrf_token` of "
+            "/api/v1/me says it; or send the key in a header"
+        )
+        self.header = header
 
 
 class KeyNotFound(ServerError):

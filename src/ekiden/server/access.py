@@ -25,15 +25,37 @@ from ekiden.core.inbox_errors import InboxForbidden
 from ekiden.core.server_errors import Forbidden
 
 OPEN: Final = frozenset(
-    {"/healthz", "/readyz", "/openapi.json", "/docs", "/.well-known/agent-card.json"}
+    {
+        "/",
+        "/favicon.ico",
+        "/favicon.svg",
+        "/healthz",
+        "/readyz",
+        "/openapi.json",
+        "/docs",
+        "/.well-known/agent-card.json",
+    }
 )
 """What is open to all, to look at: nothing in it tells of anybody's work. Every other path needs a
 caller, whether or not there is anything at it, and so does every other method."""
+ASSETS: Final = "/assets/"
+"""What is below it is open as well: the parts of the console's page."""
+LOGIN: Final = "/api/v1/login"
+"""The one that is open to be posted to: who calls stands in the body."""
+EACH_TIME: Final = frozenset({LOGIN, "/api/v1/logout"})
+"""What takes no `Idempotency-Key`: it changes nothing but the browser's cookie, and an answer that
+was kept would hold a token."""
 
 
 def is_open(scope: AsgiScope) -> bool:
     """Whether nobody is asked who calls."""
-    return scope["path"] in OPEN and scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
+    if scope["type"] != "http":
+        return False
+    path: str = scope["path"]
+    method: str = scope["method"]
+    if method in ("GET", "HEAD"):
+        return path in OPEN or path.startswith(ASSETS)
+    return method == "POST" and path == LOGIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from starlette.requests import HTTPConnection
 from ekiden import __version__
 from ekiden.app.service import Service
 from ekiden.app.telemetry import Telemetry
-from ekiden.server import description, docs_page, problems
+from ekiden.server import console, description, docs_page, problems
 from ekiden.server.access import LOCAL, Caller, Gate
 from ekiden.server.agui import routes as agui
 from ekiden.server.chores import Chores
@@ -36,6 +36,7 @@ from ekiden.server.routes import (
     health,
     inbox,
     keys,
+    login,
     memory,
     messages,
     metrics,
@@ -85,6 +86,7 @@ _ROUTERS: tuple[APIRouter, ...] = (
     messages.router,
     collaborations.router,
     keys.router,
+    login.router,
 )
 """Under `/api/v1`."""
 
@@ -142,7 +144,8 @@ def create_app(
         app.state.metrics, most=config.max_streams, heartbeat_s=config.heartbeat_s
     )
     app.state.keyring = key_ring(service, chores)
-    app.state.gate = gate or KeyGate(app.state.keyring, config)
+    app.state.key_gate = KeyGate(app.state.keyring, config)
+    app.state.gate = gate or app.state.key_gate
     problems.install(app)
     stack.install(app, config)
     app.add_middleware(OpenAIShape)
@@ -150,6 +153,7 @@ def create_app(
     app.add_middleware(Measuring, metrics=app.state.metrics)
     description.install(app)
     docs_page.install(app)
+    console.install(app, config)
     app.include_router(health.router)
     app.include_router(metrics.router, responses=_EVERYWHERE)
     for router in _ROUTERS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ekiden.app.settings import Settings
@@ -51,6 +52,11 @@ class ServerConfig:
     wait_s: float = 55.0
     """How long a request waits for the end of a run."""
 
+    console: bool = True
+    """Whether the console is served at `/`."""
+    static: Path | None = None
+    """Where the console's files are; `None` is where they come with the package."""
+
     @property
     def key_requests(self) -> int:
         """What `max_key_requests` comes to."""
@@ -86,6 +92,7 @@ def server_config(settings: Settings, **overrides: Any) -> ServerConfig:
         max_key_requests=wanted.max_key_requests,
         max_key_streams=wanted.max_key_streams,
         max_connections=wanted.max_connections,
+        console=wanted.console,
     )
     given = {name: value for name, value in overrides.items() if value is not None}
     config = replace(config, **given)

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import RouteContext, iter_route_contexts
 
-from ekiden.server.access import Scope, needs
+from ekiden.server.access import EACH_TIME, Scope, caller_of, needs
 from ekiden.server.examples import ABOUT, HEADER_TEXTS, OPERATIONS, TAGS, Told
 from ekiden.server.problems import MEDIA_TYPE, problems, title_of
 
@@ -61,6 +61,12 @@ def scope_of(dependant: Dependant | None) -> Scope | None:
     return None
 
 
+def asks_who_calls(dependant: Dependant | None) -> bool:
+    """Whether a route takes any caller, but needs one."""
+    found = () if dependant is None else dependant.dependencies
+    return any(each.call is caller_of or asks_who_calls(each) for each in found)
+
+
 def install(app: FastAPI) -> None:
     """Let the application's document tell all that a caller has to know."""
     plain = app.openapi
@@ -84,7 +90,8 @@ def _complete(document: dict[str, Any], app: FastAPI) -> None:
         for method in route.methods or ():
             operation = document["paths"].get(path, {}).get(method.lower())
             if operation is not None:
-                _tell(operation, path, method, scope_of(getattr(route, "dependant", None)))
+                _secure(operation, getattr(route, "dependant", None))
+                _tell(operation, path, method)
                 _word(operation, components["schemas"])
                 _illustrate(operation, OPERATIONS.get(operation["operationId"], Told()))
                 _share(operation, components.setdefault("responses", {}))
@@ -93,18 +100,25 @@ def _complete(document: dict[str, Any], app: FastAPI) -> None:
     components["responses"] = dict(sorted(components["responses"].items()))
 
 
-def _tell(operation: dict[str, Any], path: str, method: str, scope: Scope | None) -> None:
-    """What goes for all: scopes, sizes, `Idempotency-Key`."""
+def _secure(operation: dict[str, Any], dependant: Dependant | None) -> None:
+    """Who may call it."""
+    scope = scope_of(dependant)
     if scope is not None:
         operation[SCOPE] = scope
-        operation["security"] = [{name: [scope]} for name in _SCHEMES]
+    if scope is not None or asks_who_calls(dependant):
+        scopes = [] if scope is None else [scope]
+        operation["security"] = [{name: scopes} for name in _SCHEMES]
+
+
+def _tell(operation: dict[str, Any], path: str, method: str) -> None:
+    """What goes for all: sizes, `Idempotency-Key`."""
     responses = operation["responses"]
     if path.startswith("/v1/"):
         responses.pop("422", None)
     statuses = [408, 413] if method in ("POST", "PUT", "PATCH") else []
     if any(each["in"] == "path" for each in operation.get("parameters", ())):
         statuses.append(404)
-    if method == "POST" and path.startswith(_ONCE_UNDER):
+    if method == "POST" and path.startswith(_ONCE_UNDER) and path not in EACH_TIME:
         operation.setdefault("parameters", []).append(_ONCE)
         statuses.append(409)
     if path.startswith("/v1/"):

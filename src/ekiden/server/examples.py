@@ -40,6 +40,7 @@ TAGS: Final[Mapping[str, str]] = {
     "settings": "With what the server runs.",
     "workers": "Who works on sessions.",
     "keys": "Who may call the server.",
+    "console": "How the page for people is let in: a key that the browser keeps in a cookie.",
     "agui": "The team behind AG-UI, for pages.",
     "openai": "The team behind OpenAI's interfaces, for any chat client.",
     "health": "Whether the server lives, and what it did.",
@@ -54,6 +55,7 @@ HEADER_TEXTS: Final[Mapping[str, str]] = {
     "X-Ekiden-Run": "The run; it can be read under `/api/v1/runs`.",
     "X-Ekiden-Ignored": "What was sent and has no effect.",
     "Content-Disposition": "A name for the file.",
+    "Set-Cookie": "What the browser is to keep, or to forget.",
     "Retry-After": "After so many seconds it may be tried again.",
     "WWW-Authenticate": "How to say who calls.",
 }
@@ -149,6 +151,15 @@ _SESSION: Final = {
     "run_id": "ses_06gy3h8cvm929wgjh9ga:1",
     "waiting_for": [],
 }
+_ME: Final = {
+    "name": "ada",
+    "tenant": "default",
+    "scopes": ["answer", "read"],
+    "local": False,
+    "csrf_token": "5e2c1f0a9d7b4c63816f2ea75d0b94c3e8a1d6f7205b3c9e4f8a7d1b6c0e2f93",
+    "version": "0.1.0",
+    "console": True,
+}
 _QUESTION: Final = "Where is my order 1042?"
 
 OPERATIONS: Final[Mapping[str, Told]] = {
@@ -231,6 +242,9 @@ OPERATIONS: Final[Mapping[str, Told]] = {
             }
         },
     ),
+    "log_in": Told(sent={"key": "ek_k3v9x2m1_…"}, got={200: _ME}, headers=("Set-Cookie",)),
+    "log_out": Told(headers=("Set-Cookie",)),
+    "get_me": Told(got={200: _ME}),
     "create_key": Told(sent={"name": "ci", "scopes": ["read", "run"]}),
     "run_agui": Told(
         sent={

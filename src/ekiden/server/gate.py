@@ -8,11 +8,14 @@ by everything they pass.
 Without a key only a caller on the loopback address is let in, by a server that listens nowhere
 else, under a name that means this machine, not through a proxy, and as long as there is no key at
 all. With the first key that is over.
+
+The console's key is in a cookie (`cookies.py`), which counts only where a request gives no other.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -24,6 +27,7 @@ from ekiden.core.server_errors import KeyExpired, ServerExposed, Unauthenticated
 from ekiden.server.access import LOCAL, Caller
 from ekiden.server.chores import Chores
 from ekiden.server.configuration import ServerConfig
+from ekiden.server.cookies import check_own_page, csrf_token, kept_keys
 from ekiden.server.keyring import KeyRing
 from ekiden.server.names import is_loopback_address, parse_host
 from ekiden.server.rates import Rates
@@ -48,15 +52,24 @@ class KeyGate:
         self._is_local = config.allow_local and is_loopback_address(config.host)
 
     async def caller(self, connection: HTTPConnection) -> Caller:
-        """Whoever sent the request: `Unauthenticated`, `KeyExpired`, `TooManyRequests`."""
+        """Whoever sent the request: `Unauthenticated`, `KeyExpired`, `TooManyRequests`; with a
+        cookie also `CsrfFailed` and `BadOrigin`."""
         if _IN_ADDRESS.search(connection.scope.get("query_string", b"")):
             raise Unauthenticated(
                 "an API key in an address is written into logs: revoke it, make another"
             )
         text = credential_of(connection)
-        parsed = None if text is None else parse_key(text)
-        if parsed is None:
+        if text is None and (kept := kept_keys(connection.headers)):
+            return await self._with_cookie(connection, kept)
+        if text is None or parse_key(text) is None:
             return await self._without_key(connection, text)
+        return await self.holder(text)
+
+    async def holder(self, text: str) -> Caller:
+        """Whoever has this key: `Unauthenticated`, `KeyExpired`, `TooManyRequests`."""
+        parsed = parse_key(text)
+        if parsed is None:
+            raise Unauthenticated(_UNKNOWN)
         key_id, secret = parsed
         known = await self._ring.look_up(key_id)
         key = known.key
@@ -75,6 +88,21 @@ class KeyGate:
                 raise KeyExpired
         elif not (await self._ring.look_up(caller.key_id)).is_live:
             raise KeyExpired
+
+    async def _with_cookie(self, connection: HTTPConnection, kept: Sequence[str]) -> Caller:
+        try:
+            if not await self._ring.any_exist():
+                # It outlived the store of its key; where no key is needed it locks nobody out.
+                return await self._without_key(connection, None)
+            if len(set(kept)) > 1:
+                raise Unauthenticated("the request has several cookies with keys that differ")
+            caller = await self.holder(kept[0])
+        except Unauthenticated:
+            connection.state.is_cookie_bad = True
+            raise
+        check_own_page(connection, kept[0])
+        connection.state.csrf_token = csrf_token(kept[0])
+        return caller
 
     async def _without_key(self, connection: HTTPConnection, text: str | None) -> Caller:
         if text is not None and text.startswith("ek_"):

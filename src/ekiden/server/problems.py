@@ -46,6 +46,7 @@ from ekiden.core.message_errors import MailboxFull, MessageNotFound, SenderForge
 from ekiden.core.server_errors import (
     AuditRecordNotFound,
     BadOrigin,
+    CsrfFailed,
     Forbidden,
     IdempotencyConflict,
     KeyNotFound,
@@ -70,6 +71,7 @@ _BY_ERROR: tuple[tuple[type[EkidenError], int], ...] = (
     (Unauthenticated, 401),
     (Forbidden, 403),
     (BadOrigin, 403),
+    (CsrfFailed, 403),
     (InboxForbidden, 403),
     (NotServed, 404),
     (RunNotFound, 404),

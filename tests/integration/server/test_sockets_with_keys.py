@@ -42,6 +42,36 @@ async def test_a_websocket_needs_a_key_before_it_is_accepted(tmp_path: Path) -> 
             assert b"auth." in (caught.value.response.body or b"")
 
 
+async def test_a_websocket_with_a_cookie_is_for_the_servers_own_pages(tmp_path: Path) -> None:
+    async with application(tmp_path, workers=0) as app, served(app) as url:
+        keys = Keys((await app.state.service.desk()).store)
+        made = await keys.create("page", scopes=["read"])
+        address = url.replace("http", "ws") + EVENTS
+        cookie = {"Cookie": f"ekiden_key={made.text}"}
+        async with connect(address, additional_headers={**cookie, "Origin": url}) as socket:
+            assert socket.subprotocol is None
+        for headers in (cookie, {**cookie, "Origin": "http://127.0.0.1:1"}):
+            with pytest.raises(InvalidStatus) as caught:
+                async with connect(address, additional_headers=headers):
+                    pass
+            assert caught.value.response.status_code == 403
+            assert b"auth.origin" in (caught.value.response.body or b"")
+
+
+async def test_a_websocket_with_a_stale_cookie_is_told_to_forget_it(tmp_path: Path) -> None:
+    async with application(tmp_path, workers=0) as app, served(app) as url:
+        keys = Keys((await app.state.service.desk()).store)
+        made = await keys.create("page", scopes=["read"])
+        await keys.revoke(made.key.id)
+        headers = {"Cookie": f"ekiden_key={made.text}", "Origin": url}
+        with pytest.raises(InvalidStatus) as caught:
+            async with connect(url.replace("http", "ws") + EVENTS, additional_headers=headers):
+                pass
+        refused = caught.value.response
+        assert refused.status_code == 401
+        assert "Max-Age=0" in refused.headers["Set-Cookie"]
+
+
 async def test_a_websocket_ends_when_its_key_is_revoked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,7 @@ def test_every_setting_reaches_the_server() -> None:
         max_key_requests=6,
         max_key_streams=7,
         max_connections=8,
+        console=False,
     )
     config = server_config(Settings(server=other))
     assert all(getattr(config, name) == getattr(other, name) for name in named)

@@ -317,6 +317,11 @@ SETTINGS: tuple[Setting, ...] = (
         meaning="connections that are open at the same time; more are closed at once",
     ),
     Setting(
+        name="server.console",
+        kind=Flag(),
+        meaning="whether the console, a page for people, is served at `/`",
+    ),
+    Setting(
         name="retention.days",
         kind=Number(low=0.01, high=36500, optional=True),
         env="EKIDEN_RETENTION_DAYS",

@@ -90,6 +90,8 @@ class ServerSettings:
     50."""
     max_connections: int = 20_000
     """Connections at the same time."""
+    console: bool = True
+    """Whether the console is served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

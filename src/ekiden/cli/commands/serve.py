@@ -87,7 +87,7 @@ async def serve(
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit, note
     from ekiden.cli.projects import open_project, tell_notes
-    from ekiden.cli.serving import check_installed, prepared_config, start_logging
+    from ekiden.cli.serving import check_installed, prepared_config, start_logging, tell_console
 
     check_installed()
     project = open_project(team=team, model=model, keep_going=keep_going, as_json=as_json)
@@ -108,6 +108,7 @@ async def serve(
         listener.set_inheritable(True)
         arguments = [each for each in sys.argv[1:] if not each.startswith("--reload")]
         note(f"serving on {url_of(listener)}, and anew after each change")
+        tell_console(config, url_of(listener))
         with listener:
             watcher = Reloader(this_command(arguments), Path.cwd(), socket_number=listener.fileno())
             return watcher.run(note)
@@ -121,6 +122,7 @@ async def serve(
             emit({"url": url, "store": address_shown, "workers": workers})
         elif socket_number is None:
             note(f"serving on {url}; Ctrl-C ends it")
+            tell_console(config, url)
 
     with listener:
         async with project:

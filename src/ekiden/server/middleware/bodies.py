@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ekiden.core.errors import EkidenError
 from ekiden.core.jsonio import is_too_deep
 from ekiden.core.server_errors import NotServed, RequestInvalid, RequestTooLarge, ServerBusy
+from ekiden.server.access import LOGIN
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.middleware.refusing import answer, refuse, state_of
 from ekiden.server.problems import problem_response
@@ -30,6 +31,8 @@ BODY_S: Final = 60.0
 """How long a body may take to arrive."""
 LARGE: Final = 100_000
 """Bytes of JSON that are read in a thread, so that nobody else waits for it."""
+MAX_LOGIN: Final = 4096
+"""Bytes of the one body that is read before it is known who calls."""
 MAX_HELD: Final = 512_000_000
 """Bytes of bodies that are held at the same time, of all requests together."""
 
@@ -66,11 +69,12 @@ class Bodies:
         try:
             _check_address(scope)
             headers = Headers(scope=scope)
-            self._check_length(headers)
+            limit = self._limit_of(scope)
+            _check_length(headers, limit)
             if scope["method"] in _WITH_BODY:
                 _check_coding(headers)
                 async with asyncio.timeout(BODY_S):
-                    body = await self._read(receive, held)
+                    body = await self._read(receive, held, limit)
                 if body and _is_json(scope, headers):
                     await _check(body)
         except TimeoutError:
@@ -85,17 +89,10 @@ class Bodies:
             receive = _Again(body, receive)
         await self._app(scope, receive, send)
 
-    def _check_length(self, headers: Headers) -> None:
-        lengths = headers.getlist("content-length")
-        if not lengths:
-            return
-        length = lengths[0]
-        if len(set(lengths)) > 1 or not length.isascii() or not length.isdigit():
-            raise RequestInvalid("Content-Length is no number")
-        if len(length) > 15 or int(length) > self._limit:
-            raise RequestTooLarge(self._limit)
+    def _limit_of(self, scope: Scope) -> int:
+        return min(MAX_LOGIN, self._limit) if scope["path"] == LOGIN else self._limit
 
-    async def _read(self, receive: Receive, held: _Held) -> bytes:
+    async def _read(self, receive: Receive, held: _Held, limit: int) -> bytes:
         pieces: list[bytes] = []
         more = True
         while more:
@@ -104,8 +101,8 @@ class Bodies:
                 raise ClientDisconnect
             pieces.append(message.get("body", b""))
             held.add(len(pieces[-1]))
-            if held.size > self._limit:
-                raise RequestTooLarge(self._limit)
+            if held.size > limit:
+                raise RequestTooLarge(limit)
             if self.held > MAX_HELD:
                 raise ServerBusy("too much is being sent at once")
             more = message.get("more_body", False)
@@ -222,6 +219,17 @@ def _has_half_character(value: Any) -> bool:
 
 def _too_deep() -> RequestInvalid:
     return RequestInvalid(f"the body is deeper than {MAX_DEPTH} lists and objects in each other")
+
+
+def _check_length(headers: Headers, limit: int) -> None:
+    lengths = headers.getlist("content-length")
+    if not lengths:
+        return
+    length = lengths[0]
+    if len(set(lengths)) > 1 or not length.isascii() or not length.isdigit():
+        raise RequestInvalid("Content-Length is no number")
+    if len(length) > 15 or int(length) > limit:
+        raise RequestTooLarge(limit)
 
 
 def _check_coding(headers: Headers) -> None:

@@ -12,7 +12,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ekiden.core.errors import EkidenError
 from ekiden.core.server_errors import KeyExpired
 from ekiden.server.access import Caller, Gate, caller_of, is_open
-from ekiden.server.middleware.refusing import POLICY_VIOLATION, refuse
+from ekiden.server.cookies import forget_key
+from ekiden.server.middleware.refusing import POLICY_VIOLATION, answer, state_of
+from ekiden.server.problems import response_of
 
 RECHECK_S: Final = 5.0
 """So often, at most, a stream that has something to send asks whether its key is still good."""
@@ -33,7 +35,10 @@ class Entrance:
         try:
             caller = await caller_of(connection)
         except EkidenError as exc:
-            await refuse(scope, receive, send, exc)
+            response = response_of(exc)
+            if state_of(scope).get("is_cookie_bad"):
+                forget_key(response)
+            await answer(scope, receive, send, response)
             return
         watched = _Watched(send, connection.app.state.gate, caller)
         try:

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ekiden.core.errors import EkidenError, StaleDocument
 from ekiden.core.jsonio import loads
 from ekiden.core.server_errors import IdempotencyConflict, RequestInvalid
-from ekiden.server.access import caller_of, service_of
+from ekiden.server.access import EACH_TIME, caller_of, service_of
 from ekiden.server.idempotency import (
     LEASE_S,
     Answer,
@@ -61,6 +61,7 @@ class Repeats:
             scope["type"] != "http"
             or scope["method"] != "POST"
             or not scope["path"].startswith(_UNDER)
+            or scope["path"] in EACH_TIME
         ):
             await self._app(scope, receive, send)
             return

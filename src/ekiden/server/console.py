@@ -1,0 +1,197 @@
+"""The console: a page for people at `/`, made of files that come with the package.
+
+They are read once, when the application is made, so that all of them are of one build, and nothing
+but what was there then can be asked for. There is nothing in them that is anybody's, hence they are
+open to all; what the page shows it asks the API for, as whoever uses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fastapi import FastAPI
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ekiden.server.access import ASSETS
+from ekiden.server.configuration import ServerConfig
+
+INDEX: Final = "index.html"
+_ROOT_FILES: Final = ("favicon.ico", "favicon.svg")
+_PACKAGED: Final = Path(__file__).parent / "static"
+
+_TEXTS: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+_IMAGES: Final = {".ico": "image/x-icon", ".png": "image/png", ".webp": "image/webp"}
+_MEDIA_TYPES: Final = {**_TEXTS, **_IMAGES}
+_HASHED: Final = re.compile(r".+-[A-Za-z0-9_-]{8}\.[a-z0-9]+", re.ASCII)
+"""A name with a digest of the content in it, as Vite writes it."""
+_WORTH_IT: Final = 500
+"""Fewer bytes than that are not compressed."""
+
+POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "font-src 'none'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+"""Scripts are the page's own files, and text that agents and users wrote never becomes one."""
+_DENIED: Final = (
+    "accelerometer",
+    "camera",
+    "display-capture",
+    "geolocation",
+    "gyroscope",
+    "magnetometer",
+    "microphone",
+    "midi",
+    "payment",
+    "usb",
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": ", ".join(f"{name}=()" for name in _DENIED),
+    "Vary": "Accept-Encoding",
+}
+_FOR_EVER: Final = "public, max-age=31536000, immutable"
+_ASK_AGAIN: Final = "no-cache"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticFile:
+    """A file as it is sent."""
+
+    body: bytes
+    media_type: str
+    etag: str
+    caching: str
+    is_text: bool
+
+
+def install(app: FastAPI, config: ServerConfig) -> None:
+    """Serve the console, if it is wanted and there is one."""
+    files = read_files(config)
+    app.state.has_console = bool(files)
+    if not files:
+        return
+    site = _Site(files)
+
+    async def page(request: Request) -> Response:
+        return await site.answer(request)
+
+    for path in ("/", *(f"/{name}" for name in _ROOT_FILES)):
+        app.add_route(path, page, include_in_schema=False)
+    app.add_route(f"{ASSETS}{{name:path}}", page, include_in_schema=False)
+
+
+def has_console(config: ServerConfig) -> bool:
+    """Whether a server that is to be so has the console."""
+    return config.console and (_folder(config) / INDEX).is_file()
+
+
+def read_files(config: ServerConfig) -> Mapping[str, StaticFile]:
+    """The console's files by the path that they are served at; none if there is no console."""
+    if not has_console(config):
+        return {}
+    folder = _folder(config)
+    assets = sorted(path for path in (folder / ASSETS.strip("/")).rglob("*") if path.is_file())
+    roots = [folder / name for name in _ROOT_FILES if (folder / name).is_file()]
+    found = {
+        f"/{path.relative_to(folder).as_posix()}": _read(path)
+        for path in (*roots, *assets)
+        if path.suffix in _MEDIA_TYPES and not path.name.startswith(".")
+    }
+    return {"/": _read(folder / INDEX), **found}
+
+
+class _Site:
+    """Answers with files, compressed for those who take that."""
+
+    def __init__(self, files: Mapping[str, StaticFile]) -> None:
+        self._files = files
+        self._compressed: dict[str, bytes] = {}
+        """By path, once somebody asked for it."""
+
+    async def answer(self, request: Request) -> Response:
+        """The file of the path; 404 if there is none."""
+        path = request.scope["path"]
+        file = self._files.get(path)
+        if file is None:
+            raise HTTPException(404)
+        headers = {**_HEADERS, "Cache-Control": file.caching, "ETag": file.etag}
+        if _knows(request.headers, file.etag):
+            return Response(status_code=304, headers=headers)
+        body = file.body
+        if file.is_text and len(body) >= _WORTH_IT and _takes_gzip(request.headers):
+            body = await self._gzip(path, file)
+            headers["Content-Encoding"] = "gzip"
+        return Response(body, headers=headers, media_type=file.media_type)
+
+    async def _gzip(self, path: str, file: StaticFile) -> bytes:
+        if path not in self._compressed:
+            self._compressed[path] = await asyncio.to_thread(gzip.compress, file.body, mtime=0)
+        return self._compressed[path]
+
+
+def _folder(config: ServerConfig) -> Path:
+    return _PACKAGED if config.static is None else config.static
+
+
+def _read(path: Path) -> StaticFile:
+    body = path.read_bytes()
+    return StaticFile(
+        body=body,
+        media_type=_MEDIA_TYPES[path.suffix],
+        # Weak, since it is the same for the bytes that are sent compressed.
+        etag=f'W/"{hashlib.sha256(body).hexdigest()[:32]}"',
+        caching=_FOR_EVER if _HASHED.fullmatch(path.name) else _ASK_AGAIN,
+        is_text=path.suffix in _TEXTS,
+    )
+
+
+def _knows(headers: Headers, etag: str) -> bool:
+    """Whether the client has the file, as it is, already."""
+    given = [
+        each.strip().removeprefix("W/")
+        for value in headers.getlist("if-none-match")
+        for each in value.split(",")
+    ]
+    return "*" in given or etag.removeprefix("W/") in given
+
+
+def _takes_gzip(headers: Headers) -> bool:
+    """Whether the client says that it reads gzip, and does not rule it out."""
+    weights: dict[str, str] = {}
+    for value in headers.getlist("accept-encoding"):
+        for each in value.lower().split(","):
+            coding, _, weight = each.replace(" ", "").partition(";q=")
+            weights[coding] = weight or "1"
+    weight = weights.get("gzip", weights.get("*", "0"))
+    return weight.strip("0.") != ""

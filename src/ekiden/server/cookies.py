@@ -1,0 +1,88 @@
+"""The console's cookie: the key of whoever logged in, kept by the browser where no script sees it.
+
+A browser sends a cookie whoever made it ask, so a cookie alone changes nothing: what is not merely
+read needs a token beside it, in a header, which only a page of this server can know. The token is
+made of the key, so that nothing has to be stored for it, and the key cannot be made of the token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+
+from ekiden.core.server_errors import BadOrigin, CsrfFailed
+from ekiden.server.names import PageOrigin, parse_host, parse_origin
+
+COOKIE: Final = "ekiden_key"
+CSRF_HEADER: Final = "X-CSRF-Token"
+MAX_AGE_S: Final = 30 * 24 * 3600
+
+_LABEL: Final = b"ekiden.console.csrf.v1"
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def csrf_token(key: str) -> str:
+    """What requests with this key in a cookie have to have beside it."""
+    return hmac.new(key.encode(), _LABEL, hashlib.sha256).hexdigest()
+
+
+def kept_keys(headers: Headers) -> list[str]:
+    """What the cookies of this name are; each as it was sent, since a key has nothing to decode."""
+    pairs = (
+        pair.strip(" \t").partition("=")
+        for value in headers.getlist("cookie")
+        for pair in value.split(";")
+    )
+    return [value for name, _, value in pairs if name == COOKIE]
+
+
+def check_own_page(connection: HTTPConnection, key: str) -> None:
+    """That a page of this server sent what came with the key in a cookie.
+
+    `CsrfFailed` for a request that changes something without the token, `BadOrigin` for a
+    WebSocket of anybody else, which could be read by whoever opened it.
+    """
+    if connection.scope["type"] == "websocket":
+        if own_origin(connection.headers) is None:
+            raise BadOrigin(
+                "with the console's cookie only pages of this server open a WebSocket: send a key"
+            )
+    elif connection.scope["method"] not in _READING:
+        given = connection.headers.getlist(CSRF_HEADER)
+        if len(given) != 1 or not _is_same(given[0], csrf_token(key)):
+            raise CsrfFailed(CSRF_HEADER)
+
+
+def own_origin(headers: Headers) -> PageOrigin | None:
+    """The origin of the page that asks, if this server served it and the browser says so."""
+    host = parse_host(headers.get("host", ""))
+    origin = parse_origin(headers.get("origin", ""))
+    return origin if host is not None and origin is not None and origin.is_at(host) else None
+
+
+def keep_key(response: Response, key: str, connection: HTTPConnection) -> None:
+    """Let the browser keep the key, and send it to this server only.
+
+    Where a proxy speaks TLS before the server, only the page's origin tells of it.
+    """
+    origin = own_origin(connection.headers)
+    is_secure = connection.url.scheme == "https" or (
+        origin is not None and origin.scheme == "https"
+    )
+    response.set_cookie(
+        COOKIE, key, max_age=MAX_AGE_S, path="/", secure=is_secure, httponly=True, samesite="strict"
+    )
+
+
+def forget_key(response: Response) -> None:
+    """Let the browser forget the key."""
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+
+
+def _is_same(given: str, token: str) -> bool:
+    return hmac.compare_digest(given.encode("latin-1", "replace"), token.encode())

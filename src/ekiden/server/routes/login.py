@@ -1,0 +1,57 @@
+"""`/login`, `/logout`, `/me`: how the console gets in, and as whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from ekiden import __version__
+from ekiden.server.access import SCOPES, Caller, TheCaller
+from ekiden.server.answers import answer
+from ekiden.server.cookies import csrf_token, forget_key, keep_key
+from ekiden.server.gate import KeyGate
+from ekiden.server.models.login import LoginBody, MeModel
+
+router = APIRouter(tags=["console"])
+
+
+@router.post("/login", response_model=MeModel)
+async def log_in(request: Request, body: LoginBody) -> Response:
+    """Let a browser keep a key, in the cookie `ekiden_key`, which no script can read.
+
+    For a month the cookie is as good as the key in a header, but what is not merely read needs
+    `X-CSRF-Token` beside it.
+    """
+    gate: KeyGate = request.app.state.key_gate
+    key = body.key.strip()
+    request.state.caller = caller = await gate.holder(key)
+    response = answer(_me(request, caller, csrf_token(key)))
+    keep_key(response, key, request)
+    return response
+
+
+@router.post("/logout", status_code=204, response_class=Response)
+async def log_out(caller: TheCaller) -> Response:
+    """Let the browser forget the key; the key itself stays good."""
+    response = Response(status_code=204)
+    forget_key(response)
+    return response
+
+
+@router.get("/me", response_model=MeModel)
+async def get_me(caller: TheCaller, request: Request) -> Response:
+    """Say who calls, and what that one may do."""
+    return answer(_me(request, caller, getattr(request.state, "csrf_token", None)))
+
+
+def _me(request: Request, caller: Caller, token: str | None) -> dict[str, Any]:
+    return {
+        "name": caller.name,
+        "tenant": caller.tenant,
+        "scopes": sorted(scope for scope in SCOPES if caller.may(scope)),
+        "local": caller.key_id is None,
+        "csrf_token": token,
+        "version": __version__,
+        "console": request.app.state.has_console,
+    }

@@ -1,0 +1,31 @@
+"""What `ekiden serve` says when it begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ekiden.cli.serving import tell_console
+from ekiden.server import ServerConfig
+
+URL = "http://127.0.0.1:8321"
+
+
+def test_the_address_of_the_console_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "index.html").write_text("<!doctype html>")
+    tell_console(ServerConfig(static=tmp_path), URL)
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "console http://127.0.0.1:8321/\n")
+
+
+def test_nothing_is_told_of_a_console_that_is_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell_console(ServerConfig(static=tmp_path), URL)
+    (tmp_path / "index.html").write_text("<!doctype html>")
+    tell_console(ServerConfig(static=tmp_path, console=False), URL)
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "")

@@ -1,0 +1,270 @@
+"""How the console gets in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from http.cookies import SimpleCookie
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+
+from ekiden import __version__
+from ekiden.server import ServerConfig
+from ekiden.server.cookies import csrf_token
+from tests.support.serving import application, client_of
+from tests.unit.server.keyed import bearer, is_problem, keys_of, make_key
+
+API = "/api/v1"
+LOGIN, LOGOUT, ME = f"{API}/login", f"{API}/logout", f"{API}/me"
+SESSIONS = f"{API}/sessions"
+UNKNOWN = "ek_abcdefgh_" + "a" * 40
+DAYS_30 = "2592000"
+
+
+@pytest.fixture
+async def app(tmp_path: Path) -> AsyncIterator[FastAPI]:
+    config = ServerConfig(hosts=["desk.example.com"], origins=["https://other.example.com"])
+    async with application(tmp_path, workers=0, config=config) as running:
+        yield running
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
+    async with client_of(app) as caller:
+        yield caller
+
+
+def set_cookie(response: httpx2.Response) -> Any:
+    """The cookie that the answer sets, with its attributes."""
+    [text] = response.headers.get_list("set-cookie")
+    return SimpleCookie(text)["ekiden_key"]
+
+
+def is_forgotten(response: httpx2.Response) -> bool:
+    found = set_cookie(response)
+    return bool(found.value == "" and found["max-age"] == "0" and found["path"] == "/")
+
+
+async def test_a_key_becomes_a_cookie_that_no_script_sees(
+    app: FastAPI, client: httpx2.AsyncClient
+) -> None:
+    made = await make_key(app, "read", "answer", name="Zoë 李", tenant="acme")
+    found = await client.post(LOGIN, json={"key": f" {made.text}\n"})
+    assert found.status_code == 200
+    assert found.json() == {
+        "name": "Zoë 李",
+        "tenant": "acme",
+        "scopes": ["answer", "read"],
+        "local": False,
+        "csrf_token": csrf_token(made.text),
+        "version": __version__,
+        "console": app.state.has_console,
+    }
+    kept = set_cookie(found)
+    assert kept.value == made.text
+    assert (kept["path"], kept["max-age"]) == ("/", DAYS_30)
+    assert kept["httponly"] is True
+    assert kept["samesite"].lower() == "strict"
+    assert (kept["secure"], kept["domain"]) == ("", "")
+    assert found.headers["cache-control"] == "no-store"
+    assert made.text not in found.text
+
+
+@pytest.mark.parametrize(
+    ("address", "headers"),
+    [
+        (f"https://127.0.0.1{LOGIN}", {}),
+        (f"http://desk.example.com{LOGIN}", {"Origin": "https://desk.example.com"}),
+    ],
+    ids=["tls", "proxy"],
+)
+async def test_over_tls_the_cookie_is_for_tls_only(
+    app: FastAPI, client: httpx2.AsyncClient, address: str, headers: dict[str, str]
+) -> None:
+    made = await make_key(app)
+    found = await client.post(address, json={"key": made.text}, headers=headers)
+    assert set_cookie(found)["secure"] is True
+
+
+async def test_with_the_cookie_everything_goes_on_as_with_the_key(
+    app: FastAPI, client: httpx2.AsyncClient
+) -> None:
+    made = await make_key(app, "admin")
+    token = (await client.post(LOGIN, json={"key": made.text})).json()["csrf_token"]
+    assert (await client.get(SESSIONS)).status_code == 200
+    me = (await client.get(ME)).json()
+    assert (me["csrf_token"], me["scopes"]) == (token, ["admin", "answer", "read", "run"])
+    body = {"name": "ci", "scopes": ["read"]}
+    refused = await client.post(f"{API}/keys", json=body)
+    assert is_problem(refused, 403, "csrf_failed")
+    assert "set-cookie" not in refused.headers
+    done = await client.post(f"{API}/keys", json=body, headers={"X-CSRF-Token": token})
+    assert done.status_code == 201
+
+
+async def test_logging_out_forgets_the_cookie_but_not_the_key(
+    app: FastAPI, client: httpx2.AsyncClient
+) -> None:
+    made = await make_key(app)
+    token = (await client.post(LOGIN, json={"key": made.text})).json()["csrf_token"]
+    assert is_problem(await client.post(LOGOUT), 403, "csrf_failed")
+    out = await client.post(LOGOUT, headers={"X-CSRF-Token": token})
+    assert (out.status_code, out.content) == (204, b"")
+    assert is_forgotten(out)
+    assert is_problem(await client.get(ME), 401, "auth.required")
+    assert (await client.get(ME, headers=bearer(made))).status_code == 200
+
+
+@pytest.mark.parametrize("key", [UNKNOWN, "x", " ", "sk-other", "ключ", "ek_abcdefgh_" + "é" * 40])
+async def test_a_wrong_key_is_refused_as_everywhere(
+    app: FastAPI, client: httpx2.AsyncClient, key: str
+) -> None:
+    await make_key(app)
+    found = await client.post(LOGIN, json={"key": key})
+    assert is_problem(found, 401, "auth.required")
+    assert "set-cookie" not in found.headers
+    assert found.headers["www-authenticate"].startswith("Bearer")
+    assert key.strip() == "x" or not key.strip() or key not in found.text
+
+
+async def test_a_wrong_key_is_refused_on_this_machine_without_keys_too(
+    client: httpx2.AsyncClient,
+) -> None:
+    assert is_problem(await client.post(LOGIN, json={"key": UNKNOWN}), 401, "auth.required")
+
+
+async def test_a_key_that_was_good_once_does_not_log_in(
+    app: FastAPI, client: httpx2.AsyncClient
+) -> None:
+    made = await make_key(app)
+    await (await keys_of(app)).revoke(made.key.id)
+    app.state.keyring.forget()
+    assert is_problem(await client.post(LOGIN, json={"key": made.text}), 401, "auth.expired")
+
+
+async def test_a_key_that_is_revoked_later_is_forgotten_with_the_answer(
+    app: FastAPI, client: httpx2.AsyncClient
+) -> None:
+    made = await make_key(app)
+    await client.post(LOGIN, json={"key": made.text})
+    await (await keys_of(app)).revoke(made.key.id)
+    app.state.keyring.forget()
+    refused = await client.get(SESSIONS)
+    assert is_problem(refused, 401, "auth.expired")
+    assert is_forgotten(refused)
+    assert is_problem(await client.get(SESSIONS), 401, "auth.required")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b'"ek"',
+        b"{}",
+        b'{"key": 7}',
+        b'{"key": null}',
+        b'{"key": ""}',
+        b'{"key": "a", "more": 1}',
+        b'{"key": "a", "key": "b"}',
+        b'{"key": "' + b"a" * 201 + b'"}',
+    ],
+)
+async def test_what_is_no_login_is_told_so(client: httpx2.AsyncClient, body: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    found = await client.post(LOGIN, content=body, headers=headers)
+    assert is_problem(found, 422, "request.invalid")
+
+
+async def test_before_it_is_known_who_calls_little_is_read(
+    app: FastAPI, client: httpx2.AsyncClient
+) -> None:
+    await make_key(app)
+    found = await client.post(LOGIN, json={"key": "a" * 5000})
+    assert is_problem(found, 413, "request.too_large")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example.com"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:3000"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors"},
+        {"Host": "evil.example.com"},
+    ],
+)
+async def test_pages_of_others_log_nobody_in_or_out(
+    app: FastAPI, client: httpx2.AsyncClient, headers: dict[str, str]
+) -> None:
+    made = await make_key(app)
+    found = await client.post(LOGIN, json={"key": made.text}, headers=headers)
+    assert is_problem(found, 403, "auth.origin")
+    assert "set-cookie" not in found.headers
+    token = {"Cookie": f"ekiden_key={made.text}", "X-CSRF-Token": csrf_token(made.text)}
+    assert is_problem(await client.post(LOGOUT, headers=token | headers), 403, "auth.origin")
+
+
+async def test_a_page_of_this_server_logs_in_while_an_old_cookie_is_there(
+    app: FastAPI, client: httpx2.AsyncClient
+) -> None:
+    made = await make_key(app)
+    headers = {
+        "Origin": "http://127.0.0.1",
+        "Sec-Fetch-Site": "same-origin",
+        "Cookie": f"ekiden_key={UNKNOWN}",
+    }
+    found = await client.post(LOGIN, json={"key": made.text}, headers=headers)
+    assert found.status_code == 200
+    assert set_cookie(found).value == made.text
+
+
+async def test_tries_cost_what_they_cost_with_a_header(tmp_path: Path) -> None:
+    config = ServerConfig(rate=0.001, burst=2)
+    async with application(tmp_path, workers=0, config=config) as app, client_of(app) as client:
+        made = await make_key(app)
+        assert (await client.get(ME, headers=bearer(made))).status_code == 200
+        assert (await client.post(LOGIN, json={"key": made.text})).status_code == 200
+        refused = await client.post(LOGIN, json={"key": made.text})
+        assert is_problem(refused, 429, "request.too_many")
+        assert "set-cookie" not in refused.headers
+
+
+async def test_a_login_is_done_each_time_and_its_answer_is_not_kept(
+    app: FastAPI, client: httpx2.AsyncClient
+) -> None:
+    made = await make_key(app)
+    for _ in range(2):
+        headers = {"Idempotency-Key": "once"}
+        found = await client.post(LOGIN, json={"key": made.text}, headers=headers)
+        assert set_cookie(found).value == made.text
+        assert "idempotency-replayed" not in found.headers
+
+
+async def test_somebody_on_this_machine_is_told_so(client: httpx2.AsyncClient) -> None:
+    for headers in ({}, {"Cookie": f"ekiden_key={UNKNOWN}"}):
+        found = await client.get(ME, headers=headers)
+        assert found.status_code == 200
+        told = found.json()
+        assert (told["name"], told["local"], told["csrf_token"]) == ("local", True, None)
+        assert told["scopes"] == ["admin", "answer", "read", "run"]
+    assert (await client.post(LOGOUT)).status_code == 204
+
+
+async def test_a_program_has_no_use_for_the_token(app: FastAPI, client: httpx2.AsyncClient) -> None:
+    made = await make_key(app, "run")
+    told = (await client.get(ME, headers=bearer(made))).json()
+    assert (told["local"], told["csrf_token"], told["scopes"]) == (False, None, ["run"])
+
+
+async def test_only_a_post_of_a_login_is_open(app: FastAPI, client: httpx2.AsyncClient) -> None:
+    await make_key(app)
+    for method in ("GET", "PUT", "DELETE", "OPTIONS"):
+        assert is_problem(await client.request(method, LOGIN), 401, "auth.required")
+    for path in (f"{LOGIN}/", f"{LOGIN}/x", f"{API}//login", LOGOUT):
+        assert is_problem(await client.post(path, json={"key": "x"}), 401, "auth.required")
