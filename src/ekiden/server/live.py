@@ -146,9 +146,12 @@ class LiveConnection:
         elif kind == "unsubscribe":
             await self._unsubscribe(str(message.get("id", "")))
         elif kind == "subscribe":
-            await self._subscribe(parse_subscribe(message))
+            await self._try(self._asked(message), str(message.get("id", ""))[:100])
         else:
             raise RequestInvalid("`type` must be subscribe, unsubscribe or ping")
+
+    async def _asked(self, message: Mapping[str, Any]) -> None:
+        await self._subscribe(parse_subscribe(message))
 
     async def _subscribe(self, wanted: Subscribe) -> None:
         if wanted.id in self._streams:

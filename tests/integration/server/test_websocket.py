@@ -160,6 +160,14 @@ async def test_what_cannot_be_meant_is_told_and_the_connection_stays(
         assert (await send(socket, type="ping"))["type"] == "pong"
 
 
+async def test_a_subscription_that_cannot_be_is_named(place: Place) -> None:
+    async with place.connect() as socket:
+        answer = await send(socket, type="subscribe", id="mine", after="no place at all")
+        assert answer["type"] == "error"
+        assert answer["subscription"] == "mine"
+        assert (await send(socket, type="subscribe", id="mine"))["type"] == "subscribed"
+
+
 async def test_too_many_mistakes_end_it(place: Place) -> None:
     async with place.connect() as socket:
         for _ in range(20):
