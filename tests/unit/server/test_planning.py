@@ -117,6 +117,10 @@ async def test_tasks_are_listed_over_all_sessions(split: Served) -> None:
     assert (hotels["status"], hotels["attempts"]) == ("failed", 1)
     assert "no room" in hotels["error"]
     assert hotels["depends_on"] == []
+    assert len({(each["session_id"], each["plan"]) for each in listed}) == 3
+    (child,) = weather["sessions"]
+    assert (await split.get(f"/sessions/{child}"))["agent"] == "天气"
+    assert 0 < weather["planned_at"] <= weather["started_at"]
     for limit in (1, 2, 3, 5):
         assert await split.pages("/tasks", limit=limit) == listed
     assert len(await split.pages("/tasks?session_id=p1", limit=1)) == 4

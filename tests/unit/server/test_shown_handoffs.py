@@ -55,6 +55,9 @@ async def test_a_handoff_is_listed_with_what_was_shown(desk: Served) -> None:
         "changed": False,
         "seq": 1,
     }
+    [light] = (await desk.get("/sessions/ticket-7/handoffs?views=false"))["items"]
+    assert light == {**only, "view": None}
+    HandoffView.model_validate(light)
 
 
 async def test_what_was_refused_and_what_was_undone_are_listed_in_order(desk: Served) -> None:

@@ -122,20 +122,27 @@ async def _tasks(store: Store, plan: Event) -> list[dict[str, Any]]:
     events = await store.events(plan.session_id, after=plan.seq)
     tasks = {str(each.get("task_id")): _Task(each) for each in (plan.details or {})["tasks"]}
     is_last = True
+    seen: _Task | None = None
     for event in events:
         if event.type != "task":
+            if seen is not None:
+                seen.see_question(event)
+            seen = None
             continue
         if _phase(event) == "decomposed":
             is_last = False
             break
-        task = tasks.get(str((event.details or {}).get("task_id")))
-        if task is not None:
-            task.see(event)
+        seen = tasks.get(str((event.details or {}).get("task_id")))
+        if seen is not None:
+            seen.see(event)
     is_under_way = is_last and row.status != "idle"
-    return [
-        {"session_id": plan.session_id, "supervisor": plan.agent, **each}
-        for each in _records(tasks.values(), is_under_way=is_under_way)
-    ]
+    told = {
+        "session_id": plan.session_id,
+        "supervisor": plan.agent,
+        "plan": plan.seq,
+        "planned_at": plan.at_us / 1e6,
+    }
+    return [{**told, **each} for each in _records(tasks.values(), is_under_way=is_under_way)]
 
 
 @dataclass(slots=True)
@@ -147,6 +154,7 @@ class _Task:
         default_factory=lambda: {"started_at": None, "ended_at": None}
     )
     error: str | None = None
+    sessions: list[str] = field(default_factory=list)
 
     def see(self, event: Event) -> None:
         """Something happened to it."""
@@ -158,6 +166,13 @@ class _Task:
         elif details.get("phase") == "finished":
             self.status = "done" if details.get("success") else "failed"
             self.error, self.times["ended_at"] = event.error, event.at_us / 1e6
+
+    def see_question(self, event: Event) -> None:
+        """What followed its beginning: its agent was asked, in a session of its own."""
+        asked = (event.details or {}).get("asks")
+        session = asked.get("session") if isinstance(asked, Mapping) else None
+        if self.status == "running" and isinstance(session, str):
+            self.sessions.append(session)
 
 
 def _records(tasks: Iterable[_Task], *, is_under_way: bool) -> Iterable[dict[str, Any]]:
@@ -172,6 +187,7 @@ def _records(tasks: Iterable[_Task], *, is_under_way: bool) -> Iterable[dict[str
             "attempts": task.attempts,
             **task.times,
             "error": task.error,
+            "sessions": task.sessions,
         }
 
 

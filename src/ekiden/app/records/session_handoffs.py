@@ -37,28 +37,31 @@ class _Told:
 
 
 async def session_handoffs(
-    store: Store, session_id: str, *, start: int = 0, limit: int = 50
+    store: Store, session_id: str, *, start: int = 0, limit: int = 50, views: bool = True
 ) -> tuple[list[dict[str, Any]], int | None]:
     """Some of the session's handoffs, the oldest first, and where the next ones begin.
 
-    After the last stand those that wait for whoever runs the session, beyond the limit.
+    After the last stand those that wait for whoever runs the session, beyond the limit. Without
+    `views` it is not told what the targets were shown.
     """
     events = await store.events(session_id)
     records = records_of(events)
     end = start + limit
-    told = [await _read(store, events, record) for record in records[start:end]]
+    told = [await _read(store, events, record, views=views) for record in records[start:end]]
     if end >= len(records):
         waiting = await open_requests(store, HandoffQuery(session_id=session_id))
         told += [_Told(record=request, transfer=None) for request in waiting]
     # A long conversation takes a while to compare: others want their turn meanwhile.
-    shown = await asyncio.to_thread(_records, told, events)
+    shown = await asyncio.to_thread(_records, told, events, views=views)
     return shown, end if end < len(records) else None
 
 
-async def _read(store: Store, events: Sequence[Event], record: HandoffRecord) -> _Told:
+async def _read(
+    store: Store, events: Sequence[Event], record: HandoffRecord, *, views: bool
+) -> _Told:
     transfer = _transfer(record)
-    if transfer is None:
-        return _Told(record=record, transfer=None)
+    if transfer is None or not views:
+        return _Told(record=record, transfer=transfer)
     key, after = view_before(events[:transfer], transfer)
     session = record.session_id
     return _Told(
@@ -76,13 +79,16 @@ def _transfer(record: HandoffRecord) -> int | None:
     return next(move.seq for move in record.moves if move.status in ("transferring", "completed"))
 
 
-def _records(told: Sequence[_Told], events: Sequence[Event]) -> list[dict[str, Any]]:
+def _records(
+    told: Sequence[_Told], events: Sequence[Event], *, views: bool
+) -> list[dict[str, Any]]:
     stands = {event.seq for event in standing(events)}
     by_seq = {event.seq: event for event in events}
     records = []
     for each in told:
         first = by_seq.get(each.record.moves[0].seq)
         data = _record(each, events, is_private=first is not None and is_private(first))
+        data["view"] = _view(each, events).to_json() if views else None
         data["rewound"] = first is not None and first.seq not in stands
         if data["rewound"] and each.transfer is not None:
             data["status"] = "rolled_back"
@@ -97,7 +103,6 @@ def _record(told: _Told, events: Sequence[Event], *, is_private: bool) -> dict[s
         **record.to_json(),
         "duration_ms": None if took_s is None else round(took_s * 1e3, 3),
         "summary": None if is_private else _summary(words_of(events, record)),
-        "view": _view(told, events).to_json(),
     }
 
 

@@ -249,7 +249,7 @@ class HandoffView(HandoffModel):
 
     duration_ms: float | None = Field(description="Until it was settled; `null` before.")
     summary: str | None = Field(description="What the source told the target of its work.")
-    view: ShownModel
+    view: ShownModel | None = Field(description="`null` if it was not asked for.")
     rewound: bool = Field(
         description="The session was taken back to before it; then it is `rolled_back`, too."
     )

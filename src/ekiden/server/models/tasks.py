@@ -14,6 +14,8 @@ class TaskModel(BaseModel):
 
     session_id: str
     supervisor: str | None
+    plan: int = Field(description="The number of the event that made the plan.")
+    planned_at: float = Field(description="When that was; seconds since 1970.")
     task_id: str = Field(description="Unique within its plan.")
     agent: str
     description: str | None = Field(description="`null` where that is not to be recorded.")
@@ -23,3 +25,6 @@ class TaskModel(BaseModel):
     started_at: float | None
     ended_at: float | None
     error: str | None
+    sessions: list[str] = Field(
+        description="The sessions in which its agent works on it, one for each attempt."
+    )

@@ -4,8 +4,9 @@ answer one as a person."""
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from ekiden.app.handing import until_answered
 from ekiden.app.records.handoff_endings import start_record
@@ -34,7 +35,13 @@ router = APIRouter(prefix="/sessions", tags=["handoffs"])
 
 @router.get("/{session_id}/handoffs", response_model=Page[HandoffView], responses=problems(404))
 async def list_session_handoffs(
-    desk: Reads, session_id: SessionId, limit: Limit = PAGE, cursor: Place = None
+    desk: Reads,
+    session_id: SessionId,
+    limit: Limit = PAGE,
+    cursor: Place = None,
+    views: Annotated[
+        bool, Query(description="Tell what each target was shown; without it, it is quicker.")
+    ] = True,
 ) -> Response:
     """List the handoffs of a session, the oldest first, with what each target was shown.
 
@@ -43,7 +50,9 @@ async def list_session_handoffs(
     """
     await desk.store.get(session_id)
     start = 0 if cursor is None else int(cursor)
-    found, end = await session_handoffs(desk.store, session_id, start=start, limit=limit)
+    found, end = await session_handoffs(
+        desk.store, session_id, start=start, limit=limit, views=views
+    )
     return page(found, None if end is None else str(end))
 
 
