@@ -7,10 +7,12 @@ document that each of them has read before it looked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import pairwise
 
+from ekiden.bus.deadlock_record import Deadlock as Deadlock
+from ekiden.bus.deadlock_record import DeadlockAsk as DeadlockAsk
 from ekiden.bus.graph import Cycle, Need, VictimPolicy, WaitGraph, check_policy, victim_of
 from ekiden.bus.stored_waits import (
     all_waits,
@@ -32,52 +34,8 @@ DEADLOCKS = "bus.deadlocks"
 _BREAKING = ("bus.breaking", "deadlocks")
 """The document that everybody changes who breaks a deadlock."""
 _LATEST_US = 10**17
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deadlock:
-    """Agents that waited, or wait, for each other in a circle."""
-
-    id: str = ""
-    """Those found later come first; empty for one that is not recorded."""
-    cycle: tuple[str, ...]
-    """The agents; begins and ends with the same one, with the victim if there is one."""
-    message_ids: tuple[str, ...]
-    """The queries that they wait, or waited, for."""
-    victim: str | None = None
-    """The agent that was told to give up."""
-    given_up: tuple[str, ...] = ()
-    """The queries of the victim that failed; empty if it gave up by itself before it was told."""
-    policy: VictimPolicy | None = None
-    found_at_us: int
-    resolved: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """As it is stored and shown."""
-        return {
-            "id": self.id,
-            "cycle": list(self.cycle),
-            "message_ids": list(self.message_ids),
-            "victim": self.victim,
-            "given_up": list(self.given_up),
-            "policy": self.policy,
-            "found_at": self.found_at_us / 1e6,
-            "resolved": self.resolved,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Deadlock:
-        """The inverse of `to_json`."""
-        return cls(
-            id=data["id"],
-            cycle=tuple(data["cycle"]),
-            message_ids=tuple(data["message_ids"]),
-            victim=data["victim"],
-            given_up=tuple(data["given_up"]),
-            policy=data["policy"],
-            found_at_us=round(data["found_at"] * 1e6),
-            resolved=data["resolved"],
-        )
+_LONGEST = 300
+"""Characters of what was asked that are kept."""
 
 
 async def break_deadlock(
@@ -213,7 +171,21 @@ def _deadlock(cycle: Cycle, agents: Mapping[str, str], *, found_at_us: int) -> D
         cycle=tuple(agents[node] for node in cycle.nodes),
         message_ids=tuple(wait.id for need in cycle.needs for wait in need),
         found_at_us=found_at_us,
+        asks=tuple(_asks(cycle, agents)),
     )
+
+
+def _asks(cycle: Cycle, agents: Mapping[str, str]) -> Iterator[DeadlockAsk]:
+    found = [wait for need in cycle.needs for wait in need]
+    for here, there in pairwise(cycle.nodes):
+        for wait in found:
+            if (wait.waiter, wait.awaits) == (here, there):
+                yield DeadlockAsk(
+                    source=agents[here],
+                    target=agents[there],
+                    message_id=wait.id,
+                    text=wait.subject[:_LONGEST] or None,
+                )
 
 
 def _told(cycle: Cycle, victim: Need, scene: _Scene, policy: VictimPolicy) -> Deadlock:

@@ -37,6 +37,8 @@ class Wait:
     priority: int = 2
     agent: str = ""
     """The waiter's."""
+    subject: str = ""
+    """What is asked."""
 
 
 Need: TypeAlias = tuple[Wait, ...]

@@ -183,6 +183,7 @@ def _wait(name: str, row: StoredMessage) -> Wait:
         number=row.id,
         priority=priority if isinstance(priority, int) else row.priority,
         agent=sender_of(row),
+        subject=text_of(row, "subject"),
     )
 
 

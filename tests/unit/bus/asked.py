@@ -18,6 +18,7 @@ def query(
     priority: int = 2,
     timeout_s: float = 30.0,
     session_id: str | None = None,
+    subject: str = "",
 ) -> QueuePut:
     """A query of the node `waiter`, called ``waiter>awaits`` unless it is named."""
     target = "operator" if awaits is None else node_agent(awaits)
@@ -27,6 +28,7 @@ def query(
         type="query",
         from_agent=node_agent(waiter),
         to_agent=target,
+        subject=subject,
         priority=priority,
         timeout_seconds=timeout_s,
     )

@@ -93,6 +93,41 @@ async def test_it_is_recorded_with_the_settlement(store: MemoryStore) -> None:
     assert Deadlock.from_json(found.to_json()) == found
 
 
+async def test_it_tells_who_asked_whom_what_in_the_order_of_the_cycle(store: MemoryStore) -> None:
+    await store.put_messages(
+        [
+            query("b", "丙", subject="Straße? " + "x" * 400),
+            query("a", "b", subject="预算？"),
+            query("丙", "a"),
+            query("a", "d"),
+        ]
+    )
+    [present] = await find_present(store)
+    assert {ask.message_id for ask in present.asks} == {"a>b", "b>丙", "丙>a"}
+    found = await break_deadlock(store, "a", policy="youngest")
+    assert found is not None
+    assert found.to_json()["asks"] == [
+        {"from": "丙", "to": "a", "message_id": "丙>a", "text": None, "given_up": True},
+        {"from": "a", "to": "b", "message_id": "a>b", "text": "预算？", "given_up": False},
+        {
+            "from": "b",
+            "to": "丙",
+            "message_id": "b>丙",
+            "text": "Straße? " + "x" * 292,
+            "given_up": False,
+        },
+    ]
+    assert found.cycle == ("丙", "a", "b", "丙")
+
+
+async def test_what_was_recorded_without_questions_is_still_read(store: MemoryStore) -> None:
+    await ask(store, "a>b", "b>a")
+    found = await break_deadlock(store, "b")
+    assert found is not None
+    old = {name: value for name, value in found.to_json().items() if name != "asks"}
+    assert Deadlock.from_json(old).asks == ()
+
+
 async def test_whoever_is_its_own_victim_learns_that(store: MemoryStore) -> None:
     await ask(store, "b>c", "c>b", "a>b", "a>a")
     found = await break_deadlock(store, "a", policy="youngest")

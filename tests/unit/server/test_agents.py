@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from ekiden.bus.deadlocks import DEADLOCKS, Deadlock
+from ekiden.bus.deadlocks import DEADLOCKS, Deadlock, DeadlockAsk
 from ekiden.core.inbox_item import InboxItem
 from ekiden.server.models import agents as models
 from ekiden.storage.base import DocumentWrite, NewSession
@@ -37,6 +37,8 @@ async def test_agents_are_listed_and_shown_as_the_command_does_it(desk: Served) 
     for each in listed["items"]:
         models.AgentModel.model_validate(each)
         shown = await desk.get(f"/agents/{quote(each['name'])}")
+        for name in ("kind", "triggers", "capabilities", "available", "max_sessions"):
+            assert each[name] == shown[name]
         assert shown == await desk.command("agents", "show", each["name"])
         models.AgentDetail.model_validate(shown)
     assert (await desk.get("/agents/@陌生人"))["name"] == "陌生人"
@@ -100,6 +102,11 @@ async def test_deadlocks_are_listed_as_the_command_lists_them(desk: Served) -> N
             cycle=("甲", "乙", "甲"),
             message_ids=("m1", "m2"),
             victim="甲",
+            given_up=("m1",),
+            asks=(
+                DeadlockAsk(source="甲", target="乙", message_id="m1", text="预算？"),
+                DeadlockAsk(source="乙", target="甲", message_id="m2"),
+            ),
             policy="longest",
             found_at_us=1_800_000_000_000_000,
             resolved=True,
@@ -111,4 +118,8 @@ async def test_deadlocks_are_listed_as_the_command_lists_them(desk: Served) -> N
     assert await desk.pages("/agents/deadlocks") == listed
     for each in listed:
         models.DeadlockModel.model_validate(each)
+        assert [(ask["from"], ask["to"], ask["given_up"]) for ask in each["asks"]] == [
+            ("甲", "乙", True),
+            ("乙", "甲", False),
+        ]
     problem(await desk("GET", "/agents/deadlocks?limit=0"), 422)

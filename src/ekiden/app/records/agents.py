@@ -33,18 +33,7 @@ def agent_record(project: Project, agent: Agent[Any]) -> dict[str, Any]:
         "can_ask": list(agent.can_ask),
         "can_tell": list(agent.can_tell),
         "can_ask_people": list(agent.can_ask_people),
-    }
-
-
-def agent_details(project: Project, agent: Agent[Any]) -> dict[str, Any]:
-    """Everything about an agent."""
-    definition = definition_of(project, agent.name)
-    instructions = agent.instructions
-    return {
-        **agent_record(project, agent),
-        "handoff_description": agent.handoff_description or agent.description,
-        "tools": [*map(_tool, agent.tools), *({"name": name} for name in _served(definition))],
-        "handoffs": _handoffs(agent, definition),
+        "kind": _kind(agent),
         "triggers": {
             "keywords": list(agent.triggers.keywords),
             "patterns": list(agent.triggers.patterns),
@@ -60,13 +49,24 @@ def agent_details(project: Project, agent: Agent[Any]) -> dict[str, Any]:
             }
             for each in agent.capabilities
         ],
+        "available": None if callable(agent.available) else agent.available,
+        "max_sessions": agent.max_sessions,
+    }
+
+
+def agent_details(project: Project, agent: Agent[Any]) -> dict[str, Any]:
+    """Everything about an agent."""
+    definition = definition_of(project, agent.name)
+    instructions = agent.instructions
+    return {
+        **agent_record(project, agent),
+        "handoff_description": agent.handoff_description or agent.description,
+        "tools": [*map(_tool, agent.tools), *({"name": name} for name in _served(definition))],
+        "handoffs": _handoffs(agent, definition),
         "guardrails": _guardrails(definition),
         "memory": _memory(agent, definition),
         "supervisor": _supervisor(agent),
-        "available": None if callable(agent.available) else agent.available,
-        "max_sessions": agent.max_sessions,
         "runs_on": sorted(agent.runs_on),
-        "kind": _kind(agent),
         "instructions": instructions if isinstance(instructions, str | None) else "(a function)",
     }
 

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
-
-class AgentModel(BaseModel):
-    """An agent in short."""
-
-    name: str
-    title: str | None
-    description: str | None
-    scope: str
-    model: str | None
-    origin: str = Field(description="Where it comes from: a kind of file, `python`, or `people`.")
-    path: str | None
-    tools: list[str]
-    handoffs: list[str] = Field(description="Whom it may hand to.")
-    can_ask: list[str]
-    can_tell: list[str]
-    can_ask_people: list[str]
+AgentKind: TypeAlias = Literal["supervisor", "router", "person", "runner", "code", "model"]
 
 
 class TriggersModel(BaseModel):
@@ -40,6 +25,28 @@ class CapabilityModel(BaseModel):
     description: str
     proficiency: float
     tags: list[str]
+
+
+class AgentModel(BaseModel):
+    """An agent in short."""
+
+    name: str
+    title: str | None
+    description: str | None
+    scope: str
+    model: str | None
+    origin: str = Field(description="Where it comes from: a kind of file, `python`, or `people`.")
+    path: str | None
+    tools: list[str]
+    handoffs: list[str] = Field(description="Whom it may hand to.")
+    can_ask: list[str]
+    can_tell: list[str]
+    can_ask_people: list[str]
+    kind: AgentKind
+    triggers: TriggersModel
+    capabilities: list[CapabilityModel]
+    available: bool | None = Field(description="`null`: that is asked when it matters.")
+    max_sessions: int | None
 
 
 class AgentDetail(BaseModel):
@@ -66,7 +73,7 @@ class AgentDetail(BaseModel):
     available: bool | None = Field(description="`null`: that is asked when it matters.")
     max_sessions: int | None
     runs_on: list[str] = Field(description="Labels that a worker must have to run it.")
-    kind: Literal["supervisor", "router", "person", "runner", "code", "model"]
+    kind: AgentKind
     instructions: str | None
 
 
@@ -104,6 +111,16 @@ class PresenceModel(BaseModel):
     waits: list[WaitModel]
 
 
+class DeadlockAskModel(BaseModel):
+    """One question of a circle."""
+
+    source: str = Field(alias="from", description="The agent that asked.")
+    target: str = Field(alias="to", description="The agent that was to answer.")
+    message_id: str
+    text: str | None = Field(description="What was asked, in at most 300 characters.")
+    given_up: bool = Field(description="It failed, so that the others could go on.")
+
+
 class DeadlockModel(BaseModel):
     """Agents that wait, or waited, for each other in a circle."""
 
@@ -115,3 +132,6 @@ class DeadlockModel(BaseModel):
     policy: str | None
     found_at: float
     resolved: bool
+    asks: list[DeadlockAskModel] = Field(
+        description="Who asked whom what, in the order of the cycle; empty if it is not known."
+    )

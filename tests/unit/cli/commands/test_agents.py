@@ -67,6 +67,11 @@ def test_the_list_as_json(desk: Desk) -> None:
         "can_ask",
         "can_tell",
         "can_ask_people",
+        "kind",
+        "triggers",
+        "capabilities",
+        "available",
+        "max_sessions",
     }
     assert (billing["name"], billing["scope"], billing["origin"]) == (
         "billing",
