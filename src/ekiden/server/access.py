@@ -52,10 +52,9 @@ def is_open(scope: AsgiScope) -> bool:
     if scope["type"] != "http":
         return False
     path: str = scope["path"]
-    method: str = scope["method"]
-    if method in ("GET", "HEAD"):
-        return path in OPEN or path.startswith(ASSETS)
-    return method == "POST" and path == LOGIN
+    if path == LOGIN:
+        return bool(scope["method"] == "POST")
+    return (path in OPEN or path.startswith(ASSETS)) and scope["method"] in ("GET", "HEAD")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

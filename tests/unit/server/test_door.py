@@ -37,7 +37,10 @@ RUNS = f"{API}/runs"
 SESSIONS = f"{API}/sessions"
 PAGE = "https://desk.example.com"
 CONFIG = ServerConfig(
-    hosts=["Desk.Example.com", "other.example.com:8443"], origins=[PAGE], max_body=20_000
+    hosts=["Desk.Example.com", "other.example.com:8443"],
+    origins=[PAGE],
+    max_body=20_000,
+    console=False,
 )
 
 
