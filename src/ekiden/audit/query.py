@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from ekiden.audit.previous import previous_of
 from ekiden.audit.record import AuditRecord, hash_of, records_of
 from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED, Event, EventType
+from ekiden.core.folding import folded
+from ekiden.core.jsonio import dumps
 from ekiden.storage.base import EventFilter, Journal
 
 _PAGE = 200
@@ -47,6 +50,9 @@ class AuditQuery:
     """From then on; without a time zone it is the machine's own."""
     until: datetime | None = None
     """Before then."""
+    text: str = ""
+    """Stands in what the record tells: who and whom, reason, error, code, ids or facts; whatever
+    the case."""
     newest_first: bool = True
 
     def matches(self, record: AuditRecord) -> bool:
@@ -58,6 +64,7 @@ class AuditQuery:
             and (self.correlation_id is None or record.correlation_id == self.correlation_id)
             and (self.handoff_id is None or record.handoff_id == self.handoff_id)
             and (self.agent is None or self.agent in _agents(record))
+            and (not self.text or folded(self.text) in _words(record))
         )
 
     def event_filter(self) -> EventFilter:
@@ -88,29 +95,40 @@ async def audit_records(
     *,
     limit: int = 50,
     cursor: str | None = None,
+    most: int | None = None,
 ) -> AuditPage:
     """One page of the records that `query` asks for, newest first unless it says otherwise.
 
     The moves that one event tells are in the order of the page, too. A malformed cursor and a
     limit below 1 are `UserError`. A page costs as much as there is to look at before it is full:
-    type, session and time are found with an index, the rest by reading. For example::
+    type, session and time are found with an index, the rest by reading. After about `most` events
+    a page ends as it is, be it empty, and the next goes on there. For example::
 
         page = await audit_records(store, AuditQuery(agent="billing"), limit=20)
         for record in page.records:
             print(record.id, record.move, record.actor, record.reason)
     """
-    return await read_page(store, query, limit=limit, cursor=cursor, last={})
+    return await read_page(store, query, limit=limit, cursor=cursor, last={}, most=most)
 
 
 async def read_page(
-    store: Journal, query: AuditQuery, *, limit: int, cursor: str | None, last: dict[str, str]
+    store: Journal,
+    query: AuditQuery,
+    *,
+    limit: int,
+    cursor: str | None,
+    last: dict[str, str],
+    most: int | None = None,
 ) -> AuditPage:
     """As `audit_records`; `last` goes on from page to page, as `previous_of` wants it."""
     if limit < 1:
         raise UserError(f"a page of {limit} records is not possible: `limit` is 1 or more")
     found: list[tuple[Event, AuditRecord]] = []
     places: list[str] = []
-    async for event, place, record in _matching(store, query, cursor, page=min(_PAGE, limit + 1)):
+    page = min(_PAGE, limit + 1)
+    async for event, place, record in _matching(store, query, cursor, page=page, most=most):
+        if record is None:
+            return AuditPage(records=await _linked(store, found, last), next_cursor=place)
         if len(found) == limit:
             return AuditPage(records=await _linked(store, found, last), next_cursor=places[-1])
         found.append((event, record))
@@ -139,13 +157,16 @@ async def find_records(store: Journal, name: str) -> Sequence[AuditRecord]:
 
 
 async def _matching(
-    store: Journal, query: AuditQuery, cursor: str | None, *, page: int
-) -> AsyncIterator[tuple[Event, str, AuditRecord]]:
-    """What matches, each with the cursor of the page that begins after it."""
+    store: Journal, query: AuditQuery, cursor: str | None, *, page: int, most: int | None
+) -> AsyncIterator[tuple[Event, str, AuditRecord | None]]:
+    """What matches, each with the cursor of the page that begins after it; no record at last, if
+    `most` events were looked at."""
     where = query.event_filter()
     before, shown, of_seq = _parse(cursor)
+    looked_at = 0
     while True:
         found = await store.find_events(where, limit=page, cursor=before or None)
+        looked_at += len(found.events)
         for event, after in zip(found.events, found.cursors, strict=True):
             records = records_of(event)
             ordered = records[::-1] if query.newest_first else records
@@ -157,6 +178,9 @@ async def _matching(
                     yield event, after if is_last else f"{before}+{number}.{event.seq}", record
             before, shown, of_seq = after, 0, None
         if found.next_cursor is None:
+            return
+        if most is not None and looked_at >= most:
+            yield found.events[-1], before, None
             return
         page = _PAGE
 
@@ -192,6 +216,31 @@ async def _linked(
 def _agents(record: AuditRecord) -> tuple[str | None, ...]:
     actor = record.actor
     return record.source, record.target, actor.name if actor.kind == "agent" else None
+
+
+def _words(record: AuditRecord) -> str:
+    """All that a text is looked for in."""
+    said = (
+        record.actor.name,
+        record.source,
+        record.target,
+        record.reason,
+        record.error,
+        record.code,
+        record.session_id,
+        record.handoff_id,
+        record.task_id,
+        _encoded(record.facts) if record.facts else None,
+    )
+    return "\n".join(folded(each) for each in said if each)
+
+
+def _encoded(facts: Mapping[str, Any]) -> str:
+    """As JSON; somebody may have put something else there."""
+    try:
+        return dumps(dict(facts))
+    except (TypeError, ValueError, RecursionError):
+        return ""
 
 
 def _microseconds(moment: datetime) -> int:

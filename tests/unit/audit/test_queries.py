@@ -12,6 +12,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
+from ekiden.testing.contracts.base import claimed, step
 from tests.unit.audit.written import BEGINNING, START_US, event, handoff, story, write
 
 STORY = ["s/2", "s/3.1", "s/3.2", "s/3.3", "s/5", "s/6"]
@@ -101,6 +102,60 @@ async def test_pages_of_what_is_rare_look_through_all_the_rest(store: Store, lim
 async def test_what_is_asked_for(store: Store, query: dict[str, Any], expected: list[str]) -> None:
     await write(store, story())
     assert await ids(store, **query) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ORDERS", ["s/3.1", "s/3.2", "s/3.3", "s/5", "s/6"]),
+        ("包裹", ["s/3.1", "s/3.2", "s/3.3"]),
+        ("Ms.Sato", ["s/6"]),
+        ("refund", ["s/6"]),
+        ("METHOD", ["s/2"]),
+        ("s.H1", ["s/3.1", "s/3.2", "s/3.3", "s/5"]),
+        ("nothing", []),
+        ("  ", STORY),
+    ],
+)
+async def test_a_text_is_found_in_what_records_tell(
+    store: Store, text: str, expected: list[str]
+) -> None:
+    await write(store, story())
+    assert await ids(store, text=text) == expected
+
+
+async def test_a_text_is_found_however_it_is_written(store: Store) -> None:
+    broken = event("s", 2, "guardrail", error="Größe: cafe\u0301", details={"why": float("nan")})
+    await write(store, [event("s", 1)], unhashed=())
+    claim = await claimed(store, "s")
+    await store.commit(claim, step(broken, release=True))
+    for text in ("GRÖSSE", "caf\u00e9", "größe:  CAFÉ"):
+        assert await ids(store, text=text) == ["s/2"]
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+@pytest.mark.parametrize("limit", [1, 2, 5])
+@pytest.mark.parametrize("most", [1, 2, 3])
+async def test_pages_that_look_at_few_events_are_all_records_once(
+    store: Store, limit: int, most: int, newest_first: bool
+) -> None:
+    for name in ("s", "t", "u"):
+        await write(store, story(name))
+    query = AuditQuery(text="REFUND", newest_first=newest_first)
+    found: list[str] = []
+    shown = 0
+    cursor: str | None = None
+    while True:
+        page = await audit_records(store, query, limit=limit, cursor=cursor, most=most)
+        assert len(page.records) <= limit
+        found += [each.id for each in page.records]
+        shown += 1
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    names = ["s/6", "t/6", "u/6"]
+    assert found == (names[::-1] if newest_first else names)
+    assert shown > 1
 
 
 async def test_a_task_and_a_correlation_id_go_across_sessions(store: Store) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from ekiden.audit.export import Manifest
 from ekiden.server.models import audit as models
+from ekiden.server.routes import audit as routes
 from tests.support.sqlite import execute
 from tests.unit.audit.written import story, write
 from tests.unit.server.desks import As, Served, problem, serving
@@ -54,6 +55,28 @@ async def test_pages_have_no_gaps_also_within_one_event(desk: Served) -> None:
         assert await desk.pages("/audit/records", limit=limit) == whole
     oldest = await desk.pages("/audit/records?oldest_first=true", limit=3)
     assert {each["id"] for each in oldest} == {each["id"] for each in whole}
+
+
+async def test_a_text_is_looked_for_in_lists_and_exports(
+    desk: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = await desk.pages("/audit/records?text=MS.SATO", limit=1)
+    assert [each["id"] for each in found] == ["t/6", "s/6"]
+    query = {"text": "包裹 📦", "session": "s", "oldest_first": "true"}
+    listed = (await desk.get("/audit/records", params=query))["items"]
+    assert [each["id"] for each in listed] == ["s/3.1", "s/3.2", "s/3.3"]
+    export = await desk("GET", "/audit/export", params={"text": "refund"})
+    lines = [json.loads(line) for line in export.text.splitlines()]
+    assert [each["id"] for each in lines[:-1]] == ["s/6", "t/6"]
+    assert lines[-1]["records"] == 2
+    monkeypatch.setattr(routes, "_MOST_LOOKED_AT", 1)
+    first = await desk.get("/audit/records?text=包裹&limit=1")
+    assert first["items"] == []
+    assert first["next_cursor"]
+    assert len(await desk.pages("/audit/records?text=包裹")) == 6
+    for query_ in ("text=%00", f"text={'x' * 201}"):
+        problem(await desk("GET", f"/audit/records?{query_}"), 422)
+        problem(await desk("GET", f"/audit/export?{query_}"), 422)
 
 
 async def test_a_record_is_found_by_its_id_and_those_of_a_handoff_together(desk: Served) -> None:

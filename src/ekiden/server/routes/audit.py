@@ -27,6 +27,9 @@ from ekiden.server.turns import one_at_a_time
 
 router = APIRouter(prefix="/audit", tags=["audit"])
 
+_MOST_LOOKED_AT = 10_000
+"""Events in which one page looks for a text."""
+
 
 def _query(
     agent: Annotated[
@@ -42,6 +45,10 @@ def _query(
     type: Annotated[AuditedTypeName | None, Query(description="Only those of this type.")] = None,
     since: Annotated[str | None, time("From then on.")] = None,
     until: Annotated[str | None, time("Before then.")] = None,
+    text: Annotated[
+        str | None,
+        word("Only with this in agents, reason, error, code, ids or facts, whatever the case."),
+    ] = None,
 ) -> AuditQuery:
     """What the audit is asked."""
     return AuditQuery(
@@ -54,6 +61,7 @@ def _query(
         type=type,
         since=moment(since, what="since"),
         until=moment(until, what="until"),
+        text=text or "",
     )
 
 
@@ -68,9 +76,14 @@ async def list_audit_records(
     cursor: Cursor = None,
     oldest_first: Annotated[bool, Query(description="Begin with the oldest.")] = False,
 ) -> Response:
-    """List who handed what to whom, who decided and why, newest first."""
+    """List who handed what to whom, who decided and why, newest first.
+
+    With `text`, a page that had to look at very many records may be short or empty: there is more
+    as long as there is a `next_cursor`.
+    """
     asked = replace(query, newest_first=not oldest_first)
-    found = await audit_records(desk.store, asked, limit=limit, cursor=cursor)
+    most = _MOST_LOOKED_AT if asked.text else None
+    found = await audit_records(desk.store, asked, limit=limit, cursor=cursor, most=most)
     return page((record.to_json() for record in found.records), found.next_cursor)
 
 
