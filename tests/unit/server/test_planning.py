@@ -97,6 +97,25 @@ async def test_the_plan_of_a_session_tells_how_far_it_came(split: Served) -> Non
     }
 
 
+async def test_the_tasks_of_a_plan_tell_what_became_of_them(split: Served) -> None:
+    await planned(split, "p")
+    plan = await split.get("/sessions/p/plan")
+    listed = (await split.get("/tasks?session_id=p"))["items"]
+    weather, hotels = plan["tasks"]
+    for task, other in zip(plan["tasks"], listed, strict=True):
+        assert {**task, "result": None} == {**_shared(other, task), "result": None}
+    data = {each["agent"]: each["data"] for each in plan["results"]}
+    assert (weather["status"], weather["result"]) == ("done", data["天气"])
+    assert (hotels["status"], hotels["result"]) == ("failed", None)
+    assert "no room" in hotels["error"]
+    (child,) = weather["sessions"]
+    assert (await split.get(f"/sessions/{child}"))["agent"] == "天气"
+
+
+def _shared(record: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    return {name: record.get(name) for name in other}
+
+
 async def test_a_session_without_a_plan_has_none(split: Served) -> None:
     await split.ask("hello", session_id="n", agent="天气")
     problem(await split("GET", "/sessions/n/plan"), 404)

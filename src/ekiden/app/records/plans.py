@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from ekiden.app.records.session_states import state_of
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
-from ekiden.core.plan import MultiAgentState
+from ekiden.core.jsonio import dumps
+from ekiden.core.plan import AgentResult, AgentTask, MultiAgentState
 from ekiden.storage.base import EventFilter, Store
 
 TaskStatus: TypeAlias = Literal["pending", "running", "done", "failed", "stopped"]
@@ -19,8 +21,8 @@ _PAGE: Final = 100
 _CURSOR: Final = re.compile(r"([0-9]{1,4})~([0-9.\-]{0,80})", re.ASCII)
 
 
-def plan_record(state: MultiAgentState) -> dict[str, Any]:
-    """A plan as it stands, with how far it came."""
+async def plan_record(store: Store, state: MultiAgentState) -> dict[str, Any]:
+    """A plan as it stands, with how far it came and what became of each task."""
     total = 0 if state.decomposition is None else len(state.decomposition.tasks)
     done = sum(result.success for result in state.results)
     return {
@@ -31,7 +33,49 @@ def plan_record(state: MultiAgentState) -> dict[str, Any]:
             "failed": len(state.results) - done,
             "open": max(total - len(state.results), 0),
         },
+        "tasks": await _tasks_of(store, state),
     }
+
+
+async def _tasks_of(store: Store, state: MultiAgentState) -> list[dict[str, Any]]:
+    """The tasks in the plan's order, as `find_tasks` tells of them, with their results."""
+    if state.decomposition is None:
+        return []
+    told: dict[str, dict[str, Any]] = {}
+    async for _, plan in _plans(store, TaskQuery(session_id=state.session_id), None):
+        told = {task["task_id"]: task for task in plan}
+        break
+    results = {each.task_id: each for each in state.results}
+    return [
+        _with_result(task, told.get(task.task_id), results.get(task.task_id))
+        for task in state.decomposition.tasks
+    ]
+
+
+def _with_result(
+    task: AgentTask, told: Mapping[str, Any] | None, result: AgentResult | None
+) -> dict[str, Any]:
+    told = told or _Task({}, status=_status_of(result)).to_json()  # There may be no events of it.
+    return {
+        **{name: told[name] for name in ("status", "attempts", "started_at", "ended_at")},
+        "task_id": task.task_id,
+        "agent": task.agent,
+        "description": task.description,
+        "depends_on": list(task.depends_on),
+        "error": told["error"] if result is None else result.error,
+        "result": None if result is None or not result.success else _as_text(result.data),
+        "sessions": list(told["sessions"]),
+    }
+
+
+def _status_of(result: AgentResult | None) -> TaskStatus:
+    if result is None:
+        return "pending"
+    return "done" if result.success else "failed"
+
+
+def _as_text(data: Any) -> str:
+    return data if isinstance(data, str) else dumps(data)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,14 +179,14 @@ async def _tasks(store: Store, plan: Event) -> list[dict[str, Any]]:
         seen = tasks.get(str((event.details or {}).get("task_id")))
         if seen is not None:
             seen.see(event)
-    is_under_way = is_last and row.status != "idle"
+    is_under_way = is_last and state_of(row) not in ("idle", "failed")
     told = {
         "session_id": plan.session_id,
         "supervisor": plan.agent,
         "plan": plan.seq,
         "planned_at": plan.at_us / 1e6,
     }
-    return [{**told, **each} for each in _records(tasks.values(), is_under_way=is_under_way)]
+    return [{**told, **each.to_json(is_under_way=is_under_way)} for each in tasks.values()]
 
 
 @dataclass(slots=True)
@@ -174,20 +218,19 @@ class _Task:
         if self.status == "running" and isinstance(session, str):
             self.sessions.append(session)
 
-
-def _records(tasks: Iterable[_Task], *, is_under_way: bool) -> Iterable[dict[str, Any]]:
-    for task in tasks:
-        is_open = task.status in ("pending", "running")
-        yield {
-            "task_id": str(task.told.get("task_id")),
-            "agent": str(task.told.get("agent")),
-            "description": task.told.get("description"),
-            "depends_on": list(task.told.get("depends_on", ())),
-            "status": "stopped" if is_open and not is_under_way else task.status,
-            "attempts": task.attempts,
-            **task.times,
-            "error": task.error,
-            "sessions": task.sessions,
+    def to_json(self, *, is_under_way: bool = True) -> dict[str, Any]:
+        """As programs read it."""
+        is_open = self.status in ("pending", "running")
+        return {
+            "task_id": str(self.told.get("task_id")),
+            "agent": str(self.told.get("agent")),
+            "description": self.told.get("description"),
+            "depends_on": list(self.told.get("depends_on", ())),
+            "status": "stopped" if is_open and not is_under_way else self.status,
+            "attempts": self.attempts,
+            **self.times,
+            "error": self.error,
+            "sessions": self.sessions,
         }
 
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ekiden.server.models.tasks import TaskStatusName
 from ekiden.server.models.texts import SAID
 from ekiden.server.params import PLAIN
 
@@ -86,6 +87,24 @@ class ProgressModel(BaseModel):
     open: int
 
 
+class TaskViewModel(BaseModel):
+    """A task of the plan, with what became of it."""
+
+    task_id: str
+    agent: str
+    description: str
+    depends_on: list[str]
+    status: TaskStatusName = Field(description="`stopped`: its run ended before it was over.")
+    attempts: int
+    started_at: float | None = Field(description="Seconds since 1970.")
+    ended_at: float | None
+    error: str | None
+    result: str | None = Field(description="What its agent answered; what is no text, as JSON.")
+    sessions: list[str] = Field(
+        description="The sessions in which its agent works on it, one for each attempt."
+    )
+
+
 class PlanModel(BaseModel):
     """The plan of a session's last run, as far as it came."""
 
@@ -98,3 +117,4 @@ class PlanModel(BaseModel):
     final_response: str | None
     error: str | None
     progress: ProgressModel
+    tasks: list[TaskViewModel] = Field(description="What became of each, in the plan's order.")

@@ -41,4 +41,4 @@ async def get_plan(desk: Reads, session_id: SessionId) -> Response:
         state = await plan_state(desk.store, session_id)
     except UserError as exc:
         raise NotServed(str(exc)) from exc
-    return answer(plan_record(state))
+    return answer(await plan_record(desk.store, state))
