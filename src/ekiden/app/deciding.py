@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from ekiden.routing.decision import RouteDecision
 
 
-async def decide(project: Project, address: Address) -> RouteDecision:
-    """What routing says of a request; `UnknownAgent` for a name that nobody has."""
+async def decide(project: Project, address: Address, *, limit: int = 20) -> RouteDecision:
+    """What routing says of a request, with at most `limit` candidates; `UnknownAgent` for a name
+    that nobody has."""
     if address.to is None or address.to == AUTO:
-        return await project.router.route(address.text, strategy=address.strategy)
+        return await project.router.route(address.text, strategy=address.strategy, limit=limit)
     return project.router.named(address.to)

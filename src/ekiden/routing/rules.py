@@ -137,6 +137,16 @@ class RuleStage:
         return f"{best.agent}: {listed}, {points} × {priority} % = {best.score:g}"
 
 
+def keyword_points(priority: int) -> float:
+    """What a keyword counts that is found, of an agent with this priority."""
+    return _KEYWORD * priority / 100
+
+
+def pattern_points(priority: int) -> float:
+    """The same of a pattern that matches."""
+    return _PATTERN * priority / 100
+
+
 def _in_order(found: list[tuple[int, str]]) -> tuple[str, ...]:
     return tuple([written for _, written in sorted(found)])
 

@@ -52,6 +52,22 @@ async def test_a_route_is_told_as_the_command_tells_it(desk: Served) -> None:
     assert (await desk.get("/sessions"))["items"] == []
 
 
+async def test_a_route_tells_how_every_agent_did_and_why(desk: Served) -> None:
+    body = {"text": "Where is my order? I want a refund", "strategy": "rule"}
+    told = done(await desk("POST", "/route", body))
+    names = {each["name"] for each in (await desk.get("/agents"))["items"]}
+    scores = {each["agent"]: each for each in told["candidates"]}
+    assert scores.keys() == names
+    assert len(told["candidates"]) == len(names)
+    for each in scores.values():
+        found = [part["text"] for part in each["matches"]]
+        assert found == [*each.get("matched_keywords", []), *each.get("matched_patterns", [])]
+        assert round(sum(part["points"] for part in each["matches"])) == each["score"]
+    best, *_, last = told["candidates"]
+    assert best["agent"] == told["agent"]
+    assert (last["score"], last["method"], last["matches"]) == (0, "none", [])
+
+
 async def test_what_cannot_be_routed_is_refused(desk: Served) -> None:
     problem(await desk("POST", "/route", {"text": "@ghost hello"}), 404, "agent.unknown")
     for body in (

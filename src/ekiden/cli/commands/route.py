@@ -38,6 +38,7 @@ async def route(
     matches.
     """
     from ekiden.app.deciding import decide
+    from ekiden.app.records.routing import route_record
     from ekiden.cli.projects import open_project
     from ekiden.cli.requests import read_request
 
@@ -50,11 +51,10 @@ async def route(
         inert=True,
         as_json=as_json,
     )
-    decision = await decide(project, address)
     if as_json:
-        emit(decision.to_json())
+        emit(await route_record(project, address))
         return
-    show_decision(project, decision)
+    show_decision(project, await decide(project, address))
 
 
 def show_decision(project: Project, decision: RouteDecision) -> None:

@@ -134,7 +134,7 @@ def decision_of(raw: Mapping[str, Any]) -> RouteDecision:
         **{name: raw[name] for name in own},
         matched_keywords=tuple(raw["matched_keywords"]),
         matched_patterns=tuple(raw["matched_patterns"]),
-        candidates=tuple(map(_score, raw["candidates"])),
+        candidates=tuple(_score(each) for each in raw["candidates"] if each["method"] != "none"),
         stages=tuple(
             StageResult(**{name: stage[name] for name in said}) for stage in raw["stages"]
         ),

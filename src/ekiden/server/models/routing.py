@@ -29,8 +29,18 @@ class NewRoute(BaseModel):
     )
 
 
+class MatchedModel(BaseModel):
+    """Something that speaks for an agent."""
+
+    kind: Literal["keyword", "pattern", "semantic"]
+    text: str = Field(description="The keyword or pattern; empty for what it means as a whole.")
+    points: float | None = Field(
+        description="What it counts: points of the rules, or the probability by meaning."
+    )
+
+
 class ScoreModel(BaseModel):
-    """How one agent did."""
+    """How one agent did; one that nothing speaks for has 0 and the method `none`."""
 
     agent: str
     score: float
@@ -38,6 +48,7 @@ class ScoreModel(BaseModel):
     method: MethodName
     matched_keywords: list[str] = []
     matched_patterns: list[str] = []
+    matches: list[MatchedModel]
 
 
 class StageModel(BaseModel):

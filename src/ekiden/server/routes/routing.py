@@ -7,7 +7,7 @@ from dataclasses import replace
 from fastapi import APIRouter, Response
 
 from ekiden.app.addressing import AUTO, parse_address
-from ekiden.app.deciding import decide
+from ekiden.app.records.routing import route_record
 from ekiden.core.server_errors import RequestInvalid
 from ekiden.server.access import Starts
 from ekiden.server.answers import answer
@@ -28,4 +28,4 @@ async def route_request(desk: Starts, body: NewRoute) -> Response:
         raise RequestInvalid("text: there is nothing to say")
     if address.strategy is None and address.to in (None, AUTO):
         address = replace(address, strategy=body.strategy)
-    return answer((await decide(desk.project, address)).to_json())
+    return answer(await route_record(desk.project, address))
