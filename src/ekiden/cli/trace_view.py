@@ -211,7 +211,7 @@ def _flags(span: Span) -> Iterator[str]:
     if "resumes" in details:
         yield "resumed"
     attempt = details.get("attempt")
-    if span.kind == "task" and attempt:
+    if span.kind in ("task", "llm_call") and attempt:
         yield f"attempt {attempt}"
     outcome = details.get("outcome")
     if span.kind in ("run", "agent", "message", "inbox") and outcome not in (None, "done"):

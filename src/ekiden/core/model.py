@@ -96,6 +96,8 @@ class ModelResponse:
     response_id: str | None = None
     model: str | None = None
     """The provider's own name of what answered."""
+    attempt: int = 1
+    """Which attempt gave it: those before failed, and were made again."""
 
     def to_input_items(self) -> list[Item]:
         """The answer as it is sent back in the next call."""

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from ekiden.core.model import ModelEvent, ModelRequest
+from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
 from ekiden.models.guard import check_not_blocked, origin
 from ekiden.models.target import Target
 
@@ -42,6 +42,8 @@ class ProviderModel:
                 async with aclosing(exchange.attempt(call)) as events:
                     async for event in events:
                         is_seen = True
+                        if isinstance(event, ModelResponse):
+                            event.attempt = failed + 1
                         yield event
                 return
             except Warning:

@@ -167,4 +167,5 @@ async def _answer(run: RunState, model: Model, request: ModelRequest) -> ModelRe
         usage=response.usage,
         response_id=response.response_id,
         model=response.model,
+        attempt=response.attempt,
     )

@@ -144,6 +144,8 @@ def call_details(response: ModelResponse) -> dict[str, Any] | None:
         details["model"] = response.model
     if response.response_id is not None:
         details["response_id"] = response.response_id
+    if response.attempt > 1:
+        details["attempt"] = response.attempt
     usage = response.usage.to_json()
     if usage:
         details["usage"] = usage

@@ -172,6 +172,7 @@ async def test_a_plain_answer_that_breaks_off_is_asked_for_again(
         model = connect(api, server, retries=waits.policy())
         _, response = await ask(model, request())
     assert text_of(response.output[0]) == "whole"
+    assert response.attempt == 2
 
 
 async def test_a_stream_that_breaks_before_its_first_delta_is_asked_for_again(

@@ -162,6 +162,7 @@ def test_flags_tell_what_is_not_as_usual() -> None:
     assert "(undone)" in label(a_span("tool_call", "t", details={"undone": 7}), FINE)
     assert "(resumed)" in label(a_span("run", "run 1", details={"resumes": "x"}), FINE)
     assert "(attempt 2)" in label(a_span("task", "t", details={"attempt": 2}), FINE)
+    assert "(attempt 3)" in label(a_span("llm_call", "m", details={"attempt": 3}), FINE)
     assert "(abandoned)" in label(a_span("run", "run 1", details={"outcome": "abandoned"}), FINE)
 
 

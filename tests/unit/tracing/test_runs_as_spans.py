@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import ModelError, SessionNotFound
+from ekiden.core.items import assistant_message
+from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
 from ekiden.core.outcomes import Waiting
 from ekiden.core.plan import AgentTask, TaskDecomposition
 from ekiden.core.team import Team
@@ -345,3 +348,20 @@ async def test_a_branch_in_the_place_of_a_message_shows_the_message_that_it_says
     said = [str(span.content) for span in trace.spans if span.kind == "message"]
     assert any("instead" in text for text in said)
     assert not any("first" in text for text in said)
+
+
+async def test_a_model_call_that_was_repeated_tells_which_attempt_answered() -> None:
+    class Flaky:
+        """Answers the second call at the third attempt."""
+
+        calls = 0
+
+        async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+            self.calls += 1
+            attempt = 3 if self.calls == 2 else 1
+            yield ModelResponse(output=[assistant_message("好")], attempt=attempt)
+
+    trace = await traced(Agent("clerk", model=Flaky()), "one", "two")
+    first, second = [span for span in trace.spans if span.kind == "llm_call"]
+    assert "attempt" not in first.details
+    assert second.details["attempt"] == 3
