@@ -12,7 +12,7 @@ from ekiden.audit.previous import previous_of
 from ekiden.audit.record import AuditRecord, hash_of, records_of
 from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED, Event, EventType
-from ekiden.core.folding import folded
+from ekiden.core.folding import alike
 from ekiden.core.jsonio import dumps
 from ekiden.storage.base import EventFilter, Journal
 
@@ -64,7 +64,7 @@ class AuditQuery:
             and (self.correlation_id is None or record.correlation_id == self.correlation_id)
             and (self.handoff_id is None or record.handoff_id == self.handoff_id)
             and (self.agent is None or self.agent in _agents(record))
-            and (not self.text or folded(self.text) in _words(record))
+            and (not self.text or alike(self.text.strip()) in _words(record))
         )
 
     def event_filter(self) -> EventFilter:
@@ -232,7 +232,7 @@ def _words(record: AuditRecord) -> str:
         record.task_id,
         _encoded(record.facts) if record.facts else None,
     )
-    return "\n".join(folded(each) for each in said if each)
+    return "\n".join(alike(each) for each in said if each)
 
 
 def _encoded(facts: Mapping[str, Any]) -> str:

@@ -129,7 +129,7 @@ async def test_a_text_is_found_however_it_is_written(store: Store) -> None:
     await write(store, [event("s", 1)], unhashed=())
     claim = await claimed(store, "s")
     await store.commit(claim, step(broken, release=True))
-    for text in ("GRÖSSE", "caf\u00e9", "größe:  CAFÉ"):
+    for text in ("GRÖSSE", "caf\u00e9", " größe: CAFÉ"):
         assert await ids(store, text=text) == ["s/2"]
 
 

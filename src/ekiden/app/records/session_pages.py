@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from ekiden.app.records.session_states import SessionState, state_of
-from ekiden.core.folding import folded
+from ekiden.core.folding import alike
 from ekiden.storage.base import SessionFilter, SessionPage, SessionRow, Store
 
 _READ: Final = 500
@@ -30,7 +30,7 @@ async def find_sessions(
     No states and no text do not restrict. A page that looked at very many sessions may be short,
     or empty, although another follows.
     """
-    wanted = folded(text)
+    wanted = alike(text.strip())
     if not states and not wanted:
         return await store.list(where, limit=limit, cursor=cursor)
     if states and all(state.startswith("waiting_") for state in states):
@@ -75,4 +75,4 @@ async def _read(
 
 def _says(row: SessionRow, wanted: str) -> bool:
     said = (row.meta.get("title"), row.id, row.user_id, row.agent)
-    return any(wanted in folded(str(each)) for each in said if each is not None)
+    return any(wanted in alike(str(each)) for each in said if each is not None)

@@ -1,0 +1,38 @@
+"""Texts in which others are looked for."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import pytest
+
+from ekiden.core.folding import alike
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Order", "ORDER"),
+        ("Straße", "STRASSE"),
+        ("caf\u00e9", "CAFE\u0301"),
+        ("ＡＢＣ", "abc"),
+        ("订单", "订单"),
+        ("Ǆ", "ǆ"),
+        ("ﬁne", "FINE"),
+        ("\ud800", "\ud800"),
+    ],
+)
+def test_what_differs_in_case_and_form_only_is_alike(one: str, other: str) -> None:
+    assert alike(one) == alike(other)
+    assert alike(alike(one)) == alike(one)
+
+
+def test_what_differs_is_not_alike() -> None:
+    assert alike("resume") != alike("résumé")
+    assert alike("甲") != alike("乙")
+
+
+def test_very_many_combining_marks_take_no_time() -> None:
+    began = perf_counter()
+    assert len(alike("e" + "\u0301\u0316" * 50_000)) < 100
+    assert perf_counter() - began < 5
