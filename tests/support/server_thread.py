@@ -20,8 +20,12 @@ def server_in_thread(
     store: str = "memory:",
     team: Team | None = None,
     config: ServerConfig | None = None,
+    port: int = 0,
 ) -> Iterator[str]:
-    """The address of a server over the project in `root`, until the body is left."""
+    """The address of a server over the project in `root`, until the body is left.
+
+    With the `port` of one that has ended, it is back there.
+    """
     loop = asyncio.new_event_loop()
     ready: threading.Event = threading.Event()
     told: list[str | BaseException] = []
@@ -30,7 +34,7 @@ def server_in_thread(
     async def live() -> None:
         async with (
             application(root, store=store, team=team, config=config) as app,
-            served(app) as url,
+            served(app, port=port) as url,
         ):
             told.append(url)
             ready.set()

@@ -48,10 +48,11 @@ async def client_of(app: FastAPI, **options: object) -> AsyncIterator[httpx2.Asy
 
 
 @asynccontextmanager
-async def served(app: FastAPI) -> AsyncIterator[str]:
+async def served(app: FastAPI, *, port: int = 0) -> AsyncIterator[str]:
     """The application behind a real socket; gives its address. Its lifespan is the caller's."""
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
         port = listener.getsockname()[1]
         listener.listen(2048)
         config = uvicorn.Config(

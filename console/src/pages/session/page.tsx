@@ -1,14 +1,85 @@
 /** One session: its conversation, who handed it to whom, its trace and its plan. */
 import type { VNode } from "preact";
+import { address, part } from "../../api/http";
+import type { RunModel, SessionDetail } from "../../api/types";
+import { Plain } from "../../lib/hidden";
+import { useLive, useResource, useThrottled } from "../../lib/resource";
 import { link, type Route } from "../../lib/router";
+import { Moment } from "../../lib/time";
 import { t } from "../../lib/words";
+import { ErrorBox, Facts, Loading } from "../../ui/basics";
+import { StateBadge } from "../../ui/state";
 import { Tabs } from "../../ui/tabs";
-import { ConversationTab } from "./conversation";
 import { GraphTab } from "../graph/tab";
 import { PlanTab } from "../plans/tab";
 import { TraceTab } from "../trace/tab";
+import { RunActions } from "./actions";
+import { ConversationTab } from "./conversation";
+import { nameOf } from "./lanes";
+import { TURNS } from "./turns";
+
+const SOON_MS = 300;
+const SETTLED_MS = 2000;
+
+function Top({ session, run, reload }: { session: SessionDetail; run: RunModel | null; reload: () => void }): VNode {
+  const id = session.session_id;
+  const forked = session.meta.forked_from;
+  const waits = session.waiting_for.map(nameOf).join(", ");
+  return (
+    <header class="session-top">
+      <div class="row spread">
+        <h1>
+          <Plain text={session.title || id} />
+        </h1>
+        <span class="row">
+          <span role="status">
+            <StateBadge state={session.state} />
+          </span>
+          <RunActions session={session} run={run} reload={reload} />
+          <a href={address(`/sessions/${part(id)}/export`)} download={`${id}.json`}>
+            {t("session.export")}
+          </a>
+        </span>
+      </div>
+      <Facts
+        rows={[
+          [t("common.session"), session.title ? <code>{id}</code> : null],
+          [t("common.agent"), <Plain text={nameOf(session.agent)} />],
+          [t("common.user"), session.user_id && <Plain text={session.user_id} />],
+          [t("sessions.waits"), waits && <Plain text={waits} />],
+          [t("session.created"), <Moment at={session.created_at} />],
+          [t("session.updated"), <Moment at={session.updated_at} />],
+          [t("session.forked_from"), typeof forked === "string" && <a href={link(["sessions", forked])}><Plain text={forked} /></a>],
+        ]}
+      />
+    </header>
+  );
+}
+
+function Gone({ id }: { id: string }): VNode {
+  return (
+    <div class="empty" role="alert">
+      <h1>
+        <Plain text={t("session.gone", { id })} />
+      </h1>
+      <a href={link(["sessions"])}>{t("session.all_sessions")}</a>
+    </div>
+  );
+}
 
 export function SessionPage({ id, route }: { id: string; route: Route }): VNode {
+  const path = `/sessions/${part(id)}`;
+  const found = useResource<SessionDetail>(path);
+  const session = found.data;
+  const run = useResource<RunModel>(session?.run_id ? `/runs/${part(session.run_id)}` : null);
+  const reload = (): void => (found.reload(), run.reload());
+  const soon = useThrottled(reload, SOON_MS);
+  // The lease of a run ends a little after its last event.
+  const settled = useThrottled(reload, SETTLED_MS);
+  useLive({ sessions: [id], types: TURNS }, () => (soon(), settled()), soon);
+  const status = found.error?.status;
+  if (status === 404 || status === 422) return <Gone id={id} />;
+  if (!session) return found.error ? <ErrorBox error={found.error} retry={found.reload} /> : <Loading />;
   const tab = route.path[2] ?? "conversation";
   const at = (name: string): string => link(["sessions", id, ...(name === "conversation" ? [] : [name])]);
   const tabs = [
@@ -19,8 +90,9 @@ export function SessionPage({ id, route }: { id: string; route: Route }): VNode 
   ];
   return (
     <>
+      <Top session={session} run={run.data} reload={reload} />
       <Tabs tabs={tabs} current={tab} label={t("common.session_parts")} />
-      {tab === "conversation" && <ConversationTab id={id} route={route} />}
+      {tab === "conversation" && <ConversationTab session={session} run={run.data} route={route} reload={reload} />}
       {tab === "graph" && <GraphTab id={id} route={route} />}
       {tab === "trace" && <TraceTab id={id} route={route} />}
       {tab === "plan" && <PlanTab id={id} route={route} />}

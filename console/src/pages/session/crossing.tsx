@@ -1,0 +1,53 @@
+/** A handoff: the conversation crosses from one lane to another, or would have. */
+import type { VNode } from "preact";
+import { Plain } from "../../lib/hidden";
+import { named, t } from "../../lib/words";
+import { Badge, type Tone } from "../../ui/basics";
+import { detail, statusOf, word, type Entry } from "./entries";
+import { classOf, laneOf, leftOf, nameOf, type Lanes } from "./lanes";
+
+const TONES: Record<string, Tone> = { completed: "good", failed: "bad", rolled_back: "bad" };
+
+export function Crossing({ entry, lanes }: { entry: Entry; lanes: Lanes }): VNode {
+  const status = statusOf(entry);
+  const to = word(detail(entry.event, "to"));
+  const all = [entry.event, ...entry.related];
+  const reason = word(detail(entry.event, "reason"));
+  const error = all.findLast((event) => event.error)?.error;
+  const left = all.flatMap((event) => (detail(event, "not_compensated") ?? []) as unknown[]);
+  const from = leftOf(lanes, laneOf(lanes, entry.agent));
+  const target = laneOf(lanes, to);
+  const distance = leftOf(lanes, target) - from;
+  return (
+    <>
+      <div
+        class={`crossing ${status} ${classOf(target)}${distance < 0 ? " back" : ""}`}
+        aria-hidden="true"
+        style={{ "--reach": `${Math.abs(distance)}cqw` }}
+      />
+      <p>
+        {t("session.hands_to")}{" "}
+        <strong>
+          <Plain text={nameOf(to)} />
+        </strong>{" "}
+        <Badge tone={TONES[status] ?? "busy"}>{named("session", `handoff_${status}`)}</Badge>
+        {reason && (
+          <>
+            {" "}
+            <Plain text={reason} />
+          </>
+        )}
+      </p>
+      {error && (
+        <p class="problem">
+          <Plain text={error} />
+        </p>
+      )}
+      {left.length > 0 && (
+        <p class="problem">
+          {t("session.not_undone")} <Plain text={left.map(word).join(", ")} />
+        </p>
+      )}
+    </>
+  );
+}

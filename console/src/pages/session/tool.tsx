@@ -1,0 +1,99 @@
+/** A call of a tool: its arguments and its result are folded away until somebody looks. */
+import type { ComponentChildren, VNode } from "preact";
+import { useState } from "preact/hooks";
+import type { EventModel } from "../../api/types";
+import { Plain } from "../../lib/hidden";
+import { Code } from "../../lib/markdown";
+import { duration } from "../../lib/time";
+import { t, type Word } from "../../lib/words";
+import { Badge, pretty, type Tone } from "../../ui/basics";
+import { detail, word, type Entry, type Item } from "./entries";
+
+const LONGEST = 20_000;
+
+/** What is long is drawn only when it is opened. */
+export function Fold({ label, children }: { label: ComponentChildren; children: () => ComponentChildren }): VNode {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{label}</summary>
+      {isOpen && children()}
+    </details>
+  );
+}
+
+export function Data({ name, value }: { name: string; value: unknown }): VNode | null {
+  const text = pretty(value);
+  if (!text) return null;
+  return (
+    <>
+      <p class="muted">{name}</p>
+      <Code text={text.length > LONGEST ? `${text.slice(0, LONGEST)} …` : text} />
+    </>
+  );
+}
+
+function outputOf(event: EventModel, call: unknown): unknown {
+  const outputs = (event.items ?? []).filter((item) => item.type === "function_call_output");
+  const output = (outputs.find((item) => item.call_id === call) ?? outputs.at(-1)) as Item | undefined;
+  const value = output?.output;
+  if (!Array.isArray(value)) return value;
+  return (value as Item[]).map((part) => (typeof part.text === "string" ? part.text : JSON.stringify(part))).join("\n");
+}
+
+function standing(all: EventModel[], answer: EventModel | undefined, asked: EventModel | undefined): [Tone, Word] {
+  if (asked && !detail(asked, "approved")) return ["bad", "session.tool_refused"];
+  if (answer) return answer.error ? ["bad", "session.tool_failed"] : ["good", "session.tool_done"];
+  const last = all.at(-1)!.event_type;
+  if (last === "inbox") return ["wait", "common.waiting_person"];
+  const isBrokenOff = all.length > 1 && last !== "tool_confirmation";
+  return isBrokenOff ? ["neutral", "session.tool_stopped"] : ["busy", "session.tool_open"];
+}
+
+const answers = (event: EventModel, call: unknown): boolean =>
+  event.event_type === "tool_call" || !!event.items?.some((item) => item.type === "function_call_output" && item.call_id === call);
+
+export function ToolCall({ entry }: { entry: Entry }): VNode {
+  const { item, event, related } = entry;
+  const all = [event, ...related];
+  const answer = all.findLast((each) => answers(each, item?.call_id));
+  const asked = all.find((each) => each.event_type === "tool_confirmation");
+  const [tone, text] = standing(all, answer, asked);
+  const name = word(item?.name ?? detail(event, "tool")) || "?";
+  const edited = asked && detail(asked, "arguments");
+  const took = answer?.duration_ms;
+  return (
+    <>
+      <Fold
+        label={
+          <>
+            <code>
+              <Plain text={name} />
+            </code>{" "}
+            <Badge tone={tone}>{t(text)}</Badge> {took !== undefined && took !== null && <span class="muted">{duration(took)}</span>}
+          </>
+        }
+      >
+        {() => (
+          <>
+            <Data name={t("session.arguments")} value={item?.arguments} />
+            {edited !== undefined && <Data name={t("session.edited", { who: word(asked && detail(asked, "by")) })} value={edited} />}
+            {answer && <Data name={t("session.result")} value={outputOf(answer, item?.call_id)} />}
+          </>
+        )}
+      </Fold>
+      {asked && (
+        <p class="muted">
+          <Plain
+            text={`${t(detail(asked, "approved") ? "session.approved" : "session.rejected", { who: word(detail(asked, "by")) })} ${word(detail(asked, "reason"))}`}
+          />
+        </p>
+      )}
+      {answer?.error && (
+        <p class="problem">
+          <Plain text={answer.error} />
+        </p>
+      )}
+    </>
+  );
+}

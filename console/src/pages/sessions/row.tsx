@@ -1,0 +1,54 @@
+/** One session in the list. */
+import type { VNode } from "preact";
+import type { SessionModel } from "../../api/types";
+import { Plain } from "../../lib/hidden";
+import { link } from "../../lib/router";
+import { Moment } from "../../lib/time";
+import { named, t } from "../../lib/words";
+import { StateBadge } from "../../ui/state";
+import { nameOf } from "../session/lanes";
+
+const NORMAL = 2;
+
+export function SessionRow({ session }: { session: SessionModel }): VNode {
+  const { session_id: id, title, agent, user_id: user, waiting_for: waits, priority } = session;
+  return (
+    <div class="session-row">
+      <span class="name">
+        <a href={link(["sessions", id])}>
+          <Plain text={title || id} />
+        </a>
+        {title && (
+          <small class="muted">
+            <Plain text={id} />
+          </small>
+        )}
+      </span>
+      <span class="state">
+        <StateBadge state={session.state} />
+        {priority > NORMAL && <strong class="urgent">{named("sessions", `priority_${priority}`)}</strong>}
+      </span>
+      <span class="whose">
+        <span class="hidden">{t("common.agent")} </span>
+        <Plain text={nameOf(agent)} />
+        {user && (
+          <small class="muted">
+            <span class="hidden">{t("common.user")} </span>
+            <Plain text={user} />
+          </small>
+        )}
+      </span>
+      <span class="waits muted">
+        {waits.length > 0 && (
+          <>
+            {t("sessions.waits")} <Plain text={waits.map(nameOf).join(", ")} />
+          </>
+        )}
+      </span>
+      <span class="age muted">
+        <span class="hidden">{t("sessions.begun")} </span>
+        <Moment at={session.created_at} />
+      </span>
+    </div>
+  );
+}
