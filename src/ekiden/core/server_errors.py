@@ -71,7 +71,7 @@ class BadOrigin(ServerError):
 class CsrfFailed(ServerError):
     """The console's cookie alone does not change anything: the token of its page is missing."""
 
-    code = "csrf_failed"
+    code = "auth.csrf"
 
     def __init__(self, header: str) -> None:
         super().__init__(

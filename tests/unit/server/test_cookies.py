@@ -87,7 +87,7 @@ async def test_reading_needs_no_token(gate: KeyGate, made: NewKey, method: str) 
 async def test_everything_else_needs_the_token(gate: KeyGate, made: NewKey, method: str) -> None:
     with pytest.raises(CsrfFailed) as caught:
         await gate.caller(connection(cookie(made), method=method))
-    assert caught.value.code == "csrf_failed"
+    assert caught.value.code == "auth.csrf"
     token = csrf_token(made.text)
     good = connection(cookie(made), method=method, x_csrf_token=token)
     assert (await gate.caller(good)).key_id == made.key.id

@@ -99,7 +99,7 @@ async def test_with_the_cookie_everything_goes_on_as_with_the_key(
     assert (me["csrf_token"], me["scopes"]) == (token, ["admin", "answer", "read", "run"])
     body = {"name": "ci", "scopes": ["read"]}
     refused = await client.post(f"{API}/keys", json=body)
-    assert is_problem(refused, 403, "csrf_failed")
+    assert is_problem(refused, 403, "auth.csrf")
     assert "set-cookie" not in refused.headers
     done = await client.post(f"{API}/keys", json=body, headers={"X-CSRF-Token": token})
     assert done.status_code == 201
@@ -110,7 +110,7 @@ async def test_logging_out_forgets_the_cookie_but_not_the_key(
 ) -> None:
     made = await make_key(app)
     token = (await client.post(LOGIN, json={"key": made.text})).json()["csrf_token"]
-    assert is_problem(await client.post(LOGOUT), 403, "csrf_failed")
+    assert is_problem(await client.post(LOGOUT), 403, "auth.csrf")
     out = await client.post(LOGOUT, headers={"X-CSRF-Token": token})
     assert (out.status_code, out.content) == (204, b"")
     assert is_forgotten(out)
