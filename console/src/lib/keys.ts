@@ -5,7 +5,7 @@ import type { Word } from "./words";
 export interface Shortcut {
   key: string;
   word: Word;
-  run: () => void;
+  run: (event: KeyboardEvent) => void;
 }
 
 const shown: Shortcut[][] = [];
@@ -13,7 +13,7 @@ const shown: Shortcut[][] = [];
 /** The shortcuts that hold now, those of the innermost part first. */
 export const shortcuts = (): Shortcut[] => shown.toReversed().flat();
 
-const WRITES = "input, textarea, select, [contenteditable]";
+const WRITES = "input:not([type=checkbox]), textarea, select, [contenteditable]";
 
 function pressed(event: KeyboardEvent): void {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
@@ -22,7 +22,7 @@ function pressed(event: KeyboardEvent): void {
   const found = shortcuts().find((each) => each.key === event.key);
   if (!found) return;
   event.preventDefault();
-  found.run();
+  found.run(event);
 }
 
 let isListening = false;

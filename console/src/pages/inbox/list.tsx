@@ -1,0 +1,203 @@
+/** The list of questions, and how it is narrowed down. */
+import type { VNode } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Plain } from "../../lib/hidden";
+import { adjust, link } from "../../lib/router";
+import { Moment } from "../../lib/time";
+import { named, t, type Word } from "../../lib/words";
+import { useMay } from "../../session";
+import { Empty, ErrorBox, Loading, More } from "../../ui/basics";
+import { LongList } from "../../ui/long_list";
+import { Countdown, Urgency } from "./detail";
+import { isMisleading, type Act, type Item } from "./item";
+import type { Filters, Questions, View } from "./questions";
+
+const KINDS = ["confirmation", "approval", "escalation", "routing", "rollback_failed", "handoff"];
+const ROW = 78;
+const PAUSE_MS = 250;
+
+interface ChoiceProps {
+  name: keyof Filters;
+  label: string;
+  value: string;
+  options: [string, string][];
+}
+
+function Choice({ name, label, value, options }: ChoiceProps): VNode {
+  return (
+    <label>
+      {label}
+      <select value={value} onChange={(event) => adjust({ [name]: event.currentTarget.value })}>
+        <option value="">{t("common.all")}</option>
+        {options.map(([each, text]) => <option key={each} value={each}>{text}</option>)}
+      </select>
+    </label>
+  );
+}
+
+/** Names that were seen stay to be chosen, also while only one of them is shown. */
+function useSeen(names: string[], chosen: string): [string, string][] {
+  const seen = useRef(new Set<string>());
+  for (const each of names) seen.current.add(each);
+  if (chosen) seen.current.add(chosen);
+  return [...seen.current].sort().map((each) => [each, each]);
+}
+
+function Search({ value, input }: { value: string; input: { current: HTMLInputElement | null } }): VNode {
+  const [text, setText] = useState(value);
+  const timer = useRef(0);
+  useEffect(() => setText(value), [value]);
+  const type = (now: string): void => {
+    setText(now);
+    window.clearTimeout(timer.current);
+    timer.current = window.setTimeout(() => adjust({ text: now.trim() }), PAUSE_MS);
+  };
+  return (
+    <label>
+      {t("common.search")}
+      <input
+        type="search"
+        maxLength={500}
+        ref={input}
+        value={text}
+        onInput={(event) => type(event.currentTarget.value)}
+        onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
+      />
+    </label>
+  );
+}
+
+interface FilterProps {
+  filters: Filters;
+  all: Item[];
+  input: { current: HTMLInputElement | null };
+}
+
+function FilterBar({ filters, all, input }: FilterProps): VNode {
+  const roles = useSeen(all.map((each) => each.role), filters.role);
+  const agents = useSeen(all.map((each) => each.from_agent), filters.agent);
+  return (
+    <div class="filters" role="search">
+      <Search value={filters.text} input={input} />
+      <Choice name="assignee" label={t("inbox.assignee")} value={filters.assignee} options={[["me", t("inbox.mine")], ["nobody", t("inbox.nobodys")]]} />
+      <Choice name="kind" label={t("inbox.kind")} value={filters.kind} options={KINDS.map((each) => [each, named("inbox", each)])} />
+      <Choice name="role" label={t("inbox.role")} value={filters.role} options={roles} />
+      <Choice name="agent" label={t("common.agent")} value={filters.agent} options={agents} />
+    </div>
+  );
+}
+
+interface RowProps {
+  item: Item;
+  href: string;
+  isChosen: boolean;
+  /** `null`: nothing can be selected. */
+  isSelected: boolean | null;
+  toggle: () => void;
+  open: () => void;
+}
+
+function Row({ item, href, isChosen, isSelected, toggle, open }: RowProps): VNode {
+  return (
+    <div class={isChosen ? "line now" : "line"}>
+      {isSelected !== null && (
+        <label class="tick">
+          <input type="checkbox" checked={isSelected} onChange={toggle} />
+          <span class="hidden">{t("inbox.select", { subject: item.subject })}</span>
+        </label>
+      )}
+      <a href={href} aria-current={isChosen ? "true" : undefined} onClick={open}>
+        <strong><Plain text={item.subject} /></strong>
+        <span class="muted">
+          {named("inbox", item.kind)} · <Plain text={item.from_agent} /> · <Moment at={(item.closed_at_us ?? item.created_at_us) / 1e6} />
+        </span>
+        <span>
+          <Urgency item={item} /> {isMisleading(item) && <span class="badge bad">⚠ {t("inbox.misleading_short")}</span>}{" "}
+          <Countdown item={item} />{" "}
+          <span class="muted">
+            <Plain text={item.status === "open" ? (item.assignee ?? item.role) : `${named("inbox", item.status)} · ${item.answer?.choice || item.closed_by}`} />
+          </span>
+        </span>
+      </a>
+    </div>
+  );
+}
+
+const BULK: Act[] = ["approve", "reject", "snooze", "assign"];
+
+function Bulk({ count, act, clear }: { count: number; act: (act: Act) => void; clear: () => void }): VNode {
+  return (
+    <div class="card row bulk" role="group" aria-label={t("inbox.bulk")}>
+      <strong role="status">{t("inbox.n_selected", { n: count })}</strong>
+      {BULK.map((each) => (
+        <button type="button" key={each} onClick={() => act(each)}>
+          {t("inbox.dots", { text: t(`inbox.${each}_now` as Word) })}
+        </button>
+      ))}
+      <button type="button" class="quiet" onClick={clear}>{t("inbox.clear")}</button>
+    </div>
+  );
+}
+
+interface Props {
+  view: View;
+  filters: Filters;
+  query: Record<string, string>;
+  questions: Questions;
+  search: { current: HTMLInputElement | null };
+  picked: Item[];
+  selected: ReadonlySet<string>;
+  setSelected: (ids: ReadonlySet<string>) => void;
+  toggle: (id: string) => void;
+  chosen: string | undefined;
+  open: () => void;
+  act: (act: Act) => void;
+}
+
+export function QuestionList(props: Props): VNode {
+  const { view, filters, query, questions, picked, selected, setSelected, toggle, chosen, open } = props;
+  const { shown, pages, isBusy } = questions;
+  const maySelect = useMay("answer") && view !== "closed";
+  const row = (item: Item): VNode => (
+    <Row
+      item={item}
+      href={link(["inbox", item.id], query)}
+      isChosen={item.id === chosen}
+      isSelected={maySelect ? selected.has(item.id) : null}
+      toggle={() => toggle(item.id)}
+      open={open}
+    />
+  );
+  const nothing: Word = Object.values(filters).some(Boolean) ? "inbox.none_found" : `inbox.none_${view}`;
+  return (
+    <div class="questions" aria-busy={isBusy}>
+      <FilterBar filters={filters} all={questions.all} input={props.search} />
+      {pages.error && <ErrorBox error={pages.error} retry={pages.reload} />}
+      {maySelect && shown.length > 1 && (
+        <label class="every">
+          <input
+            type="checkbox"
+            checked={picked.length === shown.length}
+            onChange={(event) => setSelected(new Set(event.currentTarget.checked ? shown.map((each) => each.id) : []))}
+          />{" "}
+          {t("inbox.select_all", { n: shown.length })}
+        </label>
+      )}
+      {picked.length > 0 && <Bulk count={picked.length} act={props.act} clear={() => setSelected(new Set())} />}
+      {shown.length > 0 ? (
+        <LongList
+          items={shown}
+          rowHeight={ROW}
+          label={t("inbox.questions")}
+          row={row}
+          keyOf={(item) => item.id}
+          reveal={shown.findIndex((each) => each.id === chosen)}
+        />
+      ) : (
+        !pages.error && (isBusy ? <Loading /> : <Empty>{t(nothing)}</Empty>)
+      )}
+      {pages.more && view !== "closed" && <p class="muted">{t("inbox.older_wait")}</p>}
+      <More more={pages.more} busy={pages.isLoadingMore} />
+    </div>
+  );
+}

@@ -1,0 +1,70 @@
+/** The questions that are shown: read from the server, and followed as they come and go. */
+import { useMemo, useRef, useState } from "preact/hooks";
+import type { LiveMessage } from "../../api/live";
+import { useLive, usePages, useThrottled, type Pages } from "../../lib/resource";
+import { byUrgency, type Item } from "./item";
+
+export type View = "waiting" | "notices" | "snoozed" | "closed";
+
+const CLOSING = new Set(["inbox.answered", "inbox.expired", "inbox.cancelled"]);
+const MOST = 1000;
+
+export interface Filters {
+  role: string;
+  assignee: string;
+  kind: string;
+  agent: string;
+  text: string;
+}
+
+export interface Questions {
+  pages: Pages<Item>;
+  /** Those of the view, in the order in which they are to be answered. */
+  shown: Item[];
+  /** All open ones, in whatever view. */
+  all: Item[];
+  counts: Record<Exclude<View, "closed">, number>;
+  /** Those that were closed since the list was read. */
+  gone: ReadonlySet<string>;
+  isBusy: boolean;
+}
+
+const viewOf = (item: Item, now: number): Exclude<View, "closed"> => {
+  if (item.snoozed_until_us !== null && item.snoozed_until_us > now) return "snoozed";
+  return item.notice ? "notices" : "waiting";
+};
+
+/** `assignee` is `me`, `nobody` or everybody's. */
+export function useQuestions(view: View, filters: Filters, me: string): Questions {
+  const isClosed = view === "closed";
+  const query = {
+    ...filters,
+    // The empty name stands for nobody; a list is sent even if it is empty.
+    assignee: filters.assignee === "me" ? [me] : filters.assignee === "nobody" ? [""] : null,
+    status: isClosed ? "closed" : "open",
+    snoozed: true,
+  };
+  const pages = usePages<Item>("/inbox", query, isClosed ? 50 : MOST);
+  const [gone, setGone] = useState<ReadonlySet<string>>(new Set());
+  const read = useRef<Item[]>([]);
+  const wasClosed = useRef(isClosed);
+  if (wasClosed.current !== isClosed) read.current = [];
+  wasClosed.current = isClosed;
+  if (pages.data) read.current = pages.data;
+  const later = useThrottled(pages.reload, read.current.length > 200 ? 2000 : 300);
+  const deliver = (batch: LiveMessage[]): void => {
+    const closed = batch.filter((each) => CLOSING.has(each.type)).map((each) => String(each.data.item));
+    if (closed.length) setGone((old) => new Set([...old, ...closed]));
+    later();
+  };
+  useLive({ inbox: true }, deliver, later);
+  const list = read.current;
+  const found = useMemo(() => {
+    const now = Date.now() * 1000;
+    const all = isClosed ? list : list.filter((each) => !gone.has(each.id)).sort(byUrgency);
+    const counts = { waiting: 0, notices: 0, snoozed: 0 };
+    if (!isClosed) for (const each of all) counts[viewOf(each, now)]++;
+    return { all, counts, shown: isClosed ? all : all.filter((each) => viewOf(each, now) === view) };
+  }, [list, gone, view, isClosed]);
+  return { pages, gone, isBusy: !pages.data && !pages.error, ...found };
+}
