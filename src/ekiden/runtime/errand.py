@@ -13,6 +13,7 @@ from ekiden.handoff.records import HandoffRecord, read_handoff, read_handoffs
 from ekiden.runtime.advance import advance
 from ekiden.runtime.asked import sweep_requests
 from ekiden.runtime.circumstances import Circumstances
+from ekiden.runtime.closing import has_calls_left
 from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.leases import REQUESTS
 from ekiden.runtime.live import live_run, on_display
@@ -72,6 +73,8 @@ class Errand:
                 if (state := asked_in(document).state) != "open":
                     return await self.withdraw(state)
             try:
+                if self._is_left and not run:
+                    self._check_calls(await self._store.get(self._session_id))
                 result = await self._done_here(run=run)
             except SessionBusy as busy:
                 if not self._is_left:
@@ -130,14 +133,33 @@ class Errand:
             async with owned(self._store, claim) as hold:
                 here = await opened_for_handoff(self._around, self._store, claim, row, hold=hold)
                 with on_display(here):
-                    return await self._do(here, run=run)
+                    return await self._do(here, row, run=run)
         except StaleDocument:
             # It was withdrawn while somebody was asked whether it may be done.
             if not self._is_left:
                 raise
             return None
 
-    async def _do(self, here: RunState, *, run: bool) -> HandoffResult | None:
+    def _check_calls(self, row: SessionRow) -> None:
+        """`SessionBusy` if a worker is to finish first what somebody left half done.
+
+        To be asked before the session is taken again, which would keep the worker from it.
+        """
+        if self._has_to_wait(row):
+            worker = "a worker that will take it up"
+            raise SessionBusy(row.id, owner=worker, free_in_s=_LONGEST_WAIT_S)
+
+    def _has_to_wait(self, row: SessionRow) -> bool:
+        return not self._asked.is_urgent and has_calls_left(row)
+
+    async def _finish_calls(self, here: RunState) -> None:
+        """Go on with the run as whoever left it would: it serves the request after the step."""
+        if not self._is_left:
+            await self._leave()
+        here.want(at_once=False)
+        await self._go_on(here, run=True)
+
+    async def _do(self, here: RunState, row: SessionRow, *, run: bool) -> HandoffResult | None:
         asked, taken = self._asked, list[DocumentWrite]()
         if self._is_left:
             document = await self._document()
@@ -149,6 +171,11 @@ class Errand:
             await store_withdrawal(here, asked, taken, release=True)
             record = await self._record()
             return await self._told(asked) if record is None else record.result()
+        if self._has_to_wait(row) and not is_hopeless(here, asked):
+            if not run:
+                self._check_calls(row)
+            await self._finish_calls(here)
+            return None
         was_open = any(each.id == asked.cancel for each in here.cursor.open)
         await settle_rollback(here)
         if here.outcome is not None:

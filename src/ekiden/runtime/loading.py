@@ -19,6 +19,7 @@ from ekiden.runtime.leases import Hold
 from ekiden.runtime.memo import load_memo
 from ekiden.runtime.output import final_outcome
 from ekiden.runtime.purse import purse_removals
+from ekiden.runtime.reading import told_so_far, up_to
 from ekiden.runtime.rollback import give_back
 from ekiden.runtime.snapshot import snapshot_key, snapshot_of
 from ekiden.runtime.state import RunState
@@ -51,7 +52,7 @@ async def first_step(
     cursor = Cursor.from_json(row.cursor)
     events: Sequence[Event] = ()
     if row.seq:
-        events = await store.events(row.id, with_items=True)
+        events = await told_so_far(store, row.id, row.seq, with_items=True)
         visible, _ = await _view(store, row.id, events, cursor, anew=True)
         closing = tuple(await _closing_outputs(store, row.id, events, cursor))
     if not closing and not items:
@@ -111,7 +112,7 @@ async def _taken_away(
 ) -> SessionRow:
     """Undo handoffs whose target did not take over yet and loses the conversation to another."""
     cursor = Cursor.from_json(row.cursor)
-    events = await store.events(row.id, with_items=True)
+    events = await told_so_far(store, row.id, row.seq, with_items=True)
     visible, _ = await _view(store, row.id, events, cursor)
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, visible=visible, cursor=cursor,
@@ -173,9 +174,9 @@ async def _told(
 ) -> tuple[Sequence[Event], Sequence[Event]]:
     """The events that carry items, and all of the run: read at once if there are few of them."""
     if row.seq > _FEW:
-        said = await store.events(row.id, with_items=True)
-        return said, await store.events(row.id, after=cursor.first - 1)
-    told = await store.events(row.id)
+        said = await told_so_far(store, row.id, row.seq, with_items=True)
+        return said, await told_so_far(store, row.id, row.seq, after=cursor.first - 1)
+    told = await told_so_far(store, row.id, row.seq)
     return (
         [event for event in told if event.speaks],
         [event for event in told if event.seq >= cursor.first],
@@ -188,14 +189,14 @@ async def ended_run(around: Circumstances, store: Store, row: SessionRow) -> Run
     The answer of an agent that is code is its text.
     """
     cursor = Cursor.from_json(row.cursor)
-    events = await store.events(row.id, with_items=True)
+    events = up_to(row, await store.events(row.id, with_items=True))
     visible, base = await _view(store, row.id, events, cursor)
     nobodys = Claim(session_id=row.id, owner="", epoch=0, lease_s=0.0)
     run = RunState(
         around, store=store, claim=nobodys, hold=None, row=row, visible=visible, cursor=cursor,
         agent=_member(around, row.agent),
     )  # fmt: skip
-    run.events = standing(await store.events(row.id, after=cursor.first - 1))
+    run.events = standing(up_to(row, await store.events(row.id, after=cursor.first - 1)))
     run.history_length = history_length(events, base=base, after=cursor.after, first=cursor.first)
     run.outcome = outcome_told(run.events[-1]) if run.events else None
     if run.outcome is None:
@@ -217,7 +218,7 @@ async def opened_for_handoff(
     cursor = Cursor.from_json(row.cursor)
     if cursor.phase != "end":
         return await left_step(around, store, claim, row, hold=hold)
-    events = await store.events(row.id, with_items=True)
+    events = await told_so_far(store, row.id, row.seq, with_items=True)
     visible, _ = await _view(store, row.id, events, cursor, anew=True)
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, visible=visible,

@@ -22,6 +22,7 @@ from ekiden.core.state_errors import StaleState, StateRefused
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.opening import claimed, owned
+from ekiden.runtime.reading import told_so_far
 from ekiden.runtime.shared import GONE, body_of, stored_variables, value_of, write_of
 from ekiden.sessions.scopes import (
     SharedScope,
@@ -100,7 +101,7 @@ async def _update(
     expected_version: int | None,
     by: str,
 ) -> int:
-    events = await store.events(row.id)
+    events = await told_so_far(store, row.id, row.seq)
     version = state_version(events)
     if expected_version is not None and version != expected_version:
         raise StaleState(

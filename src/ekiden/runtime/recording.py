@@ -115,6 +115,11 @@ class Recording:
         """The number that the next recorded event gets."""
         return self._seq + 1
 
+    @property
+    def stored_seq(self) -> int:
+        """The number of the last event that is stored."""
+        return self._seq - len(self._pending)
+
     def step_key(self, suffix: str) -> str:
         """The key of an effect of the turn under way: the same after a restart."""
         return f"{self.cursor.run}.{self.cursor.turn + 1}.{suffix}"

@@ -15,6 +15,7 @@ from ekiden.runtime.compensation import compensate
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.finish import finish, told_outside
 from ekiden.runtime.inboxes import tell_people
+from ekiden.runtime.reading import told_so_far
 from ekiden.runtime.recording import REDACTED
 from ekiden.runtime.registration import forget
 from ekiden.runtime.shared_rollback import restore_shared, touched_shared
@@ -208,7 +209,7 @@ async def _restore_view(run: RunState, pending: PendingHandoff) -> None:
     base: list[Item] = []
     if pending.base is not None:
         base = (await run.store.steps(run.session_id, prefix=pending.base))[pending.base]
-    events = await run.store.events(run.session_id, with_items=True)
+    events = await told_so_far(run.store, run.session_id, run.stored_seq, with_items=True)
     kept = [event for event in events if event.seq < pending.seq or event.seq in pending.kept]
     run.replace_view(visible_items(kept, base=base, after=pending.after))
     run.history_length = history_length(

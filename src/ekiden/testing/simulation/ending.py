@@ -9,6 +9,7 @@ from ekiden.audit import verify_audit
 from ekiden.core.events import Event
 from ekiden.core.items import is_message, text_of
 from ekiden.inbox.documents import OPEN
+from ekiden.runtime.closing import BROKEN_OFF
 from ekiden.sessions import conversation
 from ekiden.storage.base import MessageFilter
 from ekiden.storage.memory import MemoryStore
@@ -54,7 +55,8 @@ def check_end(truth: MemoryStore, scene: Scene, outside: Outside, watch: Watch) 
         elif talk.answer != watch.answers.get(talk.id):
             watch.accuse("answer", f"{talk.id} was answered {watch.answers.get(talk.id)!r}")
         if talk.effects is not None:
-            _check_effects(talk, talk.effects, outside.done(talk.id), watch)
+            unknown = _unknown_effects(truth, talk, outside)
+            _check_effects(talk, talk.effects, outside.done(talk.id), unknown, watch)
     _check_left_over(truth, watch)
 
 
@@ -62,11 +64,47 @@ def _check_effects(
     talk: Talk,
     expected: Mapping[str, int | Collection[int]],
     done: Counter[str],
+    unknown: Counter[str],
     watch: Watch,
 ) -> None:
     for what in sorted({*expected, *done}):
-        if not _fits(expected.get(what, 0), done[what]):
+        counts = range(done[what] - unknown[what], done[what] + 1)
+        if not any(_fits(expected.get(what, 0), count) for count in counts):
             watch.accuse("effect", f"{talk.id}{what} was done {done[what]} times: {dict(done)}")
+
+
+def _unknown_effects(truth: MemoryStore, talk: Talk, outside: Outside) -> Counter[str]:
+    """What was done by calls of which the agent was told that they may have had an effect or not.
+
+    It may do that again, by another call.
+    """
+    session = truth._sessions.get(talk.id)
+    broken_off = set() if session is None else _broken_off(session.events)
+    return Counter(
+        what.removeprefix(talk.id)
+        for key, what in outside.effects.items()
+        if key.startswith(f"{talk.id}:") and key.rpartition(":")[2] in broken_off
+    )
+
+
+def _broken_off(events: Sequence[Event]) -> set[str]:
+    """The steps of calls that were broken off by a handoff that was to be made at once; one that
+    was not has to wait for them."""
+    steps: dict[str, str] = {}
+    broken_off: set[str] = set()
+    closed: list[str] = []
+    for event in events:
+        if event.type == "llm_call" and event.step is not None:
+            calls = [item["call_id"] for item in event.items if item.get("type") == "function_call"]
+            turn = event.step.removesuffix("m")
+            steps.update((call, f"{turn}t{place}") for place, call in enumerate(calls))
+        elif event.error == BROKEN_OFF:
+            closed += [item["call_id"] for item in event.items]
+        elif event.type == "handoff":
+            if (event.details or {}).get("policy") == "immediate":
+                broken_off |= {steps[call] for call in closed}
+            closed = []
+    return broken_off
 
 
 def _fits(expected: int | Collection[int], found: object) -> bool:

@@ -104,6 +104,8 @@ class HandoffMachine(RuleBasedStateMachine):
             if not any(what in str(exc) for what in NOT_ALLOWED):
                 raise
         self.store.cut(0)
+        if self.world.asking is not None:
+            self.loop.run(self._note_left(self.world.asking))
         self.loop.run(self.check())
         if self.cursor.run == run:
             self.world.script = self.script
@@ -180,6 +182,8 @@ class HandoffMachine(RuleBasedStateMachine):
         dice = Dice(throws)
         request = self._draw_request(dice)
         by, run = dice.pick((A_PROGRAM, A_PROGRAM, A_PERSON)), dice.pick((True, False))
+        if self.cursor.phase == "act" and request.policy != "immediate":
+            run = True  # There are no workers who would finish what was left.
         note(f"   {request} {by} {run}")
         self.world.asking = request
         if not self.is_left:
@@ -210,8 +214,7 @@ class HandoffMachine(RuleBasedStateMachine):
             await asyncio.wait((is_left, tasks[0]), return_when=asyncio.FIRST_COMPLETED)
             is_left.cancel()
             self.store.is_asked.clear()
-            for document in await self.store.list_documents(REQUESTS):
-                self.world.left.setdefault(document.body["id"], request)
+            await self._note_left(request)
             for _ in range(3):
                 await asyncio.sleep(0)
 
@@ -227,6 +230,11 @@ class HandoffMachine(RuleBasedStateMachine):
         self.world.interrupt = interrupt
         self.write_script(dice)
         self.do(both, dice)
+
+    async def _note_left(self, request: Request) -> None:
+        """What was asked for just now may be done later, by somebody else."""
+        for document in await self.store.list_documents(REQUESTS):
+            self.world.left.setdefault(document.body["id"], request)
 
     async def _cancel_what_is_open(self) -> None:
         pending = Cursor.from_json((await self.session.row()).cursor).pending

@@ -1,0 +1,227 @@
+"""What simulated worlds found about sessions that somebody left, or lost without noticing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import pytest
+
+from ekiden.core.agent import Agent
+from ekiden.core.context import ToolContext
+from ekiden.core.errors import LeaseLost
+from ekiden.core.model import ModelRequest
+from ekiden.engine import Worker, submit
+from ekiden.handoff import handoff
+from ekiden.runtime import HandoffController, RunConfig, Runner, loading
+from ekiden.runtime.circumstances import Circumstances
+from ekiden.runtime.closing import BROKEN_OFF
+from ekiden.runtime.loading import ended_run, left_step, opened_for_handoff
+from ekiden.runtime.outside_state import update_state
+from ekiden.sessions import Session
+from ekiden.storage.base import Claim, SessionRow
+from ekiden.storage.memory import MemoryStore
+from ekiden.testing import ScriptedModel, call, say
+from ekiden.testing.simulate import replay_command
+from ekiden.testing.simulation import simulate
+from ekiden.testing.simulation.loop import SimulatedLoop
+from ekiden.testing.steps import StepLike
+from ekiden.tools import function_tool
+
+
+@pytest.mark.parametrize("seed", [16737, 25858, 26785, 32388, 37420])
+def test_worlds_in_which_a_promise_was_broken_once(seed: int) -> None:
+    report = simulate(seed=seed)
+    assert report.ok, f"{report.violations[0]}\nreplay it with: {replay_command(seed)}"
+
+
+async def _overtaken(store: MemoryStore, agent: Agent[Any]) -> tuple[Claim, SessionRow]:
+    """A claim whose owner was stopped before it read anything, while another one went on."""
+    await submit(agent, "anybody?", session=Session("s", store=store))
+    claimed = await store.claim("s", owner="stopped", lease_s=1.0)
+    store.advance(2.0)
+    await Worker(store, agent).run(until_idle=True)
+    return claimed
+
+
+@pytest.mark.parametrize("few", [0, 200])
+@pytest.mark.parametrize("read", [left_step, opened_for_handoff])
+async def test_who_lost_a_session_before_reading_it_does_not_go_on_with_it(
+    read: Any, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "_FEW", few)
+    store, agent = MemoryStore(), Agent("a", model=ScriptedModel([say("Here.")]))
+    claim, row = await _overtaken(store, agent)
+    around = Circumstances(root=agent, config=RunConfig())
+    with pytest.raises(LeaseLost):
+        await read(around, store, claim, row, hold=None)
+
+
+async def test_nobody_goes_on_with_a_session_that_was_deleted_meanwhile() -> None:
+    store, agent = MemoryStore(), Agent("a", model=ScriptedModel([say("Here.")]))
+    claim, row = await _overtaken(store, agent)
+    await store.delete("s")
+    around = Circumstances(root=agent, config=RunConfig())
+    with pytest.raises(LeaseLost):
+        await left_step(around, store, claim, row, hold=None)
+
+
+async def test_who_lost_a_session_does_not_tell_the_version_of_a_later_state() -> None:
+    class Stopping(MemoryStore):
+        stops = False
+
+        async def claim(self, session_id: str, **wishes: Any) -> tuple[Claim, SessionRow]:
+            claimed = await super().claim(session_id, **wishes)
+            if self.stops:
+                self.stops = False
+                self.advance(3600)
+                await update_state(self, session_id, {"tier": "gold"}, by="ada")
+            return claimed
+
+    store, agent = Stopping(), Agent("a", model=ScriptedModel([say("Here.")]))
+    await Runner.run(agent, "anybody?", session=Session("s", store=store))
+    store.stops = True
+    with pytest.raises(LeaseLost):
+        await update_state(store, "s", {"tier": None}, by="bob")
+
+
+async def test_the_end_of_a_run_is_told_without_what_was_said_later() -> None:
+    store = MemoryStore()
+    agent = Agent("a", model=ScriptedModel([say("First."), say("Second.")]))
+    session = Session("s", store=store)
+    await Runner.run(agent, "one", session=session)
+    row = await session.row()
+    await Runner.run(agent, "two", session=session)
+    ended = await ended_run(Circumstances(root=agent, config=RunConfig()), store, row)
+    assert [event.seq for event in ended.events] == list(range(1, row.seq + 1))
+    assert len(ended.visible) == 2
+
+
+class _LoopClock:
+    """`Clock` on virtual time."""
+
+    def now_us(self) -> int:
+        return int(self.monotonic() * 1e6)
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+class _Desk:
+    """An agent that books something, and is stopped in the middle of it the first time."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self.asked: list[str] = []
+        self.begun = asyncio.Event()
+        self.store = MemoryStore(_LoopClock())
+        self.config = RunConfig(clock=_LoopClock())
+        model = ScriptedModel(respond=self._respond, record=False)
+        book = function_tool(self._book, name_override="book", description_override="Book it.")
+        billing = Agent("billing", model=model)
+        self.desk = Agent("desk", model=model, tools=[book], handoffs=[handoff(billing)])
+
+    def _respond(self, request: ModelRequest) -> StepLike:
+        self.asked.append(request.agent)
+        if request.agent == "billing":
+            return say("Billed.")
+        done = any(each.get("type") == "function_call_output" for each in request.input)
+        return say("Booked.") if done else call("book")
+
+    async def _book(self, ctx: ToolContext[Any]) -> str:
+        self.keys.append(ctx.idempotency_key)
+        if not self.begun.is_set():
+            self.begun.set()
+            await asyncio.get_running_loop().create_future()
+        return "booked"
+
+    @asynccontextmanager
+    async def worker(self) -> AsyncIterator[None]:
+        work = asyncio.create_task(Worker(self.store, self.desk, run_config=self.config).run())
+        yield
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+    async def handed_over(self, **wishes: Any) -> tuple[str, str | None]:
+        """What comes of it when the session is to be handed over that somebody left."""
+        controller = HandoffController(self.desk, self.store, run_config=self.config)
+        result = await controller.start("s", to="billing", **wishes)
+        return result.status, None if result.error is None else result.error.code
+
+    async def left(self) -> None:
+        """The worker that booked it is gone."""
+        await submit(self.desk, "book it", session=Session("s", store=self.store))
+        async with self.worker():
+            await self.begun.wait()
+
+    async def history(self) -> list[str]:
+        told = await self.store.events("s")
+        return [each.error or each.type for each in told if each.type in ("tool_call", "handoff")]
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    """On virtual time: whoever waits does so for nothing."""
+    loop = SimulatedLoop(Random(1))
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        loop.bury()
+        loop.close()
+
+
+def test_a_call_that_was_left_is_finished_before_a_handoff_that_is_not_urgent() -> None:
+    async def hand_over() -> None:
+        desk = _Desk()
+        await desk.left()
+        assert await desk.handed_over() == ("completed", None)
+        assert len(desk.keys) == 2
+        assert len(set(desk.keys)) == 1
+        assert desk.asked == ["desk", "billing"]  # The source takes no new work.
+        assert await desk.history() == ["tool_call", "handoff", "handoff"]
+
+    _run(hand_over())
+
+
+def test_a_call_that_was_left_is_finished_by_a_worker_where_the_work_is_theirs() -> None:
+    async def hand_over() -> None:
+        desk = _Desk()
+        await desk.left()
+        asking = asyncio.create_task(desk.handed_over(run=False))
+        await asyncio.sleep(1)
+        assert len(desk.keys) == 1
+        async with desk.worker():
+            await asking
+        assert len(desk.keys) == 2
+        assert len(set(desk.keys)) == 1
+        assert BROKEN_OFF not in await desk.history()
+
+    _run(hand_over())
+
+
+def test_a_handoff_is_late_if_nobody_finishes_what_was_left() -> None:
+    async def hand_over() -> None:
+        desk = _Desk()
+        await desk.left()
+        assert await desk.handed_over(run=False, timeout_s=5.0) == ("rolled_back", "TIMEOUT")
+        assert asyncio.get_running_loop().time() >= 5.0
+        async with desk.worker():
+            while (await desk.store.get("s")).outcome is None:
+                await desk.store.wait_for_change(1.0)
+        assert len(set(desk.keys)) == 1
+        assert desk.asked == ["desk", "desk"]
+
+    _run(hand_over())
+
+
+def test_an_urgent_handoff_breaks_off_a_call_that_was_left() -> None:
+    async def hand_over() -> None:
+        desk = _Desk()
+        await desk.left()
+        assert await desk.handed_over(policy="immediate") == ("completed", None)
+        assert len(desk.keys) == 1
+        assert await desk.history() == [BROKEN_OFF, "handoff", "handoff"]
+
+    _run(hand_over())
