@@ -1,22 +1,31 @@
 /** Boxes and arrows, drawn: by mouse, by keyboard and for screen readers. */
 import type { ComponentChildren, VNode } from "preact";
-import { useMemo } from "preact/hooks";
-import { layOut, type Arrow, type Place } from "./layout";
+import { useEffect, useId, useMemo, useRef } from "preact/hooks";
+import { layOut, type Arrange, type Arrow, type Layout } from "./layout";
+import { beside, path } from "./lines";
+import { seen, shortened, textWidth } from "./widths";
+
+export { shortened } from "./widths";
 
 export interface DrawnBox {
   id: string;
   label: string;
-  /** A second, smaller line. */
-  note?: string;
-  /** Names of classes: `lit`, `done`, `bad`, `wait`, `busy`. */
+  /** A second, smaller line. It may change: boxes are as wide as their labels need. */
+  note?: string | undefined;
+  /** Names of classes: `lit`, `done`, `bad`, `wait`, `busy`, `ghost`. */
   look?: string;
   title?: string;
 }
 
 export interface DrawnArrow extends Arrow {
   label?: string;
+  /** Names of classes: `bad`, `busy`, `faint`. */
   look?: string;
   title: string;
+  /** It was gone back: a second stroke shows that. */
+  isBack?: boolean;
+  /** It cannot be chosen. */
+  isInert?: boolean;
 }
 
 interface Props {
@@ -24,53 +33,38 @@ interface Props {
   boxes: DrawnBox[];
   arrows: DrawnArrow[];
   direction?: "LR" | "TB";
+  arrange?: Arrange;
+  /** The least width of a box; its second line is cut to fit. */
+  boxWidth?: number;
   chosen?: string | null;
   /** Called with the id of a box or an arrow. */
-  onChoose?: (id: string) => void;
+  onChoose?: ((id: string) => void) | undefined;
+  /** The id of the box or arrow that is to be seen when the drawing is larger than its place. */
+  reveal?: string | null | undefined;
   children?: ComponentChildren;
 }
 
 const HEIGHT = 44;
-const MOST_LETTERS = 26;
+const LETTER = 7.6;
+const SMALL_LETTER = 6.2;
+/** Labels take room in steps of this, so that a count that grows moves nothing. */
+const LABEL_STEP = 64;
+/** With more, one does not want to pass them all with the tabulator. */
+const MOST_STOPS = 80;
 
-/** Letters of Chinese and Japanese are twice as wide. */
-function textWidth(text: string): number {
-  let width = 0;
-  for (const char of text) width += /[\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\u{1f300}-\u{1faff}]/u.test(char) ? 2 : 1;
-  return width;
+const widthOf = (box: DrawnBox, least: number): number => Math.max(least, 24 + LETTER * textWidth(shortened(box.label)));
+
+function roomOf({ label, labelWidth }: DrawnArrow): number {
+  if (labelWidth !== undefined || label === undefined) return labelWidth ?? 0;
+  return LABEL_STEP * Math.max(1, Math.ceil((7 * textWidth(label)) / LABEL_STEP));
 }
 
-export function shortened(text: string, most = MOST_LETTERS): string {
-  if (textWidth(text) <= most) return text;
-  let result = "";
-  for (const char of text) {
-    if (textWidth(result + char) > most - 1) break;
-    result += char;
-  }
-  return `${result}…`;
-}
-
-const widthOf = (box: DrawnBox): number =>
-  Math.max(72, 24 + 7.6 * Math.max(textWidth(shortened(box.label)), 0.85 * textWidth(shortened(box.note ?? "", 32))));
-
-/** A line through the points, with round corners. */
-function path(points: Place[]): string {
-  const [first, ...rest] = points;
-  if (!first) return "";
-  let text = `M${first.x},${first.y}`;
-  rest.forEach((point, at) => {
-    const next = rest[at + 1];
-    if (next) text += `Q${point.x},${point.y} ${(point.x + next.x) / 2},${(point.y + next.y) / 2}`;
-    else text += `L${point.x},${point.y}`;
-  });
-  return text;
-}
-
-function chooser(id: string, onChoose: Props["onChoose"]): Record<string, unknown> {
-  if (!onChoose) return {};
+function chooser(id: string, isStop: boolean, onChoose: Props["onChoose"]): Record<string, unknown> {
+  if (!onChoose) return { role: "img" };
   return {
     role: "button",
-    tabIndex: 0,
+    // In SVG the names of attributes are as they are written.
+    tabindex: isStop ? 0 : -1,
     onClick: () => onChoose(id),
     onKeyDown: (event: KeyboardEvent) => {
       if (event.key !== "Enter" && event.key !== " ") return;
@@ -80,59 +74,117 @@ function chooser(id: string, onChoose: Props["onChoose"]): Record<string, unknow
   };
 }
 
-export function Drawing({ label, boxes, arrows, direction = "LR", chosen, onChoose, children }: Props): VNode {
-  const shape = JSON.stringify([boxes.map((box) => [box.id, box.label, box.note]), arrows.map((each) => [each.id, each.from, each.to, each.label]), direction]);
+const STEPS: Record<string, number> = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
+
+/** The arrow keys go from one to the next. */
+function step(event: KeyboardEvent): void {
+  const by = STEPS[event.key];
+  const all = [...(event.currentTarget as Element).querySelectorAll<SVGGElement>("[role=button]")];
+  const at = all.indexOf(event.target as SVGGElement);
+  if (!by || at < 0) return;
+  event.preventDefault();
+  all[(at + by + all.length) % all.length]!.focus();
+}
+
+function useReveal(laid: Layout, reveal: string | null | undefined): { current: HTMLDivElement | null } {
+  const place = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const at = reveal ? (laid.boxes.get(reveal) ?? laid.arrows.get(reveal)?.points.at(-1)) : null;
+    const box = place.current;
+    if (at && box) box.scrollTo({ left: at.x - box.clientWidth / 2, top: at.y - box.clientHeight / 2 });
+  }, [laid, reveal]);
+  return place;
+}
+
+interface PartProps {
+  laid: Layout;
+  isChosen: boolean;
+  isStop: boolean;
+  onChoose: Props["onChoose"];
+}
+
+function OneArrow({ each, laid, isChosen, isStop, onChoose, heads }: PartProps & { each: DrawnArrow; heads: string }): VNode | null {
+  const place = laid.arrows.get(each.id);
+  if (!place) return null;
+  const line = path(place.points);
+  const tone = each.look?.match(/bad|busy/)?.[0] ?? "";
+  const choose = each.isInert ? undefined : onChoose;
+  return (
+    <g class={`arrow ${each.look ?? ""} ${isChosen ? "chosen" : ""}`} aria-pressed={choose && isChosen} data-arrow={each.id} {...chooser(each.id, isStop, choose)}>
+      <title>{each.title}</title>
+      <path d={line} class="grip" />
+      <path d={line} class="line" marker-end={`url(#${heads}${tone})`} />
+      {each.isBack && <path d={path(beside(place.points).reverse())} class="line back" marker-end={`url(#${heads}bad)`} />}
+      {each.label && place.label && (
+        <text x={place.label.x} y={place.label.y} dy="4" aria-hidden="true">
+          {each.label}
+        </text>
+      )}
+    </g>
+  );
+}
+
+function OneBox({ box, width, laid, isChosen, isStop, onChoose }: PartProps & { box: DrawnBox; width: number }): VNode {
+  const at = laid.boxes.get(box.id)!;
+  const title = box.title ?? [box.label, box.note].filter(Boolean).join(", ");
+  return (
+    <g class={`box ${box.look ?? ""} ${isChosen ? "chosen" : ""}`} aria-pressed={onChoose && isChosen} data-box={box.id} {...chooser(box.id, isStop, onChoose)}>
+      <title>{title}</title>
+      <rect x={at.x - width / 2} y={at.y - HEIGHT / 2} width={width} height={HEIGHT} rx="8" />
+      <text x={at.x} y={at.y} dy={box.note ? -3 : 5} aria-hidden="true">
+        {shortened(box.label)}
+      </text>
+      {box.note && (
+        <text class="note" x={at.x} y={at.y} dy="13" aria-hidden="true">
+          {shortened(box.note, Math.floor((width - 12) / SMALL_LETTER))}
+        </text>
+      )}
+    </g>
+  );
+}
+
+function withoutHidden(given: DrawnBox[], lines: DrawnArrow[]): [DrawnBox[], DrawnArrow[]] {
+  const boxes = given.map((box) => ({ ...box, label: seen(box.label), note: box.note && seen(box.note), ...(box.title ? { title: seen(box.title) } : {}) }));
+  return [boxes, lines.map((each) => ({ ...each, title: seen(each.title), ...(each.label === undefined ? {} : { label: seen(each.label) }) }))];
+}
+
+export function Drawing({ label, boxes: given, arrows: lines, direction = "LR", arrange = layOut, boxWidth = 72, chosen, onChoose, reveal, children }: Props): VNode {
+  const heads = useId();
+  const [boxes, arrows] = useMemo(() => withoutHidden(given, lines), [given, lines]);
+  const shape = JSON.stringify([
+    boxes.map((box) => [box.id, widthOf(box, boxWidth)]),
+    arrows.map((each) => [each.id, each.from, each.to, roomOf(each)]),
+    direction,
+  ]);
   const laid = useMemo(
     () =>
-      layOut(
-        boxes.map((box) => ({ id: box.id, width: widthOf(box), height: HEIGHT })),
-        arrows.map((each) => ({ ...each, ...(each.label ? { labelWidth: 10 + 6.6 * textWidth(each.label) } : {}) })),
+      arrange(
+        boxes.map((box) => ({ id: box.id, width: widthOf(box, boxWidth), height: HEIGHT })),
+        arrows.map((each) => ({ id: each.id, from: each.from, to: each.to, labelWidth: roomOf(each) })),
         direction,
       ),
     [shape],
   );
+  const place = useReveal(laid, reveal);
+  const isMany = boxes.length + arrows.length > MOST_STOPS;
+  const first = chosen ?? boxes[0]?.id;
+  const common = (id: string): PartProps => ({ laid, isChosen: chosen === id, isStop: !isMany || id === first, onChoose });
   return (
-    <div class="drawing" tabIndex={0} role="group" aria-label={label}>
+    <div class="drawing" tabIndex={0} role="group" aria-label={label} ref={place} onKeyDown={step}>
       <svg width={laid.width} height={laid.height} viewBox={`0 0 ${laid.width} ${laid.height}`}>
         <defs>
-          <marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">
-            <path d="M0,0 8,4 0,8z" class="head" />
-          </marker>
+          {["", "bad", "busy"].map((tone) => (
+            <marker key={tone} id={`${heads}${tone}`} viewBox="0 0 8 8" refX="7" refY="4" markerUnits="userSpaceOnUse" markerWidth="11" markerHeight="11" orient="auto-start-reverse">
+              <path d="M0,0 8,4 0,8z" class={`head ${tone}`} />
+            </marker>
+          ))}
         </defs>
-        {arrows.map((each) => {
-          const place = laid.arrows.get(each.id);
-          if (!place) return null;
-          return (
-            <g key={each.id} class={`arrow ${each.look ?? ""} ${chosen === each.id ? "chosen" : ""}`} aria-label={each.title} aria-pressed={onChoose ? chosen === each.id : undefined} data-arrow={each.id} {...chooser(each.id, onChoose)}>
-              <title>{each.title}</title>
-              <path d={path(place.points)} class="grip" />
-              <path d={path(place.points)} class="line" marker-end="url(#head)" />
-              {each.label && place.label && (
-                <text x={place.label.x} y={place.label.y} dy="4">
-                  {each.label}
-                </text>
-              )}
-            </g>
-          );
-        })}
-        {boxes.map((box) => {
-          const at = laid.boxes.get(box.id)!;
-          const width = widthOf(box);
-          return (
-            <g key={box.id} class={`box ${box.look ?? ""} ${chosen === box.id ? "chosen" : ""}`} aria-label={box.title ?? [box.label, box.note].filter(Boolean).join(", ")} aria-pressed={onChoose ? chosen === box.id : undefined} data-box={box.id} {...chooser(box.id, onChoose)}>
-              <title>{box.title ?? box.label}</title>
-              <rect x={at.x - width / 2} y={at.y - HEIGHT / 2} width={width} height={HEIGHT} rx="8" />
-              <text x={at.x} y={at.y} dy={box.note ? -3 : 5}>
-                {shortened(box.label)}
-              </text>
-              {box.note && (
-                <text class="note" x={at.x} y={at.y} dy="13">
-                  {shortened(box.note, 32)}
-                </text>
-              )}
-            </g>
-          );
-        })}
+        {arrows.map((each) => (
+          <OneArrow key={each.id} each={each} heads={heads} {...common(each.id)} />
+        ))}
+        {boxes.map((box) => (
+          <OneBox key={box.id} box={box} width={widthOf(box, boxWidth)} {...common(box.id)} />
+        ))}
         {children}
       </svg>
     </div>

@@ -1,5 +1,6 @@
 /** Where the boxes and arrows of a drawing stand: the same drawing always looks the same. */
-import { graphlib, layout as arrange } from "@dagrejs/dagre";
+import { Graph, layout as arrange } from "@dagrejs/dagre";
+import { inLayers } from "./simple";
 
 export interface Box {
   id: string;
@@ -27,10 +28,16 @@ export interface Layout {
   arrows: Map<string, { points: Place[]; label: Place | null }>;
 }
 
+export type Arrange = (boxes: Box[], arrows: Arrow[], direction: "LR" | "TB") => Layout;
+
+/** Above this, a good layout takes longer to find than people like to wait. */
+const MOST = 90;
+
 /** In the order that is given; so give it in an order that does not change. */
-export function layOut(boxes: Box[], arrows: Arrow[], direction: "LR" | "TB"): Layout {
-  const graph = new graphlib.Graph({ multigraph: true });
-  graph.setGraph({ rankdir: direction, nodesep: 28, ranksep: 56, edgesep: 14, marginx: 12, marginy: 12 });
+export const layOut: Arrange = (boxes, arrows, direction) => {
+  if (boxes.length + 2 * arrows.length > MOST) return inLayers(boxes, arrows, direction);
+  const graph = new Graph({ multigraph: true });
+  graph.setGraph({ rankdir: direction, nodesep: 28, ranksep: 44, edgesep: 18, marginx: 12, marginy: 12, ranker: "tight-tree" });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const box of boxes) graph.setNode(box.id, { width: box.width, height: box.height });
   for (const arrow of arrows) {
@@ -46,9 +53,9 @@ export function layOut(boxes: Box[], arrows: Arrow[], direction: "LR" | "TB"): L
     arrows: new Map(
       graph.edges().map((edge) => {
         const found = graph.edge(edge);
-        const label = found.x === undefined ? null : { x: found.x, y: found.y! };
+        const label = found.x === undefined ? null : { x: found.x, y: found.y! - 10 };
         return [edge.name!, { points: found.points ?? [], label }];
       }),
     ),
   };
-}
+};

@@ -1,0 +1,175 @@
+/** Everything about one handoff. */
+import type { VNode } from "preact";
+import { useEffect } from "preact/hooks";
+import { part, type Page } from "../../api/http";
+import type { MoveModel, ShownItemModel, ShownModel } from "../../api/types";
+import { Plain } from "../../lib/hidden";
+import { Code, Markdown } from "../../lib/markdown";
+import { useResource } from "../../lib/resource";
+import { link } from "../../lib/router";
+import { duration, exact, Moment } from "../../lib/time";
+import { named, t, type Word } from "../../lib/words";
+import { Badge, ErrorBox, Facts, Loading, pretty, type Tone } from "../../ui/basics";
+import { isUnderWay, type Handoff } from "./relay";
+
+export function StatusBadge({ handoff }: { handoff: Handoff }): VNode {
+  const tone: Tone = isUnderWay(handoff) ? "busy" : handoff.status === "completed" ? "good" : "bad";
+  return <Badge tone={tone}>{named("graph", handoff.status)}</Badge>;
+}
+
+const FATES: [ShownItemModel["fate"], string, Word][] = [
+  ["kept", "✓", "graph.n_kept"],
+  ["summarised", "≈", "graph.n_summarised"],
+  ["dropped", "✕", "graph.n_dropped"],
+  ["added", "+", "graph.n_added"],
+];
+
+function Entry({ entry }: { entry: ShownItemModel }): VNode {
+  const sign = FATES.find(([fate]) => fate === entry.fate)?.[1];
+  return (
+    <li class={`fate ${entry.fate}`}>
+      <span class="fate-name">
+        <span aria-hidden="true">{sign}</span> {named("graph", entry.fate)}
+        {entry.changed && `, ${t("graph.changed")}`}
+      </span>{" "}
+      <span class="muted">
+        {named("graph", `role_${entry.role}`)}
+        {entry.agent && (
+          <>
+            {" · "}
+            <Plain text={entry.agent} />
+          </>
+        )}
+      </span>
+      <div class="fate-text">{entry.text ? <Plain text={entry.text} /> : <span class="muted">{t("graph.not_shown")}</span>}</div>
+    </li>
+  );
+}
+
+/** What the target was shown of the conversation, and what not. */
+function Shown({ view }: { view: ShownModel }): VNode {
+  const added = view.entries.filter((entry) => entry.fate === "added").length;
+  if (!view.entries.length) return <p class="muted">{t("graph.nothing_shown")}</p>;
+  return (
+    <>
+      <p class="row counts">
+        {FATES.map(([fate, sign, word]) => {
+          const n = fate === "added" ? added : view[fate];
+          if (fate === "added" && !n) return null;
+          return (
+            <span key={fate} class={`fate ${fate}`}>
+              <span aria-hidden="true">{sign}</span> {t(word, { n })}
+            </span>
+          );
+        })}
+      </p>
+      <div class="fates" tabIndex={0} role="group" aria-label={t("graph.handed_over")}>
+        <ol>
+          {view.entries.map((entry, at) => (
+            <Entry key={at} entry={entry} />
+          ))}
+        </ol>
+      </div>
+      {view.more > 0 && <p class="muted">{t("graph.n_more", { n: view.more })}</p>}
+    </>
+  );
+}
+
+function Moves({ moves }: { moves: MoveModel[] }): VNode {
+  return (
+    <ol class="moves">
+      {moves.map((move, at) => {
+        const before = moves[at - 1];
+        return (
+          <li key={at}>
+            {named("graph", move.status)} <time title={exact(move.at)}>{exact(move.at).slice(11)}</time>
+            {before && move.at - before.at >= 0.001 && <span class="muted"> +{duration((move.at - before.at) * 1000)}</span>}
+          </li>
+        );
+      })}
+    </ol>
+  );
+}
+
+function Names({ word, names }: { word: Word; names: string[] | undefined }): VNode | null {
+  if (!names?.length) return null;
+  return (
+    <>
+      <h4>{t(word)}</h4>
+      <ul>
+        {names.map((name) => (
+          <li key={name}>
+            <Plain text={name} />
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+/** What was shown to the target; `at` is the handoff's place among those of the session. */
+function useShown(handoff: Handoff, at: number): { view: ShownModel | null; problem: VNode | null } {
+  const found = useResource<Page<Handoff>>(`/sessions/${part(handoff.session_id)}/handoffs`, { limit: 1, cursor: at });
+  const full = found.data?.items.find((each) => each.id === handoff.id);
+  const moves = handoff.moves.length;
+  const isOld = full !== undefined && (full.status !== handoff.status || full.moves.length !== moves);
+  useEffect(() => {
+    if (isOld) found.reload();
+  }, [isOld, handoff.status, moves]);
+  const problem = found.error ? <ErrorBox error={found.error} retry={found.reload} /> : full ? null : <Loading />;
+  return { view: full?.view ?? null, problem };
+}
+
+export function HandoffDetails({ handoff, at }: { handoff: Handoff; at: number }): VNode {
+  const { view, problem } = useShown(handoff, at);
+  const { by, error, code } = handoff;
+  return (
+    <>
+      {handoff.rewound && <p class="notice wait">{t("graph.rewound")}</p>}
+      {(error || code) && (
+        <div class="notice bad">
+          <p>
+            {code && <code>{code}</code>} {error && <Plain text={error} />}
+          </p>
+        </div>
+      )}
+      <Facts
+        rows={[
+          [t("common.status"), <StatusBadge handoff={handoff} />],
+          [t("graph.wanted_by"), <><span>{named("graph", `by_${by.kind}`)}</span>{by.name && <> · <Plain text={by.name} /></>}</>],
+          [t("graph.policy"), named("graph", handoff.policy)],
+          [t("graph.duration"), handoff.duration_ms !== null && duration(handoff.duration_ms)],
+          [t("graph.began"), <Moment at={handoff.started_at} />],
+          [t("common.reason"), handoff.reason && <Plain text={handoff.reason} />],
+        ]}
+      />
+      <h4>{t("graph.moves")}</h4>
+      <Moves moves={handoff.moves} />
+      <Names word="graph.compensated" names={handoff.compensated} />
+      <Names word="graph.not_compensated" names={handoff.not_compensated} />
+      {handoff.summary && (
+        <>
+          <h4>{t("graph.summary")}</h4>
+          <Markdown text={handoff.summary} />
+        </>
+      )}
+      <h4>{t("graph.handed_over")}</h4>
+      {problem ?? (view && <Shown view={view} />)}
+      {handoff.trigger && (
+        <>
+          <h4>{t("graph.trigger")}</h4>
+          <Code text={pretty(handoff.trigger)} />
+        </>
+      )}
+      {handoff.evaluation && (
+        <>
+          <h4>{t("graph.evaluation")}</h4>
+          <Code text={pretty(handoff.evaluation)} />
+        </>
+      )}
+      <p>
+        <a href={link(["audit"], { handoff: handoff.id })}>{t("graph.audit")}</a>
+      </p>
+    </>
+  );
+}
