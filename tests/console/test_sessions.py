@@ -1,0 +1,154 @@
+"""The list of sessions: how each stands now, and what was said in them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from playwright.sync_api import Locator, expect
+
+from tests.console.conftest import OpenConsole
+from tests.console.place import Console, Look
+from tests.console.session_team import HOSTILE, release, session_team
+from tests.console.session_world import begin, is_state
+
+
+def row(console: Console, name: str) -> Locator:
+    return console.page.locator(".session-row", has=console.page.get_by_role("link", name=name))
+
+
+def test_each_session_tells_how_it_stands(open_console: OpenConsole, look: Look) -> None:
+    console = open_console(session_team())
+    console.run("hello", session="calm", agent="desk", title=f"青木商店 {HOSTILE}", user_id=HOSTILE)
+    console.run("crash", session="broken", agent="desk", priority="urgent")
+    console.run("a refund", session="asks", agent="desk", user_id="mira")
+    console.start("hold:list", "works", agent="desk")
+    console.run("hello", session="odd", agent=HOSTILE)
+    page = console.page
+    page.set_viewport_size({"width": look.width, "height": look.height})
+    page.emulate_media(color_scheme=look.theme)
+    console.open("sessions")
+
+    names = page.locator(".session-row .name a")
+    expect(names).to_have_text(["odd", "works", "asks", "broken", f"青木商店 {HOSTILE}"])
+    expect(row(console, "works")).to_contain_text("Working")
+    expect(row(console, "asks")).to_contain_text("Waits for a person")
+    expect(row(console, "asks")).to_contain_text("Waits for People: operator")
+    expect(row(console, "broken")).to_contain_text("Failed")
+    expect(row(console, "broken")).to_contain_text("Urgent")
+    expect(row(console, "青木商店")).to_contain_text("Idle")
+    expect(row(console, "odd")).to_contain_text(HOSTILE)
+    expect(page.get_by_text("5 sessions")).to_be_visible()
+    assert page.evaluate("window.__ran") is None
+    assert console.serious() == []
+    assert console.fits()
+    release("list")
+    expect(row(console, "works")).to_contain_text("Idle")
+    row(console, "works").click()
+    is_state(console, "Idle")
+
+
+def test_the_list_follows_what_happens(open_console: OpenConsole) -> None:
+    console = open_console(session_team(), at="sessions")
+    page = console.page
+    expect(page.get_by_text("No session yet")).to_be_visible()
+    console.start("hold:live", "s1", agent="desk")
+    expect(row(console, "s1")).to_contain_text("Working")
+    release("live")
+    expect(row(console, "s1")).to_contain_text("Idle")
+    run = console.run("a refund", session="s1")
+    expect(row(console, "s1")).to_contain_text("Waits for a person")
+    console.api("POST", f"/runs/{run['run_id']}/cancel")
+    expect(row(console, "s1")).to_contain_text("Idle")
+    console.start("hold:other", "s2", agent="desk")
+    expect(page.locator(".session-row").first).to_contain_text("s2")
+    release("other")
+
+
+def test_filters_stand_in_the_address(open_console: OpenConsole) -> None:
+    console = open_console(session_team())
+    console.run("hello", session="calm", agent="desk", user_id="mira")
+    console.run("crash", session="broken", agent="desk", user_id="安娜")
+    console.run("the broken one", session="triaged", agent="triage")
+    console.open("sessions")
+    page = console.page
+    names = page.locator(".session-row .name a")
+    expect(names).to_have_text(["triaged", "broken", "calm"])
+    chip = page.get_by_role("group", name="State").get_by_role("button", name="Failed")
+    chip.press("Enter")
+    expect(names).to_have_text(["broken"])
+    expect(chip).to_have_attribute("aria-pressed", "true")
+    page.get_by_role("button", name="Idle").press("Enter")
+    expect(names).to_have_text(["triaged", "broken", "calm"])
+    assert "state=failed%2Cidle" in page.url
+    console.role("combobox", "Agent").select_option("desk")
+    expect(names).to_have_text(["broken", "calm"])
+    page.get_by_label("User", exact=True).fill("安娜")
+    expect(names).to_have_text(["broken"])
+
+    page.reload()
+    expect(names).to_have_text(["broken"])
+    expect(chip).to_have_attribute("aria-pressed", "true")
+    expect(console.role("combobox", "Agent")).to_have_value("desk")
+    expect(page.get_by_label("User", exact=True)).to_have_value("安娜")
+    page.get_by_label("User", exact=True).fill("nobody")
+    expect(page.get_by_text("No session fits")).to_be_visible()
+
+
+def test_what_was_said_is_found_and_leads_there(open_console: OpenConsole, look: Look) -> None:
+    console = open_console(session_team(), look=look)
+    console.run(f"the violet parcel {HOSTILE}", session="s1", agent="desk", title="Parcels")
+    console.run("something else", session="s2", agent="desk", title="The violet room")
+    console.open("sessions")
+    page = console.page
+    search = page.get_by_label("Search sessions")
+    search.fill("violet")
+    search.press("Enter")
+    hits = page.get_by_role("region", name="What was said")
+    expect(hits).to_contain_text(f"the violet parcel {HOSTILE}")
+    # The title is found in the list, too.
+    expect(page.locator(".session-row .name a")).to_have_text(["The violet room"])
+    assert console.serious() == []
+    assert console.fits()
+    said = hits.get_by_role("listitem").filter(has_text="User", has=page.locator("p"))
+    said.filter(has_text=re.compile("^Parcels")).get_by_role("link").first.click()
+    expect(page.locator(".entry.marked")).to_contain_text("the violet parcel")
+    assert page.evaluate("window.__ran") is None
+
+
+def test_a_new_session_is_begun_with_the_keyboard(open_console: OpenConsole, look: Look) -> None:
+    console = open_console(session_team(), at="sessions", look=look)
+    page = console.page
+    page.get_by_role("button", name="New session").press("Enter")
+    dialog = page.get_by_role("dialog", name="New session")
+    dialog.get_by_label("Message").press_sequentially("你好 hello")
+    dialog.get_by_role("combobox", name="To").select_option("desk")
+    dialog.get_by_label("Title").fill("第一")
+    assert console.serious() == []
+    assert console.fits()
+    dialog.get_by_label("Title").press("Enter")
+    expect(page.locator("h1")).to_have_text("第一")
+    expect(page.locator(".entry.answer").last).to_contain_text("You said: 你好 hello")
+    is_state(console, "Idle")
+
+
+def test_a_long_list_draws_only_what_is_seen(open_console: OpenConsole, tmp_path: Path) -> None:
+    console = open_console(session_team())
+    begin(tmp_path, [f"n{number:04}" for number in range(600)])
+    console.open("sessions")
+    page = console.page
+    rows = page.locator(".session-row")
+    expect(rows.first).to_contain_text("n0599")
+    expect(page.get_by_text("100 or more sessions")).to_be_visible()
+    page.get_by_role("button", name="Show more").click()
+    expect(page.get_by_text("250 or more sessions")).to_be_visible()
+    page.get_by_role("button", name="Show more").click()
+    expect(page.get_by_text("550 or more sessions")).to_be_visible()
+    page.get_by_role("button", name="Show more").click()
+    expect(page.get_by_text("600 sessions")).to_be_visible()
+    assert rows.count() < 60
+    page.get_by_role("group", name="List of sessions").evaluate("box => box.scrollTo(0, 1e9)")
+    expect(rows.last).to_contain_text("n0000")
+    page.get_by_label("Search sessions").fill("N0042")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("user of n0042")
