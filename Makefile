@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE :=
 DEMO := EKIDEN_STORE=.ekiden/demo/relay.db $(BIN)/ekiden
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all coverage check format lock bench docs openapi conformance mutations clean
+.PHONY: help setup browser console demo test test-all coverage check format lock bench docs openapi conformance mutations clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -28,6 +28,26 @@ $(VENV)/.installed: pyproject.toml $(VENV)/.locked
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
+# Chromium and fonts for the tests of the console: Debian's packages, if there is no browser yet.
+browser:
+	@test -n "$$EKIDEN_TEST_CHROMIUM" || command -v chromium >/dev/null || \
+		{ command -v apt-get >/dev/null && test "$$(id -u)" = 0 && apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+		chromium fonts-noto-cjk >/dev/null; } || \
+		{ echo "Install Chromium (apt-get install chromium fonts-noto-cjk), or set EKIDEN_TEST_CHROMIUM" >&2; exit 1; }
+
+# The path makes npm use the Node.js that came with the development requirements.
+NPM := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm --prefix console
+
+console/node_modules/.installed: console/package-lock.json $(VENV)/.locked
+	$(NPM) ci --silent
+	@touch $@
+
+console: setup openapi console/node_modules/.installed  ## Build the console from console/ into the package
+	$(NPM) run --silent types
+	$(NPM) run --silent check
+	$(NPM) run --silent build
+
 demo: setup  ## A request, a handoff, a tool, an answer; a routed one; stored, then shown
 	@rm -rf .ekiden/demo && mkdir -p .ekiden/demo
 	$(DEMO) run --session demo "Where is my order 1042?"
@@ -39,10 +59,10 @@ demo: setup  ## A request, a handoff, a tool, an answer; a routed one; stored, t
 
 SIDE_BY_SIDE := -n 2 --dist worksteal
 
-test: setup  ## The fast tests
+test: setup browser console/node_modules/.installed  ## The fast tests
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not slow and not conformance"
 
-test-all: setup  ## Every test but conformance
+test-all: setup browser console/node_modules/.installed  ## Every test but conformance
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not conformance"
 
 # It is taken where code runs in the test's own process; to measure doubles the time of a test.
