@@ -1,0 +1,178 @@
+/** Everything about one agent. */
+import type { ComponentChildren, VNode } from "preact";
+import { part } from "../../api/http";
+import type { AgentDetail, PresenceModel } from "../../api/types";
+import { Plain } from "../../lib/hidden";
+import { Code } from "../../lib/markdown";
+import { useResource } from "../../lib/resource";
+import { link } from "../../lib/router";
+import { named, t, type Word } from "../../lib/words";
+import { ErrorBox, Facts, Loading, pretty } from "../../ui/basics";
+import { Load, Standing, WaitLine, Who } from "./load";
+import { chips, codes, Line, Proficiency, whos } from "./team";
+
+function Part({ title, children }: { title: Word; children: ComponentChildren }): VNode {
+  return (
+    <section class="card">
+      <h2>{t(title)}</h2>
+      {children}
+    </section>
+  );
+}
+
+/** A table that scrolls in its own box; nothing if there are no rows. */
+function Rows({ title, heads, rows }: { title: Word; heads: Word[]; rows: ComponentChildren[][] }): VNode | null {
+  if (!rows.length) return null;
+  return (
+    <Part title={title}>
+      <div class="scroll" tabIndex={0} role="group" aria-label={t(title)}>
+        <table>
+          <thead>
+            <tr>{heads.map((head) => <th scope="col">{t(head)}</th>)}</tr>
+          </thead>
+          <tbody>
+            {rows.map((row) => (
+              <tr>{row.map((each) => <td>{each}</td>)}</tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Part>
+  );
+}
+
+const text = (value: unknown): string => (value === null || value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value));
+const cell = (value: unknown): VNode => <Plain text={text(value)} />;
+
+const yesOrNo = (value: unknown): string => t(value ? "agents.yes" : "agents.no");
+
+function Tables({ agent }: { agent: AgentDetail }): VNode {
+  return (
+    <>
+      <Rows
+        title="agents.capabilities"
+        heads={["agents.capability", "agents.proficient", "agents.description", "agents.tags"]}
+        rows={agent.capabilities.map((each) => [cell(each.name), <Proficiency of={each} />, cell(each.description), cell(each.tags.join(", "))])}
+      />
+      <Rows
+        title="agents.handoffs"
+        heads={["agents.to", "agents.when", "agents.policy", "agents.condition", "agents.description", "agents.may_return"]}
+        rows={agent.handoffs.map((each) => [
+          <Who name={text(each.to)} />,
+          named("agents", `when_${text(each.when)}`),
+          named("agents", `policy_${text(each.policy)}`),
+          cell(each.condition ?? each.trigger),
+          cell(each.description),
+          yesOrNo(each.allow_return),
+        ])}
+      />
+      <Rows
+        title="agents.tools"
+        heads={["agents.tool", "agents.description", "agents.asks_first"]}
+        rows={agent.tools.map((each) => [<code>{cell(each.name)}</code>, cell(each.description), typeof each.asks_first === "boolean" ? yesOrNo(each.asks_first) : "?"])}
+      />
+    </>
+  );
+}
+
+function Triggers({ agent }: { agent: AgentDetail }): VNode | null {
+  const { keywords, patterns, examples, priority } = agent.triggers;
+  if (!keywords.length && !patterns.length && !examples.length) return null;
+  return (
+    <Part title="agents.triggers">
+      <Line label="agents.keywords" items={chips(keywords)} />
+      <Line label="agents.patterns" items={codes(patterns)} />
+      <Line label="agents.examples" items={chips(examples)} />
+      <Line label="agents.priority" items={[priority]} />
+    </Part>
+  );
+}
+
+/** What a file says in a block of its own. */
+function Block({ title, value }: { title: Word; value: Record<string, unknown> | null }): VNode | null {
+  if (!value) return null;
+  const told = Object.entries(value).filter(([, each]) => each !== null);
+  return (
+    <Part title={title}>
+      <Facts rows={told.map(([name, each]) => [name, typeof each === "object" ? <Code text={pretty(each)} /> : <Plain text={text(each)} />])} />
+    </Part>
+  );
+}
+
+function Now({ presence }: { presence: PresenceModel | undefined }): VNode {
+  return (
+    <Part title="agents.now">
+      <p>
+        <Load presence={presence} />
+      </p>
+      <Line
+        label="agents.runs"
+        items={(presence?.running ?? []).map((each) => (
+          <a href={link(["sessions", each.session_id])}>
+            <Plain text={each.session_id} />
+          </a>
+        ))}
+        most={20}
+      />
+      {presence?.waits.map((wait) => (
+        <p key={wait.message_id ?? wait.reason} class="waiting-line">
+          <WaitLine wait={wait} />
+        </p>
+      ))}
+    </Part>
+  );
+}
+
+function About({ agent }: { agent: AgentDetail }): VNode {
+  const available = agent.available === null ? t("agents.asked") : yesOrNo(agent.available);
+  return (
+    <Facts
+      rows={[
+        [t("agents.model"), agent.model && <Plain text={agent.model} />],
+        [t("agents.origin"), <Plain text={[agent.origin, agent.path].filter(Boolean).join(" · ")} />],
+        [t("agents.scope"), agent.scope],
+        [t("agents.available"), available],
+        [t("agents.max_sessions"), agent.max_sessions ?? t("agents.no_limit")],
+        [t("agents.runs_on"), agent.runs_on.length > 0 && <Plain text={agent.runs_on.join(", ")} />],
+      ]}
+    />
+  );
+}
+
+export function AgentPage({ name, presence }: { name: string; presence: PresenceModel | undefined }): VNode {
+  const found = useResource<AgentDetail>(`/agents/@${part(name)}`);
+  const agent = found.data;
+  return (
+    <>
+      <p>
+        <a href={link(["agents"])}>← {t("agents.all")}</a>
+      </p>
+      <div class="row">
+        <h1>
+          <Plain text={name} />
+        </h1>
+        {agent && <span class="muted">{named("agents", `kind_${agent.kind}`)}</span>}
+        <Standing presence={presence} />
+      </div>
+      {found.error && <ErrorBox error={found.error} retry={found.reload} />}
+      {!agent && !found.error && <Loading />}
+      {agent && (
+        <div class="agent-parts">
+          {agent.title && <p><b><Plain text={agent.title} /></b></p>}
+          {agent.description && <p dir="auto"><Plain text={agent.description} /></p>}
+          <About agent={agent} />
+          <Line label="agents.can_ask" items={whos(agent.can_ask)} />
+          <Line label="agents.can_tell" items={whos(agent.can_tell)} />
+          <Line label="agents.can_ask_people" items={chips(agent.can_ask_people)} />
+          <Now presence={presence} />
+          {agent.instructions && <Part title="agents.instructions"><Code text={agent.instructions} /></Part>}
+          <Triggers agent={agent} />
+          <Tables agent={agent} />
+          <Block title="agents.guardrails" value={agent.guardrails} />
+          <Block title="agents.memory" value={agent.memory} />
+          <Block title="agents.supervisor" value={agent.supervisor} />
+        </div>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,68 @@
+/** What an agent does now. */
+import type { VNode } from "preact";
+import type { PresenceModel, WaitModel } from "../../api/types";
+import { Plain } from "../../lib/hidden";
+import { link } from "../../lib/router";
+import { Moment } from "../../lib/time";
+import { t } from "../../lib/words";
+import { Badge } from "../../ui/basics";
+
+const PERSON = "person:";
+
+export const isPerson = (name: string): boolean => name.startsWith(PERSON);
+export const roleOf = (name: string): string => name.slice(PERSON.length);
+
+export function Standing({ presence }: { presence: PresenceModel | undefined }): VNode {
+  if (presence?.status === "internal") return <Badge tone="wait">{t("common.waiting_agent")}</Badge>;
+  if (presence?.status === "user") return <Badge tone="wait">{t("common.waiting_person")}</Badge>;
+  if (presence?.running.length) return <Badge tone="busy">{t("common.working")}</Badge>;
+  return <Badge tone="neutral">{t("common.idle")}</Badge>;
+}
+
+export function Load({ presence }: { presence: PresenceModel | undefined }): VNode {
+  const { running = [], ready = 0, waiting = 0 } = presence ?? {};
+  return <span class="load">{t("agents.load", { running: running.length, ready, waiting })}</span>;
+}
+
+/** An agent as a link, or a person. */
+export function Who({ name }: { name: string }): VNode {
+  if (isPerson(name)) {
+    return (
+      <span>
+        <span aria-hidden="true">☺ </span>
+        <Plain text={roleOf(name)} />
+      </span>
+    );
+  }
+  return (
+    <a href={link(["agents", name])}>
+      <Plain text={name} />
+    </a>
+  );
+}
+
+export function WaitLine({ wait, withAgent = false }: { wait: WaitModel; withAgent?: boolean }): VNode {
+  return (
+    <>
+      {withAgent && <Who name={wait.agent} />} {t("agents.waits_for")}{" "}
+      {wait.waiting_for.map((name, at) => (
+        <>
+          {at > 0 && ", "}
+          <Who name={name} />
+        </>
+      ))}
+      {wait.reason && (
+        <>
+          {": "}
+          <q>
+            <Plain text={wait.reason} />
+          </q>
+        </>
+      )}{" "}
+      <small class="muted">
+        {wait.started_at !== null && <Moment at={wait.started_at} />}{" "}
+        {wait.session_id && <a href={link(["sessions", wait.session_id])}>{t("common.session")}</a>}
+      </small>
+    </>
+  );
+}

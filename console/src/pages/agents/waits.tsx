@@ -1,0 +1,71 @@
+/** Who waits for whom now: drawn, and told. */
+import type { VNode } from "preact";
+import type { PresenceModel, WaitModel } from "../../api/types";
+import { Drawing, type DrawnArrow, type DrawnBox } from "../../graph/drawing";
+import { go } from "../../lib/router";
+import { t } from "../../lib/words";
+import { Empty } from "../../ui/basics";
+import { isPerson, roleOf, WaitLine } from "./load";
+
+const MOST = 200;
+
+function arrowsOf(waits: WaitModel[]): DrawnArrow[] {
+  const pairs = new Map<string, { from: string; to: string; reasons: string[] }>();
+  for (const wait of waits) {
+    for (const to of wait.waiting_for) {
+      const id = JSON.stringify([wait.agent, to]);
+      const pair = pairs.get(id) ?? { from: wait.agent, to, reasons: [] };
+      pair.reasons.push(wait.reason);
+      pairs.set(id, pair);
+    }
+  }
+  return [...pairs].sort(([a], [b]) => (a < b ? -1 : 1)).map(([id, { from, to, reasons }]) => ({
+    id,
+    from,
+    to,
+    look: "busy",
+    ...(reasons.length > 1 ? { label: `×${reasons.length}` } : {}),
+    title: `${t("agents.one_waits", { from, to })}: ${reasons.slice(0, 3).join("; ")}`,
+  }));
+}
+
+function boxesOf(arrows: DrawnArrow[]): DrawnBox[] {
+  const waiting = new Set(arrows.map((arrow) => arrow.from));
+  const names = new Set(arrows.flatMap((arrow) => [arrow.from, arrow.to]));
+  return [...names].sort().map((id) => ({
+    id,
+    label: isPerson(id) ? `☺ ${roleOf(id)}` : id,
+    look: waiting.has(id) ? "wait" : isPerson(id) ? "" : "busy",
+    note: waiting.has(id) ? t("agents.is_waiting") : isPerson(id) ? t("common.person") : t("agents.is_asked"),
+  }));
+}
+
+export function Waits({ presences }: { presences: PresenceModel[] }): VNode {
+  const waits = presences.flatMap((each) => each.waits);
+  const arrows = arrowsOf(waits.slice(0, MOST));
+  const choose = (id: string): void => {
+    const arrow = arrows.find((each) => each.id === id);
+    if (!isPerson(arrow?.to ?? id)) go(["agents", arrow?.to ?? id]);
+    else go(["inbox"]);
+  };
+  return (
+    <section aria-labelledby="who-waits">
+      <h2 id="who-waits">{t("agents.waits")}</h2>
+      {waits.length ? (
+        <>
+          <Drawing label={t("agents.waits")} boxes={boxesOf(arrows)} arrows={arrows} onChoose={choose} />
+          <ul class="wait-list">
+            {waits.slice(0, MOST).map((wait) => (
+              <li key={`${wait.agent} ${wait.message_id ?? wait.reason}`}>
+                <WaitLine wait={wait} withAgent />
+              </li>
+            ))}
+          </ul>
+          {waits.length > MOST && <p class="muted">{t("agents.first_of", { n: MOST, all: waits.length })}</p>}
+        </>
+      ) : (
+        <Empty>{t("agents.nobody_waits")}</Empty>
+      )}
+    </section>
+  );
+}
