@@ -1,12 +1,13 @@
 /** The list of questions, and how it is narrowed down. */
 import type { VNode } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import { Plain } from "../../lib/hidden";
-import { adjust, link } from "../../lib/router";
+import { link } from "../../lib/router";
 import { Moment } from "../../lib/time";
 import { named, t, type Word } from "../../lib/words";
 import { useMay } from "../../session";
 import { Empty, ErrorBox, Loading, More } from "../../ui/basics";
+import { Choice, Typed } from "../../ui/filtering";
 import { LongList } from "../../ui/long_list";
 import { Countdown, Urgency } from "./detail";
 import { isMisleading, type Act, type Item } from "./item";
@@ -14,26 +15,6 @@ import type { Filters, Questions, View } from "./questions";
 
 const KINDS = ["confirmation", "approval", "escalation", "routing", "rollback_failed", "handoff"];
 const ROW = 78;
-const PAUSE_MS = 250;
-
-interface ChoiceProps {
-  name: keyof Filters;
-  label: string;
-  value: string;
-  options: [string, string][];
-}
-
-function Choice({ name, label, value, options }: ChoiceProps): VNode {
-  return (
-    <label>
-      {label}
-      <select value={value} onChange={(event) => adjust({ [name]: event.currentTarget.value })}>
-        <option value="">{t("common.all")}</option>
-        {options.map(([each, text]) => <option key={each} value={each}>{text}</option>)}
-      </select>
-    </label>
-  );
-}
 
 /** Names that were seen stay to be chosen, also while only one of them is shown. */
 function useSeen(names: string[], chosen: string): [string, string][] {
@@ -41,30 +22,6 @@ function useSeen(names: string[], chosen: string): [string, string][] {
   for (const each of names) seen.current.add(each);
   if (chosen) seen.current.add(chosen);
   return [...seen.current].sort().map((each) => [each, each]);
-}
-
-function Search({ value, input }: { value: string; input: { current: HTMLInputElement | null } }): VNode {
-  const [text, setText] = useState(value);
-  const timer = useRef(0);
-  useEffect(() => setText(value), [value]);
-  const type = (now: string): void => {
-    setText(now);
-    window.clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => adjust({ text: now.trim() }), PAUSE_MS);
-  };
-  return (
-    <label>
-      {t("common.search")}
-      <input
-        type="search"
-        maxLength={500}
-        ref={input}
-        value={text}
-        onInput={(event) => type(event.currentTarget.value)}
-        onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
-      />
-    </label>
-  );
 }
 
 interface FilterProps {
@@ -78,7 +35,7 @@ function FilterBar({ filters, all, input }: FilterProps): VNode {
   const agents = useSeen(all.map((each) => each.from_agent), filters.agent);
   return (
     <div class="filters" role="search">
-      <Search value={filters.text} input={input} />
+      <Typed name="text" label={t("common.search")} value={filters.text} longest={500} input={input} />
       <Choice name="assignee" label={t("inbox.assignee")} value={filters.assignee} options={[["me", t("inbox.mine")], ["nobody", t("inbox.nobodys")]]} />
       <Choice name="kind" label={t("inbox.kind")} value={filters.kind} options={KINDS.map((each) => [each, named("inbox", each)])} />
       <Choice name="role" label={t("inbox.role")} value={filters.role} options={roles} />

@@ -1,0 +1,94 @@
+/** What the audit knows, one thing a line: who did what, from whom to whom, why and when. */
+import type { VNode } from "preact";
+import { useState } from "preact/hooks";
+import type { AuditRecordModel } from "../../api/types";
+import { Plain } from "../../lib/hidden";
+import { Code } from "../../lib/markdown";
+import { link } from "../../lib/router";
+import { exact, Moment } from "../../lib/time";
+import { named, t, type Word } from "../../lib/words";
+import { Badge, Facts, pretty, type Tone } from "../../ui/basics";
+
+type AuditRecord = AuditRecordModel;
+
+const TONES: Record<string, Tone> = { completed: "good", failed: "bad", rolled_back: "bad", guardrail: "bad", inbox: "wait" };
+
+function toneOf({ type, move, facts }: AuditRecord): Tone {
+  if (type === "tool_confirmation") return facts.approved ? "good" : "bad";
+  return TONES[move ?? type] ?? "neutral";
+}
+
+const text = (value: unknown): string => (typeof value === "string" ? value : "");
+
+/** What was done, in a few words. */
+function deed({ type, move, facts }: AuditRecord): string {
+  if (type === "handoff") return named("audit", `move_${move}`);
+  if (type === "tool_confirmation") {
+    return t(facts.approved ? "audit.approved" : "audit.refused", { tool: text(facts.tool) });
+  }
+  if (type === "guardrail") return t("audit.held", { guardrail: text(facts.guardrail) });
+  if (type === "route") return t("audit.routed");
+  const word = facts.change ? `change_${text(facts.change)}` : facts.answer ? "change_taken" : "change_posted";
+  const answer = facts.answer as Record<string, unknown> | undefined;
+  return t(`audit.${word}` as Word, { choice: text(facts.choice ?? answer?.choice) || text(facts.text ?? answer?.text) });
+}
+
+/** The number of the event in its session. */
+const seqOf = (record: AuditRecord): number => Number(/\/(\d+)(\.\d+)?$/.exec(record.id)?.[1]) || 0;
+
+function Details({ record }: { record: AuditRecord }): VNode {
+  const { session_id: session, handoff_id: handoff } = record;
+  const plain = (value: string | null): VNode | null => (value ? <Plain text={value} /> : null);
+  const code = (value: string | null): VNode | null => (value ? <code>{value}</code> : null);
+  return (
+    <>
+      <Facts
+        rows={[
+          [t("audit.record"), <a href={link(["audit"], { record: record.id })}><Plain text={record.id} /></a>],
+          [t("audit.when"), exact(record.timestamp)],
+          [t("audit.who"), <>{named("audit", `kind_${record.actor.kind}`)} <Plain text={record.actor.name} /></>],
+          [t("common.session"), session && <a href={link(["sessions", session], { seq: seqOf(record) })}><Plain text={session} /></a>],
+          [t("audit.handoff"), handoff && <a href={link(["sessions", session, "graph"], { handoff })}><Plain text={handoff} /></a>],
+          [t("audit.moves"), handoff && <a href={link(["audit"], { record: handoff })}>{t("audit.all_moves")}</a>],
+          [t("audit.task"), record.task_id !== session && plain(record.task_id)],
+          [t("audit.correlation"), record.correlation_id !== session && plain(record.correlation_id)],
+          [t("common.reason"), plain(record.reason)],
+          [t("audit.code"), code(record.code)],
+          [t("audit.error"), plain(record.error)],
+        ]}
+      />
+      {Object.keys(record.facts).length > 0 && <Code text={pretty(record.facts)} />}
+      <Facts rows={[[t("audit.hash"), code(record.hash) ?? t("audit.no_hash")], [t("audit.previous"), code(record.previous) ?? t("audit.first")]]} />
+    </>
+  );
+}
+
+function Line({ record, isOpen }: { record: AuditRecord; isOpen: boolean }): VNode {
+  // What nobody looks at is not drawn.
+  const [open, setOpen] = useState(isOpen);
+  const { from, to } = record;
+  const subject = record.reason || record.error || text(record.facts.subject);
+  return (
+    <li>
+      <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary>
+          <Badge tone={toneOf(record)}>{named("audit", `type_${record.type}`)}</Badge>{" "}
+          <strong><Plain text={record.actor.name || named("audit", `kind_${record.actor.kind}`)} /></strong>{" "}
+          <Plain text={deed(record)} />{" "}
+          {(from || to) && <span class="way"><Plain text={[from, to].filter(Boolean).join(" → ")} /></span>}{" "}
+          {subject && <q><Plain text={subject.slice(0, 300)} /></q>}{" "}
+          <Moment at={record.timestamp} />
+        </summary>
+        {open && <Details record={record} />}
+      </details>
+    </li>
+  );
+}
+
+export function Records({ records, areOpen = false }: { records: readonly AuditRecord[]; areOpen?: boolean }): VNode {
+  return (
+    <ol class="records" aria-label={t("audit.records")}>
+      {records.map((each) => <Line key={each.id} record={each} isOpen={areOpen} />)}
+    </ol>
+  );
+}
