@@ -1,8 +1,9 @@
 /** Who handed a session to whom, drawn, as it happens. */
 import type { VNode } from "preact";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { part } from "../../api/http";
 import type { SessionDetail } from "../../api/types";
+import { ChoicePanel, useChoiceFocus } from "../../graph/choice";
 import { Drawing } from "../../graph/drawing";
 import { Plain } from "../../lib/hidden";
 import { useLive, usePages, useResource, useThrottled } from "../../lib/resource";
@@ -77,15 +78,7 @@ interface PanelProps {
 function Panel({ choice, handoffs, choose, close }: PanelProps): VNode {
   const { handoff, among, title } = choice;
   return (
-    <section class="card panel" aria-labelledby="handoff-title">
-      <header class="row spread">
-        <h3 id="handoff-title" tabIndex={-1}>
-          <Plain text={title} />
-        </h3>
-        <button type="button" class="quiet" aria-label={t("common.close")} onClick={close}>
-          ✕
-        </button>
-      </header>
+    <ChoicePanel title={title} close={close}>
       {!handoff && <p class="muted">{t(among.length ? "graph.choose" : "graph.gone")}</p>}
       {(among.length > 1 || !handoff) && (
         <ol class="relays">
@@ -95,7 +88,7 @@ function Panel({ choice, handoffs, choose, close }: PanelProps): VNode {
         </ol>
       )}
       {handoff && <HandoffDetails key={handoff.id} handoff={handoff} at={handoffs.indexOf(handoff)} />}
-    </section>
+    </ChoicePanel>
   );
 }
 
@@ -138,28 +131,6 @@ function Legend(): VNode {
   );
 }
 
-/** Whoever chose something reads about it; whoever leaves it is where they were. */
-function useFocus(chosen: string): { place: { current: HTMLDivElement | null }; byHand: () => void; leave: () => void } {
-  const place = useRef<HTMLDivElement>(null);
-  const before = useRef<HTMLElement | SVGElement | null>(null);
-  const isByHand = useRef(false);
-  useEffect(() => {
-    if (isByHand.current && chosen) place.current?.querySelector<HTMLElement>("#handoff-title")?.focus();
-    isByHand.current = false;
-  }, [chosen]);
-  const byHand = (): void => {
-    const now = document.activeElement;
-    const isInside = now?.closest(".panel");
-    if (!isInside) before.current = now as HTMLElement | SVGElement | null;
-    isByHand.current = true;
-  };
-  const leave = (): void => {
-    if (before.current?.isConnected) before.current.focus();
-    else place.current?.querySelector<HTMLElement>(".drawing")?.focus();
-  };
-  return { place, byHand, leave };
-}
-
 const NOTHING = { handoff: null, pair: null, box: null };
 
 function Graph({ session, handoffs, route }: { session: SessionDetail; handoffs: Handoff[]; route: Route }): VNode {
@@ -167,7 +138,7 @@ function Graph({ session, handoffs, route }: { session: SessionDetail; handoffs:
   const relay = useMemo(() => relayOf(session.agent, handoffs), [session.agent, handoffs]);
   const drawn = (isExpanded ? expanded : aggregated)(relay, session);
   const choice = choiceOf(route, relay, handoffs, isExpanded);
-  const focus = useFocus(route.query.toString());
+  const focus = useChoiceFocus(route.query.toString());
   const show = (query: Partial<Record<keyof typeof NOTHING, string>>): void => {
     focus.byHand();
     adjust({ ...NOTHING, ...query });

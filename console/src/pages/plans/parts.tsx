@@ -1,0 +1,213 @@
+/** Tasks of plans: their graph, their progress, and one of them in detail. */
+import type { ComponentChildren, VNode } from "preact";
+import { ChoicePanel, useChoiceFocus } from "../../graph/choice";
+import { Drawing } from "../../graph/drawing";
+import { Plain } from "../../lib/hidden";
+import { Code, Markdown } from "../../lib/markdown";
+import { link } from "../../lib/router";
+import { duration, Moment } from "../../lib/time";
+import { named, t, type Word } from "../../lib/words";
+import { Badge, Facts, pretty, type Tone } from "../../ui/basics";
+import type { TaskModel } from "../../api/types";
+
+export type Status = TaskModel["status"];
+
+/** A task with all that is known of it. */
+export interface Task {
+  task_id: string;
+  agent: string;
+  description: string | null;
+  depends_on: string[];
+  status?: Status;
+  attempts?: number;
+  started_at?: number | null;
+  ended_at?: number | null;
+  error?: string | null;
+  sessions?: string[];
+  parameters?: Record<string, unknown>;
+  /** What its agent gave; `undefined`: nothing is known of it. */
+  data?: unknown;
+}
+
+export const STATUSES: Record<Status, [Tone, string, string]> = {
+  pending: ["neutral", "○", ""],
+  running: ["busy", "▶", "busy"],
+  done: ["good", "✓", "done"],
+  failed: ["bad", "✕", "bad"],
+  stopped: ["wait", "◔", "wait"],
+};
+
+export function TaskBadge({ status }: { status: Status }): VNode {
+  return <Badge tone={STATUSES[status][0]}>{named("plans", status)}</Badge>;
+}
+
+/** How many are done, in words and as a bar. */
+export function Progress({ tasks }: { tasks: readonly { status?: Status }[] }): VNode {
+  const many = (...wanted: Status[]): number => tasks.filter(({ status }) => status && wanted.includes(status)).length;
+  const [done, failed, stopped, open] = [many("done"), many("failed"), many("stopped"), many("pending", "running")];
+  const words = [
+    t("plans.progress", { done, n: tasks.length }),
+    failed > 0 && t("plans.n_failed", { n: failed }),
+    stopped > 0 && t("plans.n_stopped", { n: stopped }),
+    open > 0 && t("plans.n_open", { n: open }),
+  ];
+  return (
+    <div class="progress">
+      <div class="bar" aria-hidden="true">
+        {[["done", done], ["bad", failed], ["stopped", stopped], ["busy", many("running")]].map(([look, n]) => (
+          <span key={look} class={String(look)} style={{ flexGrow: Number(n) }} />
+        ))}
+        <span style={{ flexGrow: many("pending") }} />
+      </div>
+      <span>{words.filter(Boolean).join(" · ")}</span>
+    </div>
+  );
+}
+
+function Part({ word, children }: { word: Word; children: ComponentChildren }): VNode {
+  return (
+    <>
+      <h4>{t(word)}</h4>
+      {children}
+    </>
+  );
+}
+
+/** What an agent gave: words as it wrote them, else JSON. */
+function Given({ data }: { data: unknown }): VNode {
+  return typeof data === "string" ? <Markdown text={data} /> : <Code text={pretty(data)} />;
+}
+
+function TaskDetails({ task }: { task: Task }): VNode {
+  const { started_at: began, ended_at: ended } = task;
+  const parameters = task.parameters ?? {};
+  return (
+    <>
+      <Facts
+        rows={[
+          [t("common.status"), task.status && <TaskBadge status={task.status} />],
+          [t("common.agent"), <Plain text={task.agent} />],
+          [t("plans.attempts"), task.attempts],
+          [t("plans.needs"), task.depends_on.length > 0 && <Plain text={task.depends_on.join(", ")} />],
+          [t("plans.started"), began && <Moment at={began} />],
+          [t("plans.ended"), ended && <Moment at={ended} />],
+          [t("plans.took"), began && ended && duration((ended - began) * 1000)],
+        ]}
+      />
+      {task.error && (
+        <div class="notice bad">
+          <Markdown text={task.error} />
+        </div>
+      )}
+      <Part word="plans.description">
+        <p class="words">{task.description === null ? <span class="muted">{t("plans.not_recorded")}</span> : <Plain text={task.description} />}</p>
+      </Part>
+      {Object.keys(parameters).length > 0 && (
+        <Part word="plans.parameters">
+          <Code text={pretty(parameters)} />
+        </Part>
+      )}
+      {task.data !== undefined && task.data !== null && (
+        <Part word="plans.result">
+          <Given data={task.data} />
+        </Part>
+      )}
+      {task.sessions?.map((session) => (
+        <p key={session}>
+          {t("plans.work")}: <a href={link(["sessions", session])}>{session}</a>
+        </p>
+      ))}
+    </>
+  );
+}
+
+function TaskRow({ task, isChosen, choose }: { task: Task; isChosen: boolean; choose: (id: string) => void }): VNode {
+  return (
+    <li>
+      <button type="button" class="relay" aria-pressed={isChosen} onClick={() => choose(task.task_id)}>
+        <span class="who-to-whom">
+          <Plain text={task.agent} />
+        </span>
+        {task.status && <TaskBadge status={task.status} />}
+        <span class="why">
+          <Plain text={task.description ?? task.task_id} />
+        </span>
+      </button>
+    </li>
+  );
+}
+
+interface Props {
+  tasks: Task[];
+  chosen: string | null;
+  choose: (id: string | null) => void;
+}
+
+/** The tasks drawn and as a list, and the one that is chosen. */
+export function Tasks({ tasks, chosen, choose }: Props): VNode {
+  const focus = useChoiceFocus(chosen ?? "");
+  const known = new Set(tasks.map((task) => task.task_id));
+  const task = tasks.find((each) => each.task_id === chosen);
+  const show = (id: string): void => {
+    focus.byHand();
+    choose(id);
+  };
+  const close = (): void => {
+    if (!task) return;
+    choose(null);
+    focus.leave();
+  };
+  const boxes = tasks.map(({ task_id: id, agent, description, status }) => {
+    const sign = status ? `${STATUSES[status][1]} ` : "";
+    const title = [agent, status && named("plans", status), description ?? id].filter(Boolean).join(", ");
+    return { id, label: `${sign}${agent}`, note: description ?? id, look: status ? STATUSES[status][2] : "", title };
+  });
+  const arrows = tasks.flatMap(({ task_id: to, depends_on }) =>
+    depends_on.filter((from) => known.has(from)).map((from) => ({ id: `${from} → ${to}`, from, to, title: `${from} → ${to}`, isInert: true })),
+  );
+  return (
+    <div class={task ? "graph with-panel" : "graph"} ref={focus.place} onKeyDown={(event) => event.key === "Escape" && close()}>
+      <Drawing label={t("plans.drawing")} boxes={boxes} arrows={arrows} boxWidth={210} chosen={task ? chosen : null} onChoose={show} reveal={task ? chosen : null} />
+      {task && (
+        <ChoicePanel title={`${task.task_id} · ${task.agent}`} close={close}>
+          <TaskDetails task={task} />
+        </ChoicePanel>
+      )}
+      <section class="graph-list" aria-labelledby="tasks-list">
+        <h3 id="tasks-list">{t("plans.tasks")}</h3>
+        <ol class="relays">
+          {tasks.map((each) => (
+            <TaskRow key={each.task_id} task={each} isChosen={each === task} choose={show} />
+          ))}
+        </ol>
+      </section>
+    </div>
+  );
+}
+
+/** Why a request was split so, and what was changed about it. */
+export function Thoughts({ reasoning, notes }: { reasoning: string; notes: string[] }): VNode | null {
+  if (!reasoning && !notes.length) return null;
+  return (
+    <>
+      {reasoning && (
+        <>
+          <h3>{t("plans.reasoning")}</h3>
+          <Markdown text={reasoning} />
+        </>
+      )}
+      {notes.length > 0 && (
+        <>
+          <h3>{t("plans.notes")}</h3>
+          <ul>
+            {notes.map((note) => (
+              <li key={note}>
+                <Plain text={note} />
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </>
+  );
+}
