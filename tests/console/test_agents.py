@@ -45,6 +45,8 @@ def test_everything_about_one_agent_is_shown(open_console: OpenConsole, look: Lo
     for told in ("Be kind.", "pays back", "money", "Pay an order back.", "90"):
         expect(main).to_contain_text(told)
     expect(main.locator(".facts")).to_contain_text("7")
+    way = main.get_by_role("link", name="Its sessions")
+    expect(way).to_have_attribute("href", "#/sessions?agent=helper")
     expect(main.get_by_role("row", name=re.compile("^refund "))).to_contain_text("yes")
     assert console.serious() == []
     assert console.fits()

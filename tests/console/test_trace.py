@@ -161,11 +161,13 @@ def test_what_is_waited_for_is_told_and_goes_on_when_it_is_answered(
     console = open_console(trace_team())
     page = traced(console, "refund")
     waits = console.role("region", "1 thing is waited for")
-    expect(waits).to_contain_text("confirmation for operator")
+    waits.get_by_role("button", name="confirmation for operator").click()
+    [item] = console.api("GET", "/inbox")["items"]
+    way = console.role("link", "See it in the inbox")
+    expect(way).to_have_attribute("href", f"#/inbox/{item['id']}")
     expect(row(page, "confirmation for operator").locator(".bar")).to_have_class(
         re.compile("waiting")
     )
-    [item] = console.api("GET", "/inbox")["items"]
     console.api("POST", f"/inbox/{item['id']}/answer", {"choice": "approve"})
     expect(waits).to_have_count(0)
     expect(row(page, "refund tool")).to_have_count(1)

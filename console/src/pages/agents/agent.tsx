@@ -99,11 +99,11 @@ function Block({ title, value }: { title: Word; value: Record<string, unknown> |
   );
 }
 
-function Now({ presence }: { presence: PresenceModel | undefined }): VNode {
+function Now({ name, presence }: { name: string; presence: PresenceModel | undefined }): VNode {
   return (
     <Part title="agents.now">
       <p>
-        <Load presence={presence} />
+        <Load presence={presence} /> <a href={link(["sessions"], { agent: name })}>{t("agents.its_sessions")}</a>
       </p>
       <Line
         label="agents.runs"
@@ -164,7 +164,7 @@ export function AgentPage({ name, presence }: { name: string; presence: Presence
           <Line label="agents.can_ask" items={whos(agent.can_ask)} />
           <Line label="agents.can_tell" items={whos(agent.can_tell)} />
           <Line label="agents.can_ask_people" items={chips(agent.can_ask_people)} />
-          <Now presence={presence} />
+          <Now name={name} presence={presence} />
           {agent.instructions && <Part title="agents.instructions"><Code text={agent.instructions} /></Part>}
           <Triggers agent={agent} />
           <Tables agent={agent} />

@@ -94,7 +94,10 @@ function factsOf(row: Row, home: string): VNode {
         [t("trace.try"), row.attempt > 1 && row.attempt],
         [t("common.session"), <a href={link(["sessions", span.session_id, ...(span.session_id === home ? [] : ["trace"])])}><Plain text={span.session_id} /></a>],
         [t("trace.span"), <code>{span.span_id}</code>],
-        ...Object.entries(span.details ?? {}).map(([name, value]): [string, VNode] => [name, <Plain text={inOneLine(value)} />]),
+        ...Object.entries(span.details ?? {}).map(([name, value]): [string, VNode] => [
+          name,
+          name === "item" ? <a href={link(["inbox", String(value)])}>{t("trace.in_inbox")}</a> : <Plain text={inOneLine(value)} />,
+        ]),
       ]}
     />
   );
