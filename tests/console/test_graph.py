@@ -243,6 +243,28 @@ def test_whoever_waits_for_a_person_is_lit_so(open_console: OpenConsole) -> None
     expect(lit).to_contain_text("持有会话")
 
 
+def test_a_way_that_was_taken_back_and_one_without_a_handoff(open_console: OpenConsole) -> None:
+    play = Play(say("hi"), transfer("desk", reason="first"), say("fine"), say("filed"))
+    console = open_console(graph_team(play))
+    console.run("hello", session="s1")
+    said = console.api("GET", "/sessions/s1")["events"]
+    console.run("go on", session="s1")
+    console.open("sessions/s1/graph?view=expanded")
+    page = console.page
+    expect(page.locator(".box.lit")).to_contain_text("desk")
+    console.api("POST", "/sessions/s1/rewind", {"to": said})
+    undone = arrow(console, "triage → desk, rolled back: first")
+    expect(undone.locator(".back")).to_have_count(1)
+    expect(page.locator(".box.lit")).to_have_attribute("data-box", "first")
+    undone.press("Enter")
+    expect(page.locator(".panel")).to_contain_text("taken back to before this handoff")
+    console.run("file it", session="s1", agent="archive")
+    expect(page.locator(".box.lit")).to_contain_text("archive")
+    expect(page.locator(".arrow.faint title")).to_have_text(
+        ["User → triage, without a handoff", "triage → archive, without a handoff"]
+    )
+
+
 def many(count: int, agents: int) -> dict[str, Any]:
     """A page of handoffs that agents made in turn."""
     return {

@@ -82,6 +82,17 @@ def test_a_session_without_a_plan_says_so(open_console: OpenConsole) -> None:
     expect(console.page.get_by_text("No plans yet")).to_be_visible()
 
 
+def test_who_may_only_read_is_offered_no_preview(open_console: OpenConsole) -> None:
+    console = open_console(relay_team(), at="plans")
+    page = console.page
+    expect(page.get_by_text("Try a request")).to_be_visible()
+    reader = {**console.api("GET", "/me"), "scopes": ["read"]}
+    page.route("**/api/v1/me", lambda route: route.fulfill(json=reader))
+    page.reload()
+    expect(page.get_by_text("No plans yet")).to_be_visible()
+    expect(page.get_by_text("Try a request")).to_have_count(0)
+
+
 def test_all_plans_are_listed_and_filtered(open_console: OpenConsole, look: Look) -> None:
     sky = Sky()
     sky.release()
