@@ -7,6 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
+from ekiden.server import ServerConfig
 from tests.console.conftest import OpenConsole
 from tests.console.place import Look
 from tests.console.session_team import HOSTILE, release, session_team
@@ -133,7 +134,9 @@ def test_a_step_has_an_address(open_console: OpenConsole, tmp_path: Path) -> Non
 
 
 def test_a_session_that_is_not_there_or_not_any_more(open_console: OpenConsole) -> None:
-    console = open_console(session_team(), at="sessions/nobody")
+    # A stream looks whether its session is still there when nothing happened for so long.
+    config = ServerConfig(heartbeat_s=0.3)
+    console = open_console(session_team(), at="sessions/nobody", config=config)
     console.expected = ["404"]
     page = console.page
     expect(page.get_by_role("alert")).to_contain_text("There is no session nobody")
@@ -141,7 +144,6 @@ def test_a_session_that_is_not_there_or_not_any_more(open_console: OpenConsole) 
     console.open("sessions/s1")
     expect(entries(console).last).to_contain_text("You said")
     console.api("DELETE", "/sessions/s1")
-    page.reload()
     expect(page.get_by_role("alert")).to_contain_text("There is no session s1")
     page.get_by_role("link", name="All sessions").click()
     expect(page.locator("h1")).to_have_text("Sessions")

@@ -12,7 +12,7 @@ export interface Resource<T> {
   reload: () => void;
 }
 
-const asError = (error: unknown): ApiError =>
+export const asError = (error: unknown): ApiError =>
   error instanceof ApiError ? error : new ApiError(0, "console.error", String(error));
 
 /** Read `path`; `null` reads nothing. A reload that comes while one is under way follows it. */

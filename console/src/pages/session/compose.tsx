@@ -3,6 +3,7 @@ import type { VNode } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { ApiError, call } from "../../api/http";
 import type { RunModel } from "../../api/types";
+import { asError } from "../../lib/resource";
 import { t } from "../../lib/words";
 import { ErrorBox } from "../../ui/basics";
 
@@ -10,7 +11,7 @@ import { ErrorBox } from "../../ui/basics";
 const unsent = new Map<string, string>();
 
 /** A key that nobody else has; `randomUUID` is not there on pages without TLS. */
-export const newKey = (): string => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+const newKey = (): string => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /** Whether to wait if somebody works on the session. */
 type Mode = "now" | "wait";
@@ -18,7 +19,7 @@ const BUSY = "session.busy";
 const AGAIN_MS = 1000;
 
 /** The same words, sent again, are said once. */
-function useOnce(): (words: string) => string {
+export function useOnce(): (words: string) => string {
   const last = useRef({ words: "", key: "" });
   return (words) => {
     if (last.current.words !== words) last.current = { words, key: newKey() };
@@ -64,17 +65,18 @@ export function Compose({ id, isWaiting }: { id: string; isWaiting: boolean }): 
     unsent.set(id, value);
   };
   const send = async (wanted: Mode): Promise<void> => {
-    if (!text.trim() || mode) return;
+    // What stands in the field may be newer than what was drawn.
+    const words = field.current?.value ?? text;
+    if (!words.trim() || mode) return;
     const own = (stop.current = new AbortController());
     setMode(wanted);
     setError(null);
     try {
-      await deliver(id, text, wanted, keyFor(text), own.signal);
+      await deliver(id, words, wanted, keyFor(words), own.signal);
       keyFor("");
       change("");
     } catch (problem) {
-      if (problem instanceof ApiError) setError(problem);
-      else if (!own.signal.aborted) setError(new ApiError(0, "", String(problem)));
+      if (!own.signal.aborted) setError(asError(problem));
     }
     setMode(null);
     field.current?.focus();
@@ -108,7 +110,7 @@ export function Compose({ id, isWaiting }: { id: string; isWaiting: boolean }): 
         <span class="row" aria-live="polite">
           {error?.code === BUSY && !mode && (
             <>
-              {t("session.busy")}
+              {t("session.is_busy")}
               <button type="button" onClick={() => void send("wait")}>
                 {t("session.send_later")}
               </button>

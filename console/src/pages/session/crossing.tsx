@@ -5,6 +5,7 @@ import { named, t } from "../../lib/words";
 import { Badge, type Tone } from "../../ui/basics";
 import { detail, statusOf, word, type Entry } from "./entries";
 import { classOf, laneOf, leftOf, nameOf, type Lanes } from "./lanes";
+import { Problem } from "./tool";
 
 const TONES: Record<string, Tone> = { completed: "good", failed: "bad", rolled_back: "bad" };
 
@@ -38,16 +39,8 @@ export function Crossing({ entry, lanes }: { entry: Entry; lanes: Lanes }): VNod
           </>
         )}
       </p>
-      {error && (
-        <p class="problem">
-          <Plain text={error} />
-        </p>
-      )}
-      {left.length > 0 && (
-        <p class="problem">
-          {t("session.not_undone")} <Plain text={left.map(word).join(", ")} />
-        </p>
-      )}
+      <Problem text={error} />
+      <Problem text={left.length > 0 ? `${t("session.not_undone")} ${left.map(word).join(", ")}` : null} />
     </>
   );
 }

@@ -1,7 +1,8 @@
 /** The events of a session that are shown: the newest, those that come, and earlier ones on demand. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, get, part, type Page } from "../../api/http";
+import { get, part, type ApiError, type Page } from "../../api/http";
 import type { EventModel } from "../../api/types";
+import { asError } from "../../lib/resource";
 import { follow, type Delta } from "./stream";
 
 const NEWEST = 200;
@@ -95,7 +96,7 @@ export function useLog(id: string, total: number, wanted: number): Log {
         setError(null);
         leave = listen(id, found.at(-1)?.seq ?? start, draft, setEvents, () => setGone(true));
       } catch (problem) {
-        if (!own.signal.aborted) setError(problem instanceof ApiError ? problem : new ApiError(0, "", String(problem)));
+        if (!own.signal.aborted) setError(asError(problem));
       }
     };
     void open();

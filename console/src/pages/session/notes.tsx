@@ -7,7 +7,7 @@ import { named, t, type Word } from "../../lib/words";
 import { Badge } from "../../ui/basics";
 import { detail, standingOf, word, type Entry } from "./entries";
 import { nameOf } from "./lanes";
-import { Data, Fold } from "./tool";
+import { Data, Fold, Problem } from "./tool";
 
 const say = (event: EventModel, name: string): string => word(detail(event, name));
 
@@ -66,15 +66,9 @@ export function Guarded({ event }: { event: EventModel }): VNode {
           <Plain text={[say(event, "type"), say(event, "behavior"), say(event, "tool")].filter(Boolean).join(" · ")} />
         </span>
       </p>
-      {(say(event, "message") || event.error) && (
-        <p class="problem">
-          <Plain text={say(event, "message") || event.error || ""} />
-        </p>
-      )}
+      <Problem text={say(event, "message") || event.error} />
       {violations.map((each) => (
-        <p class="problem">
-          <Plain text={[word(each.path), word(each.message)].filter(Boolean).join(": ")} />
-        </p>
+        <Problem text={[word(each.path), word(each.message)].filter(Boolean).join(": ")} />
       ))}
       {detail(event, "info") !== undefined && (
         <Fold label={t("session.details")}>{() => <Data name={t("session.details")} value={detail(event, "info")} />}</Fold>
@@ -93,36 +87,35 @@ export function RunError({ event }: { event: EventModel }): VNode {
   );
 }
 
-type Told = { id?: unknown; to?: unknown; from?: unknown; subject?: unknown; session?: unknown; state?: unknown };
+/** What is told of in `details` under a name, and the words that tell it. */
+const TOLD: [string, Word][] = [
+  ["asks", "session.asked"],
+  ["answer", "session.got_answer"],
+  ["tells", "session.told"],
+  ["rewound", "session.rewound"],
+  ["published", "session.published"],
+  ["trigger", "session.trigger_quiet"],
+  ["approved", "session.confirmed"],
+  ["state", "session.state_changed"],
+];
 
-/** Which sentence tells it, with what in it, and the session that it leads to. */
-function told(event: EventModel): { text: string; session?: string } {
-  const at = (name: string): Told | undefined => detail(event, name) as Told | undefined;
-  const asks = at("asks");
-  const answer = at("answer");
-  const tells = at("tells");
-  const fill = (key: Word, values: Record<string, string | number>): { text: string } => ({ text: t(key, values) });
-  if (asks) return { ...fill("session.asked", { who: nameOf(word(asks.to)), what: word(asks.subject) }), session: word(asks.session) };
-  if (answer) return fill("session.got_answer", { who: nameOf(word(answer.from)), what: event.error ?? word(answer.state) });
-  if (tells) return fill("session.told", { who: nameOf(word(tells.to)), what: word(tells.subject) });
-  if (detail(event, "rewound") !== undefined) return fill("session.rewound", { seq: say(event, "rewound") });
-  if (detail(event, "published")) return fill("session.published", { what: say(event, "published") });
-  if (detail(event, "trigger")) return fill("session.trigger_quiet", { what: say(event, "trigger") });
-  if (event.event_type === "route") return fill("session.routed", { who: say(event, "agent"), what: say(event, "reason") || say(event, "method") });
+function told(event: EventModel): string {
+  const [name, key] = TOLD.find(([each]) => detail(event, each) !== undefined) ?? [];
+  if (event.event_type === "agent_complete") return named("session", `outcome_${say(event, "outcome")}`);
+  if (event.event_type === "route") return t("session.routed", { who: say(event, "agent"), what: say(event, "reason") || say(event, "method") });
   if (event.event_type === "task") {
-    const error = event.error ? `: ${event.error}` : "";
-    return { text: `${named("session", `task_${say(event, "phase")}`)} ${say(event, "task_id")} ${say(event, "agent")}${error}` };
+    return [named("session", `task_${say(event, "phase")}`), say(event, "task_id"), say(event, "agent"), event.error].filter(Boolean).join(" ");
   }
-  if (event.event_type === "tool_confirmation") {
-    const key = detail(event, "approved") ? "session.approved" : "session.rejected";
-    return { text: `${say(event, "tool")}: ${t(key, { who: say(event, "by") })} ${say(event, "reason")}` };
-  }
-  if (event.event_type === "agent_complete") return { text: named("session", `outcome_${say(event, "outcome")}`) };
-  return fill(detail(event, "state") ? "session.state_changed" : "session.happened", { who: say(event, "by"), what: event.event_type });
+  if (!name || !key) return event.event_type;
+  const fact = detail(event, name);
+  const { to, from, subject, state } = (typeof fact === "object" ? fact : {}) as Record<string, unknown>;
+  const who = nameOf(word(to ?? from ?? detail(event, "by")));
+  return t(key, { who, what: event.error ?? word(subject ?? state ?? detail(event, "tool") ?? fact) });
 }
 
 export function Note({ entry }: { entry: Entry }): VNode {
-  const { text, session } = entry.item ? { text: word(entry.item.type), session: undefined } : told(entry.event);
+  const text = entry.item ? word(entry.item.type) : told(entry.event);
+  const session = word((detail(entry.event, "asks") as { session?: unknown } | undefined)?.session);
   const data = entry.item ?? entry.event.details;
   const sentence = (
     <span class="muted">

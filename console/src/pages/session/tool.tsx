@@ -11,6 +11,16 @@ import { detail, word, type Entry, type Item } from "./entries";
 
 const LONGEST = 20_000;
 
+/** What went wrong, in its own words. */
+export function Problem({ text }: { text: string | null | undefined }): VNode | null {
+  if (!text) return null;
+  return (
+    <p class="problem">
+      <Plain text={text} />
+    </p>
+  );
+}
+
 /** What is long is drawn only when it is opened. */
 export function Fold({ label, children }: { label: ComponentChildren; children: () => ComponentChildren }): VNode {
   const [isOpen, setOpen] = useState(false);
@@ -89,11 +99,7 @@ export function ToolCall({ entry }: { entry: Entry }): VNode {
           />
         </p>
       )}
-      {answer?.error && (
-        <p class="problem">
-          <Plain text={answer.error} />
-        </p>
-      )}
+      <Problem text={answer?.error} />
     </>
   );
 }

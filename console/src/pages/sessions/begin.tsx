@@ -1,13 +1,14 @@
 /** A new session: say something to the team, and watch what becomes of it. */
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
-import { ApiError, post } from "../../api/http";
+import { post, type ApiError } from "../../api/http";
 import type { RunModel } from "../../api/types";
+import { asError } from "../../lib/resource";
 import { go } from "../../lib/router";
 import { t } from "../../lib/words";
 import { ErrorBox } from "../../ui/basics";
 import { Dialog } from "../../ui/dialog";
-import { newKey } from "../session/compose";
+import { useOnce } from "../session/compose";
 import { nameOf } from "../session/lanes";
 
 const AUTO = "auto";
@@ -18,21 +19,17 @@ export function Begin({ agents, onClose }: { agents: string[]; onClose: () => vo
   const [agent, setAgent] = useState("");
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<ApiError | null>(null);
-  // One key for as long as nothing is changed: what is sent twice is said once.
-  const body = { input: text, background: true, agent: agent || null, title: title.trim() || null };
-  const [once, setOnce] = useState({ said: "", key: "" });
+  const keyFor = useOnce();
   const start = async (): Promise<void> => {
     if (isBusy || !text.trim()) return;
-    const said = JSON.stringify(body);
-    const key = once.said === said ? once.key : newKey();
-    setOnce({ said, key });
+    const body = { input: text, background: true, agent: agent || null, title: title.trim() || null };
     setBusy(true);
     try {
-      const run = await post<RunModel>("/runs", body, { "Idempotency-Key": key });
+      const run = await post<RunModel>("/runs", body, { "Idempotency-Key": keyFor(JSON.stringify(body)) });
       onClose();
       go(["sessions", run.session_id]);
     } catch (problem) {
-      setError(problem instanceof ApiError ? problem : new ApiError(0, "", String(problem)));
+      setError(asError(problem));
       setBusy(false);
     }
   };
