@@ -5,18 +5,17 @@ import { Plain } from "../../lib/hidden";
 import { link } from "../../lib/router";
 import { Moment } from "../../lib/time";
 import { t } from "../../lib/words";
-import { Badge } from "../../ui/basics";
+import { StateBadge } from "../../ui/state";
 
 const PERSON = "person:";
 
 export const isPerson = (name: string): boolean => name.startsWith(PERSON);
 export const roleOf = (name: string): string => name.slice(PERSON.length);
 
+const WAITING = { internal: "waiting_agent", user: "waiting_person", none: null } as const;
+
 export function Standing({ presence }: { presence: PresenceModel | undefined }): VNode {
-  if (presence?.status === "internal") return <Badge tone="wait">{t("common.waiting_agent")}</Badge>;
-  if (presence?.status === "user") return <Badge tone="wait">{t("common.waiting_person")}</Badge>;
-  if (presence?.running.length) return <Badge tone="busy">{t("common.working")}</Badge>;
-  return <Badge tone="neutral">{t("common.idle")}</Badge>;
+  return <StateBadge state={WAITING[presence?.status ?? "none"] ?? (presence?.running.length ? "working" : "idle")} />;
 }
 
 export function Load({ presence }: { presence: PresenceModel | undefined }): VNode {
