@@ -168,7 +168,7 @@ export function HandoffDetails({ handoff, at }: { handoff: Handoff; at: number }
         </>
       )}
       <p>
-        <a href={link(["audit"], { handoff: handoff.id })}>{t("graph.audit")}</a>
+        <a href={link(["audit"], { record: handoff.id })}>{t("graph.audit")}</a>
       </p>
     </>
   );

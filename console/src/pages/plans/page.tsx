@@ -5,11 +5,12 @@ import type { AgentModel, TaskModel } from "../../api/types";
 import { grouped } from "../../lib/grouped";
 import { Plain } from "../../lib/hidden";
 import { useLive, usePages, useResource, useThrottled } from "../../lib/resource";
-import { adjust, link, type Route } from "../../lib/router";
+import { link, type Route } from "../../lib/router";
 import { Moment } from "../../lib/time";
 import { named, t } from "../../lib/words";
 import { useMay } from "../../session";
 import { Empty, ErrorBox, Loading, More } from "../../ui/basics";
+import { Choice } from "../../ui/filtering";
 import { Progress, STATUSES, TaskBadge } from "./parts";
 import { Preview } from "./preview";
 
@@ -17,33 +18,11 @@ const PAGE = 200;
 const PAUSE_MS = 1000;
 
 function Filters({ agent, status, agents }: { agent: string; status: string; agents: string[] }): VNode {
-  const names = agent && !agents.includes(agent) ? [agent, ...agents] : agents;
+  const names = new Set(agent ? [agent, ...agents] : agents);
   return (
-    <div class="filters">
-      <label>
-        {t("common.agent")}
-        <br />
-        <select value={agent} onChange={(event) => adjust({ agent: event.currentTarget.value })}>
-          <option value="">{t("common.all")}</option>
-          {names.map((name) => (
-            <option key={name} value={name}>
-              {name}
-            </option>
-          ))}
-        </select>
-      </label>
-      <label>
-        {t("common.status")}
-        <br />
-        <select value={status} onChange={(event) => adjust({ status: event.currentTarget.value })}>
-          <option value="">{t("common.all")}</option>
-          {Object.keys(STATUSES).map((name) => (
-            <option key={name} value={name}>
-              {named("plans", name)}
-            </option>
-          ))}
-        </select>
-      </label>
+    <div class="filters" role="search">
+      <Choice name="agent" label={t("common.agent")} value={agent} options={[...names].map((name) => [name, name])} />
+      <Choice name="status" label={t("common.status")} value={status} options={Object.keys(STATUSES).map((name) => [name, named("plans", name)])} />
     </div>
   );
 }

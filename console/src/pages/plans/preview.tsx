@@ -33,7 +33,6 @@ export function Preview({ route, supervisors }: { route: Route; supervisors: str
           {supervisors.length > 0 && (
             <label>
               {t("plans.supervisor")}
-              <br />
               <select value={agent} onChange={(event) => setAgent(event.currentTarget.value)}>
                 <option value="">{t("plans.any_supervisor")}</option>
                 {supervisors.map((name) => (
