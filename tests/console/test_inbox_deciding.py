@@ -124,6 +124,7 @@ def test_a_decision_taken_elsewhere_is_told_and_what_was_typed_stays(
     console = open_console(relay_team())
     page = console.page
     [first, second] = post(tmp_path, approval("First?"), approval("Second?"))
+    expect(subjects(console)).to_have_count(2)
     subjects(console).first.click()
     page.keyboard.press("r")
     expect(page.locator("dialog textarea")).to_be_focused()
@@ -151,6 +152,7 @@ def test_a_decision_holds_for_the_question_as_it_was_seen(
     console.expected = [r"status of 4(12|09)"]
     page = console.page
     [changed, late] = post(tmp_path, approval("Changed?"), approval("Late?"))
+    expect(subjects(console)).to_have_count(2)
     subjects(console).first.click()
     page.keyboard.press("r")
     expect(page.locator("dialog textarea")).to_be_focused()

@@ -66,16 +66,18 @@ function Details({ record }: { record: AuditRecord }): VNode {
 function Line({ record, isOpen }: { record: AuditRecord; isOpen: boolean }): VNode {
   // What nobody looks at is not drawn.
   const [open, setOpen] = useState(isOpen);
-  const { from, to } = record;
+  const { from, to, actor } = record;
+  // Who acted is said already.
+  const way = !to && from === actor.name ? "" : [from, to].filter(Boolean).join(" → ");
   const subject = record.reason || record.error || text(record.facts.subject);
   return (
     <li>
       <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>
           <Badge tone={toneOf(record)}>{named("audit", `type_${record.type}`)}</Badge>{" "}
-          <strong><Plain text={record.actor.name || named("audit", `kind_${record.actor.kind}`)} /></strong>{" "}
+          <strong><Plain text={actor.name || named("audit", `kind_${actor.kind}`)} /></strong>{" "}
           <Plain text={deed(record)} />{" "}
-          {(from || to) && <span class="way"><Plain text={[from, to].filter(Boolean).join(" → ")} /></span>}{" "}
+          {way && <span class="way"><Plain text={way} /></span>}{" "}
           {subject && <q><Plain text={subject.slice(0, 300)} /></q>}{" "}
           <Moment at={record.timestamp} />
         </summary>

@@ -56,9 +56,9 @@ function Found({ found }: { found: VerificationModel }): VNode {
         rows={[
           [t("audit.sessions"), String(found.sessions)],
           [t("audit.events"), String(found.events)],
-          [t("audit.compared"), found.compared && String(found.compared)],
-          [t("audit.unhashed"), found.unhashed && String(found.unhashed)],
-          [t("audit.not_chained"), found.not_chained && String(found.not_chained)],
+          [t("audit.compared"), found.compared > 0 && String(found.compared)],
+          [t("audit.unhashed"), found.unhashed > 0 && String(found.unhashed)],
+          [t("audit.not_chained"), found.not_chained > 0 && String(found.not_chained)],
         ]}
       />
       {!found.ok && (

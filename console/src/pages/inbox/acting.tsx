@@ -7,7 +7,7 @@ import { useMe } from "../../session";
 import { Dialog } from "../../ui/dialog";
 import { say } from "../../ui/toasts";
 import { ending, forEach, type Problem, type Work } from "./decide";
-import type { Extra } from "./detail";
+import { Misleading, type Extra } from "./detail";
 import { FIELDS, type Draft } from "./fields";
 import { isMisleading, type Act, type Item } from "./item";
 
@@ -85,9 +85,7 @@ export function ActingDialog({ act, items, choice, extra, now, people, onClose, 
         ) : (
           <p><strong><Plain text={items[0]!.subject} /></strong></p>
         )}
-        {act === "approve" && !isMany && isMisleading(items[0]!) && (
-          <p class="notice bad"><strong>{t("inbox.misleading")}</strong> {t("inbox.misleading_sure")}</p>
-        )}
+        {act === "approve" && !isMany && isMisleading(items[0]!) && <Misleading word="inbox.misleading_sure" />}
         <Fields item={items[0]!} draft={draft} set={(change) => setDraft({ ...draft, ...change })} people={people} isMany={isMany} />
         <div role="alert">{elsewhere && <p class="notice wait"><Plain text={elsewhere} /></p>}</div>
         <Problems list={problems} isMany={isMany} />

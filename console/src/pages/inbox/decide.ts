@@ -66,27 +66,19 @@ async function one(item: Item, work: Work): Promise<Problem | number> {
   }
 }
 
-const AT_ONCE = 4;
-
 export interface Done {
   count: number;
   /** What could not be done, in the order of the items. */
   problems: Problem[];
 }
 
-/** Do it for each. */
+/** Do it for each, one after the other. */
 export async function forEach(items: readonly Item[], work: Work): Promise<Done> {
-  const found: (Problem | number)[] = [];
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    while (next < items.length) {
-      const index = next++;
-      found[index] = await one(items[index]!, work);
-    }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
-  return {
-    count: found.reduce<number>((sum, each) => sum + (typeof each === "number" ? each : 0), 0),
-    problems: found.filter((each) => typeof each !== "number"),
-  };
+  const done: Done = { count: 0, problems: [] };
+  for (const item of items) {
+    const result = await one(item, work);
+    if (typeof result === "number") done.count += result;
+    else done.problems.push(result);
+  }
+  return done;
 }

@@ -5,7 +5,7 @@ import { Plain } from "../../lib/hidden";
 import { Code } from "../../lib/markdown";
 import { link } from "../../lib/router";
 import { exact, Moment, relative, useNow } from "../../lib/time";
-import { named, t } from "../../lib/words";
+import { named, t, type Word } from "../../lib/words";
 import { useMay } from "../../session";
 import { Badge, Facts, pretty } from "../../ui/basics";
 import { Differences } from "./diff";
@@ -29,6 +29,14 @@ export function Countdown({ item }: { item: Item }): VNode | null {
     <time class={at - now < 300 ? "late" : ""} dateTime={new Date(at * 1000).toISOString()} title={exact(at)}>
       {t("inbox.ends", { when: relative(at, now) })}
     </time>
+  );
+}
+
+export function Misleading({ word }: { word: Word }): VNode {
+  return (
+    <p class="notice bad" role="note">
+      <strong>{t("inbox.misleading")}</strong> {t(word)}
+    </p>
   );
 }
 
@@ -78,11 +86,6 @@ function Consequence({ item }: { item: Item }): VNode {
         {t(target ? "inbox.would_hand" : "inbox.would_run", { agent: item.from_agent })}{" "}
         <code><Plain text={target ?? item.tool} /></code>
       </p>
-      {isMisleading(item) && (
-        <p class="notice bad" role="note">
-          <strong>{t("inbox.misleading")}</strong> {t("inbox.misleading_help")}
-        </p>
-      )}
       <Code text={readable(item.arguments ?? "")} />
     </>
   );
@@ -208,7 +211,7 @@ export function Detail({ focus, isGone, ...props }: Props): VNode {
       )}
       <section>
         <h3>{t("inbox.consequence")}</h3>
-        {item.tool === null && isMisleading(item) && <p class="notice bad"><strong>{t("inbox.misleading")}</strong> {t("inbox.misleading_help")}</p>}
+        {isMisleading(item) && <Misleading word="inbox.misleading_help" />}
         <Consequence item={item} />
       </section>
       {isOpen && mayAnswer && <Actions {...props} />}

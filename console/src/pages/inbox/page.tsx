@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { part } from "../../api/http";
 import { useShortcuts, type Shortcut } from "../../lib/keys";
 import { useResource } from "../../lib/resource";
-import { link, type Route } from "../../lib/router";
+import { link, parseRoute, type Route } from "../../lib/router";
 import { t, type Word } from "../../lib/words";
 import { useMay, useMe } from "../../session";
 import { Empty, ErrorBox } from "../../ui/basics";
@@ -100,7 +100,11 @@ export function InboxPage({ route }: { route: Route }): VNode {
   };
   const deciding = useDeciding(item, questions, extra, (items, next) => {
     setSelected(new Set());
-    if (items.some((each) => each.id === id)) choose(next);
+    const done = new Set(items.map((each) => each.id));
+    // Whoever has moved on meanwhile stays there.
+    if (!done.has(parseRoute(location.hash).path[1] ?? "")) return;
+    const left = shown.filter((each) => !done.has(each.id));
+    choose((left.find((each) => each.id === next) ?? left[0])?.id);
   });
   const toggle = (one: string): void => {
     const next = new Set(selected);
