@@ -140,6 +140,8 @@ def test_a_session_that_is_not_there_or_not_any_more(open_console: OpenConsole) 
     console.expected = ["404"]
     page = console.page
     expect(page.get_by_role("alert")).to_contain_text("There is no session nobody")
+    console.open("sessions/%3Cimg%20src=x%20onerror=window.__ran=1%3E")
+    expect(page.get_by_role("alert")).to_contain_text("no session <img src=x onerror=")
     console.run("hello", session="s1", agent="desk")
     console.open("sessions/s1")
     expect(entries(console).last).to_contain_text("You said")

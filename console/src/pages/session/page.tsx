@@ -67,9 +67,15 @@ function Gone({ id }: { id: string }): VNode {
   );
 }
 
+/** What can be the id of a session: nobody is asked about anything else. */
+const ID = /^[\w.:@-]{1,128}$/;
+
 export function SessionPage({ id, route }: { id: string; route: Route }): VNode {
-  const path = `/sessions/${part(id)}`;
-  const found = useResource<SessionDetail>(path);
+  return ID.test(id) ? <Shown id={id} route={route} /> : <Gone id={id} />;
+}
+
+function Shown({ id, route }: { id: string; route: Route }): VNode {
+  const found = useResource<SessionDetail>(`/sessions/${part(id)}`);
   const session = found.data;
   const run = useResource<RunModel>(session?.run_id ? `/runs/${part(session.run_id)}` : null);
   const reload = (): void => (found.reload(), run.reload());
@@ -77,8 +83,7 @@ export function SessionPage({ id, route }: { id: string; route: Route }): VNode 
   // The lease of a run ends a little after its last event.
   const settled = useThrottled(reload, SETTLED_MS);
   useLive({ sessions: [id], types: TURNS }, () => (soon(), settled()), soon);
-  const status = found.error?.status;
-  if (status === 404 || status === 422) return <Gone id={id} />;
+  if (found.error?.status === 404) return <Gone id={id} />;
   if (!session) return found.error ? <ErrorBox error={found.error} retry={found.reload} /> : <Loading />;
   const tab = route.path[2] ?? "conversation";
   const at = (name: string): string => link(["sessions", id, ...(name === "conversation" ? [] : [name])]);
