@@ -14,6 +14,7 @@ from ekiden.core.errors import SessionNotFound
 from ekiden.core.server_errors import RunNotFound
 from ekiden.server.access import Reads, Starts, TheCaller
 from ekiden.server.agui.streaming import agui_run_stream
+from ekiden.server.answers import answer, page
 from ekiden.server.idempotency import start_once
 from ekiden.server.models.runs import NewRun, ResumeRun, RunModel
 from ekiden.server.paging import PAGE, Cursor, Page, SessionId
@@ -62,9 +63,7 @@ Until: TypeAlias = Annotated[
         **problems(404, 409, 413),
     },
 )
-async def start_run(
-    desk: Starts, caller: TheCaller, body: NewRun, request: Request, response: Response
-) -> Any:
+async def start_run(desk: Starts, caller: TheCaller, body: NewRun, request: Request) -> Response:
     """Say something to the team, and wait for the answer or watch it being made.
 
     The message is stored before this answers, and the run goes on whatever becomes of the
@@ -101,10 +100,7 @@ async def start_run(
     else:
         wait_s = body.timeout_s or request.app.state.config.wait_s
         record = await desk.runs.wait(started.run_id, timeout_s=wait_s)
-    response.headers.update(_headers(started))
-    if body.background or record["status"] in ACTIVE:
-        response.status_code = 202
-    return record
+    return _told(record, started, later=body.background)
 
 
 @router.get("/runs", response_model=Page[RunModel])
@@ -118,16 +114,16 @@ async def list_runs(
     ] = None,
     agent: Annotated[str | None, word("Only those whose session this agent has.")] = None,
     user: User = None,
-) -> dict[str, Any]:
+) -> Response:
     """The last run of each session, newest session first."""
     where = SessionFilter(status=status, agent=agent, user_id=user)
-    page = await desk.store.list(where, limit=limit, cursor=cursor)
+    found = await desk.store.list(where, limit=limit, cursor=cursor)
     items = []
-    for row in page.sessions:
+    for row in found.sessions:
         if row.cursor.get("r"):
             with suppress(SessionNotFound, RunNotFound):  # Removed meanwhile.
                 items.append(await desk.runs.read(run_id_of(row.id, row.cursor["r"])))
-    return {"items": items, "next_cursor": page.next_cursor}
+    return page(items, found.next_cursor)
 
 
 @router.get("/runs/{run_id}", response_model=RunModel, responses=problems(404))
@@ -137,11 +133,11 @@ async def get_run(
     wait_s: Annotated[
         float, Query(ge=0, le=600, description="Wait so long for its end before answering.")
     ] = 0,
-) -> dict[str, Any]:
+) -> Response:
     """A run as it stands, perhaps once nobody works on it any more."""
     if wait_s:
-        return await desk.runs.wait(run_id, timeout_s=wait_s)
-    return await desk.runs.read(run_id)
+        return answer(await desk.runs.wait(run_id, timeout_s=wait_s))
+    return answer(await desk.runs.read(run_id))
 
 
 @router.get(
@@ -182,9 +178,9 @@ async def watch_run(
 
 
 @router.post("/runs/{run_id}/cancel", response_model=RunModel, responses=problems(404, 409))
-async def cancel_run(desk: Starts, run_id: RunId) -> dict[str, Any]:
+async def cancel_run(desk: Starts, run_id: RunId) -> Response:
     """Stop a run; its work is kept, and it can be resumed. One that is over stays as it is."""
-    return await desk.runs.cancel(run_id)
+    return answer(await desk.runs.cancel(run_id))
 
 
 @router.get(
@@ -210,8 +206,8 @@ async def watch_session(
     responses={202: {"model": RunModel, "description": "It goes on."}, **problems(404, 409)},
 )
 async def resume_session(
-    desk: Starts, session_id: SessionId, request: Request, response: Response, body: ResumeRun
-) -> Any:
+    desk: Starts, session_id: SessionId, request: Request, body: ResumeRun
+) -> Response:
     """Go on with a run that was stopped, failed, or ran out of its budget.
 
     One that waits for people goes on by itself when they have answered.
@@ -222,15 +218,17 @@ async def resume_session(
         record = await desk.runs.read(started.run_id)
     else:
         record = await desk.runs.wait(started.run_id, timeout_s=wait_s)
-    response.headers.update(_headers(started))
-    if body.background or record["status"] in ACTIVE:
-        response.status_code = 202
-    return record
+    return _told(record, started, later=body.background)
 
 
 def _streams(request: Request) -> Streams:
     streams: Streams = request.app.state.streams
     return streams
+
+
+def _told(record: dict[str, Any], started: StartedRun, *, later: bool) -> Response:
+    status = 202 if later or record["status"] in ACTIVE else 200
+    return answer(record, status, headers=_headers(started))
 
 
 def _headers(started: StartedRun) -> dict[str, str]:
