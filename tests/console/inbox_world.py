@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,18 @@ HOSTILE = '<img src=x onerror="window.__ran = 1"><script>window.__ran = 1</scrip
 
 
 def post(folder: Path, *items: InboxItem) -> list[str]:
-    """Store the questions in the console's store; their ids."""
+    """Store the questions in the console's store, each newer than the one before; their ids."""
+    # The store's clock counts milliseconds, in which several questions may come.
+    begin = in_us(minutes=0) - len(items)
+    dated = [
+        replace(item, created_at_us=item.created_at_us or begin + number)
+        for number, item in enumerate(items)
+    ]
 
     async def store_them() -> list[str]:
         async with SqliteStore(str(folder / "relay.db")) as store:
             inbox = Inbox(store)
-            return [(await inbox.post(item)).id for item in items]
+            return [(await inbox.post(item)).id for item in dated]
 
     # The driver of the browser has a loop in this thread already.
     with ThreadPoolExecutor(1) as thread:

@@ -72,4 +72,5 @@ export function identical(item: Item, list: readonly Item[]): number {
 }
 
 /** The most urgent first, and of those the one that waits longest. */
-export const byUrgency = (a: Item, b: Item): number => b.priority - a.priority || a.created_at_us - b.created_at_us;
+export const byUrgency = (a: Item, b: Item): number =>
+  b.priority - a.priority || a.created_at_us - b.created_at_us || (a.id < b.id ? -1 : 1);
