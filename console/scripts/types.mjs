@@ -1,4 +1,4 @@
-// Writes src/api/types.ts from the OpenAPI document: a type for each schema, by its name.
+// Writes src/api/types.ts, or the file that is named, from the OpenAPI document: a type for each schema, by its name.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -41,4 +41,4 @@ const lines = ["// Written by `npm run types` from docs/openapi.json.", ""];
 for (const [key, schema] of Object.entries(schemas)) {
   lines.push(`export type ${name(key)} = ${type(schema)};`);
 }
-writeFileSync(join(root, "src/api/types.ts"), `${lines.join("\n")}\n`);
+writeFileSync(process.argv[2] ?? join(root, "src/api/types.ts"), `${lines.join("\n")}\n`);

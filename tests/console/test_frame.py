@@ -1,0 +1,30 @@
+"""The frame around all pages."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.conftest import OpenConsole
+from tests.console.place import Look
+from tests.support.relay_team import relay_team
+
+PARTS = ["inbox", "sessions", "agents", "plans", "audit"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_is_reached_and_nothing_serious_is_wrong_with_it(
+    open_console: OpenConsole, look: Look, part: str
+) -> None:
+    console = open_console(relay_team(), look=look)
+    console.page.get_by_role("navigation", name="Console").get_by_role(
+        "link", name=re.compile(part, re.IGNORECASE)
+    ).click()
+    expect(console.page).to_have_title(re.compile(part, re.IGNORECASE))
+    expect(console.page.locator("main h1")).to_be_visible()
+    expect(console.role("status", "")).not_to_have_count(0)
+    expect(console.page.locator(".connection")).to_have_text("Live")
+    assert console.serious() == []
+    assert console.fits()
