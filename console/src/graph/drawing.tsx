@@ -1,5 +1,5 @@
 /** Boxes and arrows, drawn: by mouse, by keyboard and for screen readers. */
-import type { ComponentChildren, VNode } from "preact";
+import type { VNode } from "preact";
 import { useEffect, useId, useMemo, useRef } from "preact/hooks";
 import { layOut, type Arrange, type Arrow, type Layout } from "./layout";
 import { beside, path } from "./lines";
@@ -32,7 +32,6 @@ interface Props {
   label: string;
   boxes: DrawnBox[];
   arrows: DrawnArrow[];
-  direction?: "LR" | "TB";
   arrange?: Arrange;
   /** The least width of a box; its second line is cut to fit. */
   boxWidth?: number;
@@ -41,7 +40,6 @@ interface Props {
   onChoose?: ((id: string) => void) | undefined;
   /** The id of the box or arrow that is to be seen when the drawing is larger than its place. */
   reveal?: string | null | undefined;
-  children?: ComponentChildren;
 }
 
 const HEIGHT = 44;
@@ -54,10 +52,7 @@ const MOST_STOPS = 80;
 
 const widthOf = (box: DrawnBox, least: number): number => Math.max(least, 24 + LETTER * textWidth(shortened(box.label)));
 
-function roomOf({ label, labelWidth }: DrawnArrow): number {
-  if (labelWidth !== undefined || label === undefined) return labelWidth ?? 0;
-  return LABEL_STEP * Math.max(1, Math.ceil((7 * textWidth(label)) / LABEL_STEP));
-}
+const roomOf = ({ label = "", labelWidth }: DrawnArrow): number => labelWidth ?? LABEL_STEP * Math.ceil((7 * textWidth(label)) / LABEL_STEP);
 
 function chooser(id: string, isStop: boolean, onChoose: Props["onChoose"]): Record<string, unknown> {
   if (!onChoose) return { role: "img" };
@@ -126,10 +121,9 @@ function OneArrow({ each, laid, isChosen, isStop, onChoose, heads }: PartProps &
 
 function OneBox({ box, width, laid, isChosen, isStop, onChoose }: PartProps & { box: DrawnBox; width: number }): VNode {
   const at = laid.boxes.get(box.id)!;
-  const title = box.title ?? [box.label, box.note].filter(Boolean).join(", ");
   return (
     <g class={`box ${box.look ?? ""} ${isChosen ? "chosen" : ""}`} aria-pressed={onChoose && isChosen} data-box={box.id} {...chooser(box.id, isStop, onChoose)}>
-      <title>{title}</title>
+      <title>{box.title || [box.label, box.note].filter(Boolean).join(", ")}</title>
       <rect x={at.x - width / 2} y={at.y - HEIGHT / 2} width={width} height={HEIGHT} rx="8" />
       <text x={at.x} y={at.y} dy={box.note ? -3 : 5} aria-hidden="true">
         {shortened(box.label)}
@@ -143,28 +137,13 @@ function OneBox({ box, width, laid, isChosen, isStop, onChoose }: PartProps & { 
   );
 }
 
-function withoutHidden(given: DrawnBox[], lines: DrawnArrow[]): [DrawnBox[], DrawnArrow[]] {
-  const boxes = given.map((box) => ({ ...box, label: seen(box.label), note: box.note && seen(box.note), ...(box.title ? { title: seen(box.title) } : {}) }));
-  return [boxes, lines.map((each) => ({ ...each, title: seen(each.title), ...(each.label === undefined ? {} : { label: seen(each.label) }) }))];
-}
-
-export function Drawing({ label, boxes: given, arrows: lines, direction = "LR", arrange = layOut, boxWidth = 72, chosen, onChoose, reveal, children }: Props): VNode {
+export function Drawing({ label, boxes: given, arrows: lines, arrange = layOut, boxWidth = 72, chosen, onChoose, reveal }: Props): VNode {
   const heads = useId();
-  const [boxes, arrows] = useMemo(() => withoutHidden(given, lines), [given, lines]);
-  const shape = JSON.stringify([
-    boxes.map((box) => [box.id, widthOf(box, boxWidth)]),
-    arrows.map((each) => [each.id, each.from, each.to, roomOf(each)]),
-    direction,
-  ]);
-  const laid = useMemo(
-    () =>
-      arrange(
-        boxes.map((box) => ({ id: box.id, width: widthOf(box, boxWidth), height: HEIGHT })),
-        arrows.map((each) => ({ id: each.id, from: each.from, to: each.to, labelWidth: roomOf(each) })),
-        direction,
-      ),
-    [shape],
-  );
+  const boxes = useMemo(() => given.map((box) => ({ ...box, label: seen(box.label), note: seen(box.note ?? ""), title: seen(box.title ?? "") })), [given]);
+  const arrows = useMemo(() => lines.map((each) => ({ ...each, label: seen(each.label ?? ""), title: seen(each.title) })), [lines]);
+  const sizes = boxes.map((box) => ({ id: box.id, width: widthOf(box, boxWidth), height: HEIGHT }));
+  const ways = arrows.map((each) => ({ id: each.id, from: each.from, to: each.to, labelWidth: roomOf(each) }));
+  const laid = useMemo(() => arrange(sizes, ways), [JSON.stringify([sizes, ways])]);
   const place = useReveal(laid, reveal);
   const isMany = boxes.length + arrows.length > MOST_STOPS;
   const first = chosen ?? boxes[0]?.id;
@@ -182,10 +161,9 @@ export function Drawing({ label, boxes: given, arrows: lines, direction = "LR", 
         {arrows.map((each) => (
           <OneArrow key={each.id} each={each} heads={heads} {...common(each.id)} />
         ))}
-        {boxes.map((box) => (
-          <OneBox key={box.id} box={box} width={widthOf(box, boxWidth)} {...common(box.id)} />
+        {boxes.map((box, at) => (
+          <OneBox key={box.id} box={box} width={sizes[at]!.width} {...common(box.id)} />
         ))}
-        {children}
       </svg>
     </div>
   );

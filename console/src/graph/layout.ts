@@ -1,6 +1,6 @@
 /** Where the boxes and arrows of a drawing stand: the same drawing always looks the same. */
 import { Graph, layout as arrange } from "@dagrejs/dagre";
-import { inLayers } from "./simple";
+import { inLayers, loop, ROOM, type Placed } from "./simple";
 
 export interface Box {
   id: string;
@@ -21,41 +21,44 @@ export interface Place {
   y: number;
 }
 
+/** The line of an arrow, and where its label stands. */
+export interface Way {
+  points: Place[];
+  label: Place | null;
+}
+
 export interface Layout {
   width: number;
   height: number;
   boxes: Map<string, Place>;
-  arrows: Map<string, { points: Place[]; label: Place | null }>;
+  arrows: Map<string, Way>;
 }
 
-export type Arrange = (boxes: Box[], arrows: Arrow[], direction: "LR" | "TB") => Layout;
+export type Arrange = (boxes: Box[], arrows: Arrow[]) => Layout;
 
 /** Above this, a good layout takes longer to find than people like to wait. */
 const MOST = 90;
 
-/** In the order that is given; so give it in an order that does not change. */
-export const layOut: Arrange = (boxes, arrows, direction) => {
-  if (boxes.length + 2 * arrows.length > MOST) return inLayers(boxes, arrows, direction);
+/** From left to right, in the order that is given; so give it in an order that does not change. */
+export const layOut: Arrange = (boxes, arrows) => {
+  if (boxes.length + 2 * arrows.length > MOST) return inLayers(boxes, arrows);
   const graph = new Graph({ multigraph: true });
-  graph.setGraph({ rankdir: direction, nodesep: 28, ranksep: 44, edgesep: 18, marginx: 12, marginy: 12, ranker: "tight-tree" });
-  graph.setDefaultEdgeLabel(() => ({}));
-  for (const box of boxes) graph.setNode(box.id, { width: box.width, height: box.height });
-  for (const arrow of arrows) {
-    const size = arrow.labelWidth ? { width: arrow.labelWidth, height: 18, labelpos: "c" as const } : {};
-    graph.setEdge(arrow.from, arrow.to, size, arrow.id);
+  graph.setGraph({ rankdir: "LR", nodesep: 28, ranksep: 44, edgesep: 18, marginx: 12, marginy: ROOM, ranker: "tight-tree" });
+  for (const { id, width, height } of boxes) graph.setNode(id, { width, height });
+  for (const { id, from, to, labelWidth = 0 } of arrows) {
+    if (from !== to) graph.setEdge(from, to, { width: labelWidth, height: 18, labelpos: "c" }, id);
   }
   arrange(graph);
-  const whole = graph.graph();
+  const { width = 0, height = 0 } = graph.graph();
+  const way = ({ id, from, to }: Arrow): Way => {
+    if (from === to) return loop(graph.node(from) as Placed);
+    const { points = [], x, y } = graph.edge(from, to, id);
+    return { points, label: x === undefined ? null : { x, y: y! - 10 } };
+  };
   return {
-    width: Math.ceil(whole.width ?? 0),
-    height: Math.ceil(whole.height ?? 0),
-    boxes: new Map(boxes.map(({ id }) => [id, { x: graph.node(id).x!, y: graph.node(id).y! }])),
-    arrows: new Map(
-      graph.edges().map((edge) => {
-        const found = graph.edge(edge);
-        const label = found.x === undefined ? null : { x: found.x, y: found.y! - 10 };
-        return [edge.name!, { points: found.points ?? [], label }];
-      }),
-    ),
+    width: Math.ceil(width),
+    height: Math.ceil(height),
+    boxes: new Map(boxes.map(({ id }) => [id, graph.node(id) as Placed])),
+    arrows: new Map(arrows.map((arrow) => [arrow.id, way(arrow)])),
   };
 };

@@ -1,7 +1,6 @@
 /** How wide texts are, about: enough to give boxes their size without asking the browser. */
 import { pieces } from "../lib/hidden";
 
-
 const MOST_LETTERS = 26;
 // Letters of Chinese and Japanese are twice as wide.
 const WIDE = /[\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\u{1f300}-\u{1faff}]/u;
