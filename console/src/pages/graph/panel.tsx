@@ -1,8 +1,9 @@
 /** Everything about one handoff. */
 import type { VNode } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { part, type Page } from "../../api/http";
-import type { MoveModel, ShownItemModel, ShownModel } from "../../api/types";
+import type { MoveModel, ShownItemModel } from "../../api/types";
+import { Part } from "../../graph/choice";
 import { Plain } from "../../lib/hidden";
 import { Code, Markdown } from "../../lib/markdown";
 import { useResource } from "../../lib/resource";
@@ -46,8 +47,18 @@ function Entry({ entry }: { entry: ShownItemModel }): VNode {
   );
 }
 
-/** What the target was shown of the conversation, and what not. */
-function Shown({ view }: { view: ShownModel }): VNode {
+/** What the target was shown of the conversation, and what not; `at` is the handoff's place among those of the session. */
+function Shown({ handoff, at }: { handoff: Handoff; at: number }): VNode {
+  const found = useResource<Page<Handoff>>(`/sessions/${part(handoff.session_id)}/handoffs`, { limit: 1, cursor: at });
+  const moves = handoff.moves.length;
+  const isFirst = useRef(true);
+  useEffect(() => {
+    if (!isFirst.current) found.reload();
+    isFirst.current = false;
+  }, [moves]);
+  const view = found.data?.items[0]?.view;
+  if (found.error) return <ErrorBox error={found.error} retry={found.reload} />;
+  if (!view) return <Loading />;
   const added = view.entries.filter((entry) => entry.fate === "added").length;
   if (!view.entries.length) return <p class="muted">{t("graph.nothing_shown")}</p>;
   return (
@@ -91,37 +102,18 @@ function Moves({ moves }: { moves: MoveModel[] }): VNode {
   );
 }
 
-function Names({ word, names }: { word: Word; names: string[] | undefined }): VNode | null {
-  if (!names?.length) return null;
-  return (
-    <>
-      <h4>{t(word)}</h4>
-      <ul>
-        {names.map((name) => (
-          <li key={name}>
-            <Plain text={name} />
-          </li>
-        ))}
-      </ul>
-    </>
+const names = (list: string[] | undefined): VNode | false =>
+  !!list?.length && (
+    <ul>
+      {list.map((name) => (
+        <li key={name}>
+          <Plain text={name} />
+        </li>
+      ))}
+    </ul>
   );
-}
-
-/** What was shown to the target; `at` is the handoff's place among those of the session. */
-function useShown(handoff: Handoff, at: number): { view: ShownModel | null; problem: VNode | null } {
-  const found = useResource<Page<Handoff>>(`/sessions/${part(handoff.session_id)}/handoffs`, { limit: 1, cursor: at });
-  const full = found.data?.items.find((each) => each.id === handoff.id);
-  const moves = handoff.moves.length;
-  const isOld = full !== undefined && (full.status !== handoff.status || full.moves.length !== moves);
-  useEffect(() => {
-    if (isOld) found.reload();
-  }, [isOld, handoff.status, moves]);
-  const problem = found.error ? <ErrorBox error={found.error} retry={found.reload} /> : full ? null : <Loading />;
-  return { view: full?.view ?? null, problem };
-}
 
 export function HandoffDetails({ handoff, at }: { handoff: Handoff; at: number }): VNode {
-  const { view, problem } = useShown(handoff, at);
   const { by, error, code } = handoff;
   return (
     <>
@@ -143,30 +135,17 @@ export function HandoffDetails({ handoff, at }: { handoff: Handoff; at: number }
           [t("common.reason"), handoff.reason && <Plain text={handoff.reason} />],
         ]}
       />
-      <h4>{t("graph.moves")}</h4>
-      <Moves moves={handoff.moves} />
-      <Names word="graph.compensated" names={handoff.compensated} />
-      <Names word="graph.not_compensated" names={handoff.not_compensated} />
-      {handoff.summary && (
-        <>
-          <h4>{t("graph.summary")}</h4>
-          <Markdown text={handoff.summary} />
-        </>
-      )}
-      <h4>{t("graph.handed_over")}</h4>
-      {problem ?? (view && <Shown view={view} />)}
-      {handoff.trigger && (
-        <>
-          <h4>{t("graph.trigger")}</h4>
-          <Code text={pretty(handoff.trigger)} />
-        </>
-      )}
-      {handoff.evaluation && (
-        <>
-          <h4>{t("graph.evaluation")}</h4>
-          <Code text={pretty(handoff.evaluation)} />
-        </>
-      )}
+      <Part word="graph.moves">
+        <Moves moves={handoff.moves} />
+      </Part>
+      <Part word="graph.compensated">{names(handoff.compensated)}</Part>
+      <Part word="graph.not_compensated">{names(handoff.not_compensated)}</Part>
+      <Part word="graph.summary">{handoff.summary && <Markdown text={handoff.summary} />}</Part>
+      <Part word="graph.handed_over">
+        <Shown handoff={handoff} at={at} />
+      </Part>
+      <Part word="graph.trigger">{handoff.trigger && <Code text={pretty(handoff.trigger)} />}</Part>
+      <Part word="graph.evaluation">{handoff.evaluation && <Code text={pretty(handoff.evaluation)} />}</Part>
       <p>
         <a href={link(["audit"], { record: handoff.id })}>{t("graph.audit")}</a>
       </p>

@@ -3,7 +3,7 @@ import type { VNode } from "preact";
 import { useMemo } from "preact/hooks";
 import { part } from "../../api/http";
 import type { SessionDetail } from "../../api/types";
-import { ChoicePanel, useChoiceFocus } from "../../graph/choice";
+import { Choosing, Line } from "../../graph/choice";
 import { Drawing } from "../../graph/drawing";
 import { Plain } from "../../lib/hidden";
 import { useLive, usePages, useResource, useThrottled } from "../../lib/resource";
@@ -17,6 +17,8 @@ import { HandoffDetails, StatusBadge } from "./panel";
 import { boxOf, pairsOf, relayOf, type Handoff, type Relay } from "./relay";
 
 const MOST = 1000;
+
+const show = (choice: { handoff?: string; pair?: string; box?: string }): void => adjust({ handoff: null, pair: null, box: null, ...choice });
 
 /** What is chosen: a handoff, or all between two agents, or all of one agent. */
 interface Choice {
@@ -46,49 +48,34 @@ function choiceOf(route: Route, relay: Relay, handoffs: Handoff[], isExpanded: b
   return wanted ? { handoff: null, among: [], title: t("graph.chosen"), id: null } : null;
 }
 
-function Row({ handoff, isChosen, onChoose }: { handoff: Handoff; isChosen: boolean; onChoose: (id: string) => void }): VNode {
-  return (
-    <li>
-      <button type="button" class="relay" aria-pressed={isChosen} onClick={() => onChoose(handoff.id)}>
-        <span class="who-to-whom">
-          <Plain text={handoff.source} /> → <Plain text={handoff.target} />
-        </span>
-        <StatusBadge handoff={handoff} />
-        {handoff.reason && (
-          <span class="why">
-            <Plain text={handoff.reason} />
-          </span>
-        )}
-        <span class="muted when">
-          {handoff.duration_ms !== null && `${duration(handoff.duration_ms)} · `}
-          <Moment at={handoff.started_at} />
-        </span>
-      </button>
-    </li>
-  );
-}
+const line = (handoff: Handoff, chosen: Handoff | null | undefined): VNode => (
+  <Line
+    key={handoff.id}
+    isChosen={handoff === chosen}
+    choose={() => show({ handoff: handoff.id })}
+    who={
+      <>
+        <Plain text={handoff.source} /> → <Plain text={handoff.target} />
+      </>
+    }
+    badge={<StatusBadge handoff={handoff} />}
+    why={handoff.reason ?? ""}
+    when={
+      <>
+        {handoff.duration_ms !== null && `${duration(handoff.duration_ms)} · `}
+        <Moment at={handoff.started_at} />
+      </>
+    }
+  />
+);
 
-interface PanelProps {
-  choice: Choice;
-  handoffs: Handoff[];
-  choose: (id: string) => void;
-  close: () => void;
-}
-
-function Panel({ choice, handoffs, choose, close }: PanelProps): VNode {
-  const { handoff, among, title } = choice;
+function Details({ choice: { handoff, among }, handoffs }: { choice: Choice; handoffs: Handoff[] }): VNode {
   return (
-    <ChoicePanel title={title} close={close}>
+    <>
       {!handoff && <p class="muted">{t(among.length ? "graph.choose" : "graph.gone")}</p>}
-      {(among.length > 1 || !handoff) && (
-        <ol class="relays">
-          {among.map((each) => (
-            <Row key={each.id} handoff={each} isChosen={each === handoff} onChoose={choose} />
-          ))}
-        </ol>
-      )}
+      {(among.length > 1 || !handoff) && <ol class="relays">{among.map((each) => line(each, handoff))}</ol>}
       {handoff && <HandoffDetails key={handoff.id} handoff={handoff} at={handoffs.indexOf(handoff)} />}
-    </ChoicePanel>
+    </>
   );
 }
 
@@ -123,71 +110,47 @@ function Now({ session }: { session: SessionDetail }): VNode {
   );
 }
 
-function Legend(): VNode {
-  return (
-    <p class="muted legend">
-      {t("graph.legend_count")} · {t("graph.legend_back")} · {t("graph.legend_failed")} · {t("graph.legend_busy")}
-    </p>
-  );
-}
-
-const NOTHING = { handoff: null, pair: null, box: null };
-
 function Graph({ session, handoffs, route }: { session: SessionDetail; handoffs: Handoff[]; route: Route }): VNode {
   const isExpanded = route.query.get("view") === "expanded";
   const relay = useMemo(() => relayOf(session.agent, handoffs), [session.agent, handoffs]);
-  const drawn = (isExpanded ? expanded : aggregated)(relay, session);
+  const { active, ...drawn } = (isExpanded ? expanded : aggregated)(relay, session);
   const choice = choiceOf(route, relay, handoffs, isExpanded);
-  const focus = useChoiceFocus(route.query.toString());
-  const show = (query: Partial<Record<keyof typeof NOTHING, string>>): void => {
-    focus.byHand();
-    adjust({ ...NOTHING, ...query });
-  };
-  const choose = (handoff: string): void => show({ handoff });
-  const close = (): void => {
-    if (!choice) return;
-    adjust(NOTHING);
-    focus.leave();
-  };
-  const chooseDrawn = (id: string): void => {
+  const choose = (id: string): void => {
     const stay = relay.stays.find((each) => each.id === id || boxOf(each.agent) === id);
     const pair = pairsOf(relay).find((each) => each.id === id);
     if (stay?.agent === null) return;
     if (stay) show({ box: boxOf(stay.agent) });
     else if (pair && pair.handoffs.length !== 1) show({ pair: id });
-    else choose(pair?.handoffs[0]!.id ?? id);
+    else show({ handoff: pair?.handoffs[0]!.id ?? id });
   };
-  const escape = (event: KeyboardEvent): void => {
-    if (event.key === "Escape") close();
-  };
-  return (
-    <div class={choice ? "graph with-panel" : "graph"} ref={focus.place} onKeyDown={escape}>
-      <div class="graph-main">
-        <Drawing
-          key={isExpanded ? "expanded" : "aggregated"}
-          label={t(isExpanded ? "graph.drawing_expanded" : "graph.drawing_aggregated")}
-          boxes={drawn.boxes}
-          arrows={drawn.arrows}
-          {...(drawn.arrange ? { arrange: drawn.arrange } : {})}
-          boxWidth={148}
-          chosen={choice?.id ?? null}
-          onChoose={chooseDrawn}
-          reveal={choice?.id ?? drawn.active}
-        />
-        {handoffs.length > 0 ? <Legend /> : <p class="muted">{t("graph.none")}</p>}
-      </div>
-      {choice && <Panel choice={choice} handoffs={handoffs} choose={choose} close={close} />}
-      {handoffs.length > 0 && (
-        <section class="graph-list" aria-labelledby="handoffs-list">
-          <h3 id="handoffs-list">{t("graph.as_list")}</h3>
-          <ol class="relays">
-            {handoffs.map((each) => (
-              <Row key={each.id} handoff={each} isChosen={each === choice?.handoff} onChoose={choose} />
-            ))}
-          </ol>
-        </section>
-      )}
+  const drawing = (
+    <div class="graph-main">
+      <Drawing
+        key={isExpanded}
+        label={t(isExpanded ? "graph.drawing_expanded" : "graph.drawing_aggregated")}
+        {...drawn}
+        boxWidth={148}
+        chosen={choice?.id ?? null}
+        onChoose={choose}
+        reveal={choice?.id ?? active}
+      />
+      <p class="muted legend">
+        {handoffs.length
+          ? [t("graph.legend_count"), t("graph.legend_back"), t("graph.legend_failed"), t("graph.legend_busy")].join(" · ")
+          : t("graph.none")}
+      </p>
     </div>
+  );
+  return (
+    <Choosing
+      title={choice && choice.title}
+      details={choice && <Details choice={choice} handoffs={handoffs} />}
+      chosen={route.query.toString()}
+      clear={() => show({})}
+      drawing={drawing}
+      word="graph.as_list"
+      lines={handoffs.map((each) => line(each, choice?.handoff))}
+    />
   );
 }
 

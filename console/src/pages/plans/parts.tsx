@@ -1,12 +1,12 @@
 /** Tasks of plans: their graph, their progress, and one of them in detail. */
-import type { ComponentChildren, VNode } from "preact";
-import { ChoicePanel, useChoiceFocus } from "../../graph/choice";
+import type { VNode } from "preact";
+import { Choosing, Line, Part } from "../../graph/choice";
 import { Drawing } from "../../graph/drawing";
 import { Plain } from "../../lib/hidden";
 import { Code, Markdown } from "../../lib/markdown";
 import { link } from "../../lib/router";
 import { duration, Moment } from "../../lib/time";
-import { named, t, type Word } from "../../lib/words";
+import { named, t } from "../../lib/words";
 import { Badge, Facts, pretty, type Tone } from "../../ui/basics";
 import type { TaskModel } from "../../api/types";
 
@@ -64,23 +64,8 @@ export function Progress({ tasks }: { tasks: readonly { status?: Status }[] }): 
   );
 }
 
-function Part({ word, children }: { word: Word; children: ComponentChildren }): VNode {
-  return (
-    <>
-      <h4>{t(word)}</h4>
-      {children}
-    </>
-  );
-}
-
-/** What an agent gave: words as it wrote them, else JSON. */
-function Given({ data }: { data: unknown }): VNode {
-  return typeof data === "string" ? <Markdown text={data} /> : <Code text={pretty(data)} />;
-}
-
 function TaskDetails({ task }: { task: Task }): VNode {
-  const { started_at: began, ended_at: ended } = task;
-  const parameters = task.parameters ?? {};
+  const { started_at: began, ended_at: ended, parameters = {}, data = null } = task;
   return (
     <>
       <Facts
@@ -102,38 +87,14 @@ function TaskDetails({ task }: { task: Task }): VNode {
       <Part word="plans.description">
         <p class="words">{task.description === null ? <span class="muted">{t("plans.not_recorded")}</span> : <Plain text={task.description} />}</p>
       </Part>
-      {Object.keys(parameters).length > 0 && (
-        <Part word="plans.parameters">
-          <Code text={pretty(parameters)} />
-        </Part>
-      )}
-      {task.data !== undefined && task.data !== null && (
-        <Part word="plans.result">
-          <Given data={task.data} />
-        </Part>
-      )}
+      <Part word="plans.parameters">{Object.keys(parameters).length > 0 && <Code text={pretty(parameters)} />}</Part>
+      <Part word="plans.result">{data !== null && (typeof data === "string" ? <Markdown text={data} /> : <Code text={pretty(data)} />)}</Part>
       {task.sessions?.map((session) => (
         <p key={session}>
           {t("plans.work")}: <a href={link(["sessions", session])}>{session}</a>
         </p>
       ))}
     </>
-  );
-}
-
-function TaskRow({ task, isChosen, choose }: { task: Task; isChosen: boolean; choose: (id: string) => void }): VNode {
-  return (
-    <li>
-      <button type="button" class="relay" aria-pressed={isChosen} onClick={() => choose(task.task_id)}>
-        <span class="who-to-whom">
-          <Plain text={task.agent} />
-        </span>
-        {task.status && <TaskBadge status={task.status} />}
-        <span class="why">
-          <Plain text={task.description ?? task.task_id} />
-        </span>
-      </button>
-    </li>
   );
 }
 
@@ -145,18 +106,9 @@ interface Props {
 
 /** The tasks drawn and as a list, and the one that is chosen. */
 export function Tasks({ tasks, chosen, choose }: Props): VNode {
-  const focus = useChoiceFocus(chosen ?? "");
   const known = new Set(tasks.map((task) => task.task_id));
   const task = tasks.find((each) => each.task_id === chosen);
-  const show = (id: string): void => {
-    focus.byHand();
-    choose(id);
-  };
-  const close = (): void => {
-    if (!task) return;
-    choose(null);
-    focus.leave();
-  };
+  const id = task?.task_id ?? null;
   const boxes = tasks.map(({ task_id: id, agent, description, status }) => {
     const sign = status ? `${STATUSES[status][1]} ` : "";
     const title = [agent, status && named("plans", status), description ?? id].filter(Boolean).join(", ");
@@ -166,28 +118,29 @@ export function Tasks({ tasks, chosen, choose }: Props): VNode {
     depends_on.filter((from) => known.has(from)).map((from) => ({ id: `${from} → ${to}`, from, to, title: `${from} → ${to}`, isInert: true })),
   );
   return (
-    <div class={task ? "graph with-panel" : "graph"} ref={focus.place} onKeyDown={(event) => event.key === "Escape" && close()}>
-      <Drawing label={t("plans.drawing")} boxes={boxes} arrows={arrows} boxWidth={210} chosen={task ? chosen : null} onChoose={show} reveal={task ? chosen : null} />
-      {task && (
-        <ChoicePanel title={`${task.task_id} · ${task.agent}`} close={close}>
-          <TaskDetails task={task} />
-        </ChoicePanel>
-      )}
-      <section class="graph-list" aria-labelledby="tasks-list">
-        <h3 id="tasks-list">{t("plans.tasks")}</h3>
-        <ol class="relays">
-          {tasks.map((each) => (
-            <TaskRow key={each.task_id} task={each} isChosen={each === task} choose={show} />
-          ))}
-        </ol>
-      </section>
-    </div>
+    <Choosing
+      title={task ? `${task.task_id} · ${task.agent}` : null}
+      details={task && <TaskDetails task={task} />}
+      chosen={id ?? ""}
+      clear={() => choose(null)}
+      drawing={<Drawing label={t("plans.drawing")} boxes={boxes} arrows={arrows} boxWidth={210} chosen={id} onChoose={choose} reveal={id} />}
+      word="plans.tasks"
+      lines={tasks.map((each) => (
+        <Line
+          key={each.task_id}
+          isChosen={each === task}
+          choose={() => choose(each.task_id)}
+          who={<Plain text={each.agent} />}
+          badge={each.status && <TaskBadge status={each.status} />}
+          why={each.description ?? each.task_id}
+        />
+      ))}
+    />
   );
 }
 
 /** Why a request was split so, and what was changed about it. */
-export function Thoughts({ reasoning, notes }: { reasoning: string; notes: string[] }): VNode | null {
-  if (!reasoning && !notes.length) return null;
+export function Thoughts({ reasoning, notes }: { reasoning: string; notes: string[] }): VNode {
   return (
     <>
       {reasoning && (
