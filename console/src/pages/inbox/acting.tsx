@@ -8,7 +8,7 @@ import { Dialog } from "../../ui/dialog";
 import { say } from "../../ui/toasts";
 import { ending, forEach, type Problem, type Work } from "./decide";
 import { Misleading, type Extra } from "./detail";
-import { FIELDS, type Draft } from "./fields";
+import { FIELDS, NO_DRAFT, type Draft } from "./fields";
 import { isMisleading, type Act, type Item } from "./item";
 
 export interface Acting {
@@ -54,7 +54,7 @@ export function ActingDialog({ act, items, choice, extra, now, people, onClose, 
   const [busy, setBusy] = useState(false);
   const done = useRef<Item[]>([]);
   const { Fields, first, work, ready } = FIELDS[act];
-  const [draft, setDraft] = useState<Draft>(() => first(items[0]!, choice, me.name));
+  const [draft, setDraft] = useState<Draft>(() => ({ ...NO_DRAFT, ...first?.(items[0]!, choice, me.name) }));
   const elsewhere = !busy && !isMany && now && now.status !== "open" ? ending(now) : null;
   const run: Work = work(draft, isMany, extra);
   const submit = async (): Promise<void> => {
@@ -86,11 +86,11 @@ export function ActingDialog({ act, items, choice, extra, now, people, onClose, 
           <p><strong><Plain text={items[0]!.subject} /></strong></p>
         )}
         {act === "approve" && !isMany && isMisleading(items[0]!) && <Misleading word="inbox.misleading_sure" />}
-        <Fields item={items[0]!} draft={draft} set={(change) => setDraft({ ...draft, ...change })} people={people} isMany={isMany} />
+        {Fields && <Fields item={items[0]!} draft={draft} set={(change) => setDraft({ ...draft, ...change })} people={people} isMany={isMany} />}
         <div role="alert">{elsewhere && <p class="notice wait"><Plain text={elsewhere} /></p>}</div>
         <Problems list={problems} isMany={isMany} />
         <p class="row">
-          <button type="submit" class="primary" disabled={busy || !!elsewhere || !left.length || !ready(draft, items[0]!)}>
+          <button type="submit" class="primary" disabled={busy || !!elsewhere || !left.length || ready?.(draft, items[0]!) === false}>
             {t(`inbox.${act}_now` as Word)}
           </button>
           <button type="button" onClick={leave}>{t("common.cancel")}</button>

@@ -5,7 +5,7 @@ import { say } from "../../ui/toasts";
 import type { Acting } from "./acting";
 import { forEach } from "./decide";
 import type { Extra } from "./detail";
-import { FIELDS } from "./fields";
+import { FIELDS, NO_DRAFT } from "./fields";
 import { isMisleading, noOf, yesOf, type Act, type Item } from "./item";
 import type { Questions } from "./questions";
 
@@ -39,7 +39,7 @@ export function useDeciding(
   const approve = async (one: Item): Promise<void> => {
     const next = neighbour(one);
     setBusy(true);
-    const result = await forEach([one], FIELDS.approve.work({ text: "", choice: undefined, way: "" }, false, extra));
+    const result = await forEach([one], FIELDS.approve.work(NO_DRAFT, false, extra));
     setBusy(false);
     pages.reload();
     for (const each of result.problems) say(each.text, true);

@@ -11,6 +11,7 @@ import { Badge, Facts, pretty } from "../../ui/basics";
 import { Differences } from "./diff";
 import { ending } from "./decide";
 import { handsTo, isMisleading, readable, yesOf, noOf, type Act, type Item } from "./item";
+import { Tick } from "./tick";
 
 const SECOND = 1e6;
 
@@ -157,16 +158,14 @@ function Actions({ item, same, extra, setExtra, act, busy }: ActionsProps): VNod
         {isAdmin && button("withdraw", t("inbox.do_withdraw"))}
       </div>
       {item.kind === "confirmation" && (
-        <label>
-          <input type="checkbox" checked={extra.always} onChange={(event) => setExtra({ ...extra, always: event.currentTarget.checked })} />{" "}
+        <Tick checked={extra.always} set={(always) => setExtra({ ...extra, always })}>
           {t("inbox.always")}
-        </label>
+        </Tick>
       )}
       {same > 1 && (
-        <label>
-          <input type="checkbox" checked={extra.identical} onChange={(event) => setExtra({ ...extra, identical: event.currentTarget.checked })} />{" "}
+        <Tick checked={extra.identical} set={(identical) => setExtra({ ...extra, identical })}>
           {t("inbox.identical", { n: same })}
-        </label>
+        </Tick>
       )}
     </div>
   );

@@ -7,6 +7,7 @@ import { useMe } from "../../session";
 import { answer, change, type Work } from "./decide";
 import type { Extra } from "./detail";
 import { Differences } from "./diff";
+import { Tick } from "./tick";
 import { isMisleading, needsWords, noOf, readable, yesOf, type Act, type Item } from "./item";
 
 export interface Draft {
@@ -25,14 +26,14 @@ interface FieldsProps {
 }
 
 interface Field {
-  Fields: (props: FieldsProps) => VNode | null;
-  first: (item: Item, choice: string | undefined, me: string) => Draft;
+  Fields?: (props: FieldsProps) => VNode;
+  /** What stands there before anything is written. */
+  first?: (item: Item, choice: string | undefined, me: string) => Partial<Draft>;
   work: (draft: Draft, isMany: boolean, extra: Extra) => Work;
-  ready: (draft: Draft, item: Item) => boolean;
+  ready?: (draft: Draft, item: Item) => boolean;
 }
 
-const nothing = (): Draft => ({ text: "", choice: undefined, way: "" });
-const always = (): boolean => true;
+export const NO_DRAFT: Draft = { text: "", choice: undefined, way: "" };
 
 function Words({ word, draft, set, required = false }: FieldsProps & { word: Word; required?: boolean }): VNode {
   return (
@@ -96,10 +97,9 @@ function EditFields({ item, draft, set }: FieldsProps): VNode {
         <>
           <h3>{t("inbox.differences")}</h3>
           <Differences before={before} after={after} />
-          <label>
-            <input type="checkbox" required checked={draft.way === "sure"} onChange={(event) => set({ way: event.currentTarget.checked ? "sure" : "" })} />{" "}
+          <Tick required checked={draft.way === "sure"} set={(isSure) => set({ way: isSure ? "sure" : "" })}>
             {t("inbox.sure")}
-          </label>
+          </Tick>
         </>
       )}
     </>
@@ -182,47 +182,37 @@ function meant(item: Item, choice: string | undefined, isMany: boolean): string 
 
 export const FIELDS: Record<Act, Field> = {
   approve: {
-    Fields: () => null,
-    first: nothing,
-    ready: always,
     work: (_, isMany, extra) => async (item) =>
       answer(item, { choice: meant(item, yesOf(item), isMany), ...extra, always: extra.always && item.kind === "confirmation" }),
   },
   answer: {
     Fields: AnswerFields,
-    first: (item, choice) => ({ ...nothing(), choice: choice ?? item.options[0] }),
-    ready: always,
+    first: (item, choice) => ({ choice: choice ?? item.options[0] }),
     work: ({ text, choice }, _, { identical }) => (item) => answer(item, { text, choice: choice ?? null, identical }),
   },
   reject: {
     Fields: (props) => <Words {...props} word="inbox.why_not" />,
-    first: nothing,
-    ready: always,
     work: ({ text }, _, { identical }) => async (item) => answer(item, { choice: meant(item, noOf(item), false), text, identical }),
   },
   edit: {
     Fields: EditFields,
-    first: (item) => ({ ...nothing(), text: readable(item.arguments ?? "") }),
+    first: (item) => ({ text: readable(item.arguments ?? "") }),
     ready: ({ text }, item) => mistake(text) === null && readable(text) !== readable(item.arguments ?? ""),
     work: ({ text, way }, _, extra) => (item) =>
       answer(item, { choice: yesOf(item) ?? null, arguments: text, confirm_edit: way === "sure", always: extra.always && item.kind === "confirmation" }),
   },
   snooze: {
     Fields: SnoozeFields,
-    first: () => ({ ...nothing(), way: "900" }),
-    ready: always,
+    first: () => ({ way: "900" }),
     work: (draft) => (item) => change(item, "snooze", until(draft)),
   },
   assign: {
     Fields: AssignFields,
-    first: (_, __, me) => ({ ...nothing(), way: `=${me}` }),
-    ready: always,
+    first: (_, __, me) => ({ way: `=${me}` }),
     work: ({ way, text }) => (item) => change(item, "assign", { assignee: way === "own" ? text.trim() : way.slice(1) || null }),
   },
   withdraw: {
     Fields: (props) => <Words {...props} word="inbox.why_withdrawn" />,
-    first: nothing,
-    ready: always,
     work: ({ text }) => (item) => change(item, "cancel", { reason: text }),
   },
 };

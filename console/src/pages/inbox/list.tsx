@@ -12,6 +12,7 @@ import { LongList } from "../../ui/long_list";
 import { Countdown, Urgency } from "./detail";
 import { isMisleading, type Act, type Item } from "./item";
 import type { Filters, Questions, View } from "./questions";
+import { Tick } from "./tick";
 
 const KINDS = ["confirmation", "approval", "escalation", "routing", "rollback_failed", "handoff"];
 const ROW = 78;
@@ -58,10 +59,9 @@ function Row({ item, href, isChosen, isSelected, toggle, open }: RowProps): VNod
   return (
     <div class={isChosen ? "line now" : "line"}>
       {isSelected !== null && (
-        <label class="tick">
-          <input type="checkbox" checked={isSelected} onChange={toggle} />
+        <Tick class="tick" checked={isSelected} set={toggle}>
           <span class="hidden">{t("inbox.select", { subject: item.subject })}</span>
-        </label>
+        </Tick>
       )}
       <a href={href} aria-current={isChosen ? "true" : undefined} onClick={open}>
         <strong><Plain text={item.subject} /></strong>
@@ -131,14 +131,9 @@ export function QuestionList(props: Props): VNode {
       <FilterBar filters={filters} all={questions.all} input={props.search} />
       {pages.error && <ErrorBox error={pages.error} retry={pages.reload} />}
       {maySelect && shown.length > 1 && (
-        <label class="every">
-          <input
-            type="checkbox"
-            checked={picked.length === shown.length}
-            onChange={(event) => setSelected(new Set(event.currentTarget.checked ? shown.map((each) => each.id) : []))}
-          />{" "}
+        <Tick class="every" checked={picked.length === shown.length} set={(all) => setSelected(new Set(all ? shown.map((each) => each.id) : []))}>
           {t("inbox.select_all", { n: shown.length })}
-        </label>
+        </Tick>
       )}
       {picked.length > 0 && <Bulk count={picked.length} act={props.act} clear={() => setSelected(new Set())} />}
       {shown.length > 0 ? (
