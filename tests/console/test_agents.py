@@ -91,10 +91,10 @@ def test_deadlocks_are_drawn_as_their_circles_with_who_gave_up_what(
     console = open_console(agents_team(), at="agents?view=waits", look=look)
     expect(console.page.locator(".deadlock")).to_have_count(2)
     alone, past = console.page.locator(".deadlock").all()
-    expect(alone.get_by_role("img", name="会计 waits for 会计").locator("rect")).to_have_count(1)
+    expect(alone.get_by_role("group", name="会计 waits for 会计").locator("rect")).to_have_count(1)
     expect(past).to_contain_text("Resolved")
     expect(past).to_contain_text("Who gives up: who has waited longest")
-    circle = past.get_by_role("img", name=re.compile("orders waits for billing waits for stock"))
+    circle = past.get_by_role("group", name=re.compile("orders waits for billing waits for stock"))
     expect(circle.locator("rect")).to_have_count(3)
     expect(circle.locator(".arrow")).to_have_count(3)
     expect(circle.locator(".box.bad")).to_contain_text("orders")
@@ -172,10 +172,9 @@ def test_the_playground_tells_who_gets_a_request_and_why(
     page.keyboard.press("Control+Enter")
     decision = page.get_by_role("region", name="helper gets it")
     expect(decision).to_contain_text("rules")
-    expect(decision.locator("mark.keyword")).to_have_text(["退款", "LAMP"])
-    expect(decision.locator("mark.pattern")).to_have_text(["Order #42"])
     scores = decision.locator(".score")
     expect(scores).to_have_count(3)
+    expect(scores.nth(0).locator("code")).to_have_text(["退款", "lamp", "order #[0-9]+"])
     expect(scores.nth(0)).to_contain_text("36 %")
     expect(scores.nth(1)).to_contain_text("writer")
     expect(scores.nth(1)).to_contain_text("5 %")
@@ -187,21 +186,6 @@ def test_the_playground_tells_who_gets_a_request_and_why(
     page.get_by_label("A request").fill("something else")
     page.get_by_role("button", name="Who gets it?").click()
     expect(page.get_by_role("heading", name="Nobody gets it")).to_be_visible()
-
-
-def test_what_was_typed_is_sent_and_its_session_opened(
-    open_console: OpenConsole, tmp_path: Path
-) -> None:
-    write_agents(tmp_path)
-    console = open_console(agents_team(), at="agents?view=route&strategy=rule")
-    console.page.get_by_label("A request").fill("@helper refund the lamp of order #42")
-    console.page.get_by_role("button", name="Who gets it?").click()
-    expect(console.page.get_by_role("heading", name="helper gets it")).to_be_visible()
-    console.page.get_by_role("button", name="Send it").click()
-    expect(console.page).to_have_url(re.compile("#/sessions/.+"))
-    session = console.api("GET", f"/sessions/{console.page.url.rsplit('/', 1)[1]}")
-    assert session["agent"] == "helper"
-    assert session["items"][0]["content"] == "refund the lamp of order #42"
 
 
 def test_who_may_only_read_has_no_playground(open_console: OpenConsole) -> None:

@@ -60,7 +60,7 @@ def test_what_could_not_be_sent_is_kept_and_is_said_once(open_console: OpenConso
     expect(page.locator(".entry.said", has_text="only once")).to_have_count(1)
 
 
-def test_a_busy_session_is_waited_for(open_console: OpenConsole) -> None:
+def test_what_is_said_to_a_busy_session_is_kept_until_it_is_free(open_console: OpenConsole) -> None:
     console = open_console(session_team())
     console.expected = ["409"]
     console.start("hold:busy", "s1", agent="desk")
@@ -69,10 +69,12 @@ def test_a_busy_session_is_waited_for(open_console: OpenConsole) -> None:
     field = page.get_by_label("Message to the team")
     field.fill("and then?")
     field.press("Enter")
-    page.get_by_role("button", name="Send when it is done").click()
-    expect(page.get_by_text("as soon as the session is free")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("session.busy")
+    expect(field).to_have_value("and then?")
     expect(page.locator(".entry.said")).to_have_count(1)
     release("busy")
+    is_state(console, "Idle")
+    field.press("Enter")
     expect(page.locator(".entry.said")).to_have_count(2)
     expect(page.locator(".entry.answer").last).to_contain_text("You said: and then?")
     expect(field).to_have_value("")
@@ -154,14 +156,17 @@ def test_a_conversation_handed_to_people_is_answered_and_given_back(
     page = console.page
     is_state(console, "Waits for a person")
     expect(page.locator(".session-top")).to_contain_text("People: support")
-    page.get_by_label("Your answer").fill("We replace it 好")
-    page.get_by_label("Give the conversation back to triage").check()
+    notice = page.get_by_role("region", name="Waits for a person")
+    [item] = console.api("GET", "/inbox")["items"]
+    way = notice.get_by_role("link", name="Open in the inbox")
+    expect(way).to_have_attribute("href", f"#/inbox/{item['id']}")
     assert console.serious() == []
     assert console.fits()
-    page.get_by_role("button", name="Answer", exact=True).click()
+    answer = {"choice": "give back", "text": "We replace it 好"}
+    console.api("POST", f"/inbox/{item['id']}/answer", answer)
     expect(page.locator(".entry.question")).to_contain_text("local: give back · We replace it 好")
     expect(page.locator(".entry.answer").last).to_contain_text("People have told me.")
-    expect(page.get_by_label("Your answer")).to_have_count(0)
+    expect(notice).to_have_count(0)
     is_state(console, "Idle")
 
 

@@ -6,7 +6,7 @@ export interface Route {
   query: URLSearchParams;
 }
 
-type Params = Record<string, string | number | null | undefined>;
+export type Params = Record<string, string | number | null | undefined>;
 
 export function parseRoute(hash: string): Route {
   const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?", 2);

@@ -2,12 +2,14 @@
 import type { ComponentChildren, VNode } from "preact";
 import type { ApiError } from "../api/http";
 import { Plain } from "../lib/hidden";
+import type { Resource } from "../lib/resource";
+import { link, type Params } from "../lib/router";
 import { t } from "../lib/words";
 
 /** How serious something is; each has a colour and a sign, so that colour is never all there is. */
 export type Tone = "neutral" | "good" | "busy" | "wait" | "bad";
 
-const SIGNS: Record<Tone, string> = { neutral: "○", good: "✓", busy: "▶", wait: "◔", bad: "✕" };
+export const SIGNS: Record<Tone, string> = { neutral: "○", good: "✓", busy: "▶", wait: "◔", bad: "✕" };
 
 export function Badge({ tone, children }: { tone: Tone; children: ComponentChildren }): VNode {
   return (
@@ -47,6 +49,21 @@ export function Loading(): VNode {
   );
 }
 
+/** What stands where something will be shown: that it is read, or why it could not be. */
+export function Pending({ of }: { of: Resource<unknown> }): VNode | null {
+  if (of.error) return <ErrorBox error={of.error} retry={of.reload} />;
+  return of.data ? null : <Loading />;
+}
+
+/** A link whose text comes from a model, a tool or a person. */
+export function PlainLink({ to, text, query }: { to: string[]; text: string; query?: Params }): VNode {
+  return (
+    <a href={link(to, query)}>
+      <Plain text={text} />
+    </a>
+  );
+}
+
 export function Empty({ children }: { children: ComponentChildren }): VNode {
   return <p class="empty">{children}</p>;
 }
@@ -62,6 +79,9 @@ export function More({ more, busy }: { more: (() => void) | null; busy: boolean 
     </p>
   );
 }
+
+/** A value in one line: a text as it is, nothing as nothing, anything else as JSON. */
+export const word = (value: unknown): string => (typeof value === "string" ? value : value == null ? "" : JSON.stringify(value));
 
 /** JSON as people read it; a text that is no JSON as it is. */
 export function pretty(value: unknown): string {

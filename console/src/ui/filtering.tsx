@@ -46,15 +46,17 @@ interface ChoiceProps {
   label: string;
   value: string;
   options: [string, string][];
+  /** What it is called when none is chosen. */
+  none?: string;
 }
 
 /** One of several, or all. */
-export function Choice({ name, label, value, options }: ChoiceProps): VNode {
+export function Choice({ name, label, value, options, none = t("common.all") }: ChoiceProps): VNode {
   return (
     <label>
       {label}
       <select value={value} onChange={(event) => adjust({ [name]: event.currentTarget.value })}>
-        <option value="">{t("common.all")}</option>
+        <option value="">{none}</option>
         {options.map(([each, text]) => <option key={each} value={each}>{text}</option>)}
       </select>
     </label>

@@ -1,10 +1,12 @@
 /** A list of any length of which only what is seen is drawn. All rows have the same height. */
 import type { ComponentChildren, VNode } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 interface Props<T> {
   items: readonly T[];
   rowHeight: number;
+  /** The height where there is little room for a row, if it is another. */
+  narrowHeight?: number;
   label: string;
   row: (item: T, index: number) => ComponentChildren;
   keyOf: (item: T) => string;
@@ -14,13 +16,17 @@ interface Props<T> {
 }
 
 const BEYOND = 8;
+/** The styles of rows know this width, too. */
+const NARROW_PX = 740;
 
-export function LongList<T>({ items, rowHeight, label, row, keyOf, reveal, class: name = "" }: Props<T>): VNode {
+export function LongList<T>({ items, rowHeight: wideHeight, narrowHeight = wideHeight, label, row, keyOf, reveal, class: name = "" }: Props<T>): VNode {
   const box = useRef<HTMLDivElement>(null);
-  const [seen, setSeen] = useState({ top: 0, height: 800 });
-  useEffect(() => {
+  const [seen, setSeen] = useState({ top: 0, height: 800, isNarrow: false });
+  const rowHeight = seen.isNarrow ? narrowHeight : wideHeight;
+  useLayoutEffect(() => {
     const element = box.current!;
-    const look = (): void => setSeen({ top: element.scrollTop, height: element.clientHeight });
+    const look = (): void => setSeen({ top: element.scrollTop, height: element.clientHeight, isNarrow: element.offsetWidth <= NARROW_PX });
+    look();
     const sizes = new ResizeObserver(look);
     sizes.observe(element);
     element.addEventListener("scroll", look, { passive: true });

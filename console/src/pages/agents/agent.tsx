@@ -7,9 +7,9 @@ import { Code } from "../../lib/markdown";
 import { useResource } from "../../lib/resource";
 import { link } from "../../lib/router";
 import { named, t, type Word } from "../../lib/words";
-import { ErrorBox, Facts, Loading, pretty } from "../../ui/basics";
+import { Facts, Pending, PlainLink, pretty, word } from "../../ui/basics";
 import { Load, Standing, WaitLine, Who } from "./load";
-import { chips, codes, Line, Proficiency, whos } from "./team";
+import { chips, codes, Line, Proficiency } from "./team";
 
 function Part({ title, children }: { title: Word; children: ComponentChildren }): VNode {
   return (
@@ -41,8 +41,7 @@ function Rows({ title, heads, rows }: { title: Word; heads: Word[]; rows: Compon
   );
 }
 
-const text = (value: unknown): string => (value === null || value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value));
-const cell = (value: unknown): VNode => <Plain text={text(value)} />;
+const cell = (value: unknown): VNode => <Plain text={word(value)} />;
 
 const yesOrNo = (value: unknown): string => t(value ? "agents.yes" : "agents.no");
 
@@ -58,9 +57,9 @@ function Tables({ agent }: { agent: AgentDetail }): VNode {
         title="agents.handoffs"
         heads={["agents.to", "agents.when", "agents.policy", "agents.condition", "agents.description", "agents.may_return"]}
         rows={agent.handoffs.map((each) => [
-          <Who name={text(each.to)} />,
-          named("agents", `when_${text(each.when)}`),
-          named("agents", `policy_${text(each.policy)}`),
+          <Who name={word(each.to)} />,
+          named("agents", `when_${word(each.when)}`),
+          named("agents", `policy_${word(each.policy)}`),
           cell(each.condition ?? each.trigger),
           cell(each.description),
           yesOrNo(each.allow_return),
@@ -88,17 +87,6 @@ function Triggers({ agent }: { agent: AgentDetail }): VNode | null {
   );
 }
 
-/** What a file says in a block of its own. */
-function Block({ title, value }: { title: Word; value: Record<string, unknown> | null }): VNode | null {
-  if (!value) return null;
-  const told = Object.entries(value).filter(([, each]) => each !== null);
-  return (
-    <Part title={title}>
-      <Facts rows={told.map(([name, each]) => [name, typeof each === "object" ? <Code text={pretty(each)} /> : <Plain text={text(each)} />])} />
-    </Part>
-  );
-}
-
 function Now({ name, presence }: { name: string; presence: PresenceModel | undefined }): VNode {
   return (
     <Part title="agents.now">
@@ -107,11 +95,7 @@ function Now({ name, presence }: { name: string; presence: PresenceModel | undef
       </p>
       <Line
         label="agents.runs"
-        items={(presence?.running ?? []).map((each) => (
-          <a href={link(["sessions", each.session_id])}>
-            <Plain text={each.session_id} />
-          </a>
-        ))}
+        items={(presence?.running ?? []).map(({ session_id: id }) => <PlainLink to={["sessions", id]} text={id} />)}
         most={20}
       />
       {presence?.waits.map((wait) => (
@@ -123,20 +107,27 @@ function Now({ name, presence }: { name: string; presence: PresenceModel | undef
   );
 }
 
-function About({ agent }: { agent: AgentDetail }): VNode {
-  const available = agent.available === null ? t("agents.asked") : yesOrNo(agent.available);
-  return (
-    <Facts
-      rows={[
-        [t("agents.model"), agent.model && <Plain text={agent.model} />],
-        [t("agents.origin"), <Plain text={[agent.origin, agent.path].filter(Boolean).join(" · ")} />],
-        [t("agents.scope"), agent.scope],
-        [t("agents.available"), available],
-        [t("agents.max_sessions"), agent.max_sessions ?? t("agents.no_limit")],
-        [t("agents.runs_on"), agent.runs_on.length > 0 && <Plain text={agent.runs_on.join(", ")} />],
-      ]}
-    />
-  );
+const SETTINGS = [
+  "model",
+  "origin",
+  "path",
+  "scope",
+  "available",
+  "max_sessions",
+  "runs_on",
+  "can_ask",
+  "can_tell",
+  "can_ask_people",
+  "guardrails",
+  "memory",
+  "supervisor",
+] as const;
+
+function setting(value: unknown): ComponentChildren {
+  if (typeof value === "boolean") return yesOrNo(value);
+  if (Array.isArray(value)) return value.length > 0 && <Plain text={value.join(", ")} />;
+  if (value && typeof value === "object") return <Code text={pretty(value)} />;
+  return value != null && <Plain text={word(value)} />;
 }
 
 export function AgentPage({ name, presence }: { name: string; presence: PresenceModel | undefined }): VNode {
@@ -154,23 +145,20 @@ export function AgentPage({ name, presence }: { name: string; presence: Presence
         {agent && <span class="muted">{named("agents", `kind_${agent.kind}`)}</span>}
         <Standing presence={presence} />
       </div>
-      {found.error && <ErrorBox error={found.error} retry={found.reload} />}
-      {!agent && !found.error && <Loading />}
+      <Pending of={found} />
       {agent && (
         <div class="agent-parts">
           {agent.title && <p><b><Plain text={agent.title} /></b></p>}
           {agent.description && <p dir="auto"><Plain text={agent.description} /></p>}
-          <About agent={agent} />
-          <Line label="agents.can_ask" items={whos(agent.can_ask)} />
-          <Line label="agents.can_tell" items={whos(agent.can_tell)} />
-          <Line label="agents.can_ask_people" items={chips(agent.can_ask_people)} />
+          <Facts rows={SETTINGS.map((name) => [named("agents", name), setting(agent[name])])} />
           <Now name={name} presence={presence} />
-          {agent.instructions && <Part title="agents.instructions"><Code text={agent.instructions} /></Part>}
+          {agent.instructions && (
+            <Part title="agents.instructions">
+              <Code text={agent.instructions} />
+            </Part>
+          )}
           <Triggers agent={agent} />
           <Tables agent={agent} />
-          <Block title="agents.guardrails" value={agent.guardrails} />
-          <Block title="agents.memory" value={agent.memory} />
-          <Block title="agents.supervisor" value={agent.supervisor} />
         </div>
       )}
     </>

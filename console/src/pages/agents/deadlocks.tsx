@@ -5,21 +5,16 @@ import { Plain } from "../../lib/hidden";
 import { usePages } from "../../lib/resource";
 import { Moment } from "../../lib/time";
 import { named, t } from "../../lib/words";
-import { Badge, Empty, ErrorBox, Loading, More } from "../../ui/basics";
-import { Cycle } from "./cycle";
+import { Badge, Empty, More, Pending } from "../../ui/basics";
+import { asksOf, Cycle } from "./cycle";
 import { Who } from "./load";
 
 const PAGE = 10;
 
 function Asked({ deadlock }: { deadlock: DeadlockModel }): VNode {
-  const asks = deadlock.cycle.slice(0, -1).map((from, at) => {
-    const to = deadlock.cycle[at + 1]!;
-    const ask = deadlock.asks.find((each) => each.from === from && each.to === to);
-    return { from, to, text: ask?.text, isGivenUp: ask?.given_up ?? false };
-  });
   return (
     <ol>
-      {asks.map(({ from, to, text, isGivenUp }, at) => (
+      {asksOf(deadlock).map(({ from, to, text, isGivenUp }, at) => (
         <li key={at}>
           <Who name={from} /> {t("agents.asked_whom")} <Who name={to} />
           {text && (
@@ -67,8 +62,7 @@ export function Deadlocks({ useChanges }: { useChanges: (then: () => void) => vo
   return (
     <section aria-labelledby="deadlocks">
       <h2 id="deadlocks">{t("agents.deadlocks")}</h2>
-      {found.error && <ErrorBox error={found.error} retry={found.reload} />}
-      {!found.data && !found.error && <Loading />}
+      <Pending of={found} />
       {found.data?.length === 0 && <Empty>{t("agents.no_deadlocks")}</Empty>}
       <ul class="plain">
         {found.data?.map((each) => <One key={each.id || each.message_ids.join()} deadlock={each} />)}

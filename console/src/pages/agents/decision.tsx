@@ -6,7 +6,6 @@ import { duration } from "../../lib/time";
 import { named, t } from "../../lib/words";
 import { Badge } from "../../ui/basics";
 import { Who } from "./load";
-import { Matches } from "./matches";
 
 function Score({ score, isFirst }: { score: ScoreModel; isFirst: boolean }): VNode {
   const matched = [...(score.matched_keywords ?? []), ...(score.matched_patterns ?? [])];
@@ -60,7 +59,7 @@ function Stages({ route }: { route: RouteModel }): VNode | null {
   );
 }
 
-export function Decision({ text, route }: { text: string; route: RouteModel }): VNode {
+export function Decision({ route }: { route: RouteModel }): VNode {
   return (
     <section class="card" aria-labelledby="decision">
       <h2 id="decision">
@@ -79,7 +78,6 @@ export function Decision({ text, route }: { text: string; route: RouteModel }): 
       <p>
         <Plain text={route.reason} />
       </p>
-      <Matches text={text} route={route} />
       {route.candidates.length > 0 && (
         <>
           <h3>{t("agents.scores")}</h3>

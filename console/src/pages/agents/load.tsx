@@ -5,12 +5,11 @@ import { Plain } from "../../lib/hidden";
 import { link } from "../../lib/router";
 import { Moment } from "../../lib/time";
 import { t } from "../../lib/words";
+import { PlainLink } from "../../ui/basics";
 import { StateBadge } from "../../ui/state";
-
-const PERSON = "person:";
+import { nameOf, PERSON } from "../session/lanes";
 
 export const isPerson = (name: string): boolean => name.startsWith(PERSON);
-export const roleOf = (name: string): string => name.slice(PERSON.length);
 
 const WAITING = { internal: "waiting_agent", user: "waiting_person", none: null } as const;
 
@@ -25,19 +24,7 @@ export function Load({ presence }: { presence: PresenceModel | undefined }): VNo
 
 /** An agent as a link, or a person. */
 export function Who({ name }: { name: string }): VNode {
-  if (isPerson(name)) {
-    return (
-      <span>
-        <span aria-hidden="true">☺ </span>
-        <Plain text={roleOf(name)} />
-      </span>
-    );
-  }
-  return (
-    <a href={link(["agents", name])}>
-      <Plain text={name} />
-    </a>
-  );
+  return isPerson(name) ? <Plain text={nameOf(name)} /> : <PlainLink to={["agents", name]} text={name} />;
 }
 
 export function WaitLine({ wait, withAgent = false }: { wait: WaitModel; withAgent?: boolean }): VNode {

@@ -5,7 +5,7 @@ import type { Page } from "../../api/http";
 import type { AgentModel, PresenceModel } from "../../api/types";
 import { useLive, useResource, useThrottled } from "../../lib/resource";
 import { link, type Route } from "../../lib/router";
-import { t } from "../../lib/words";
+import { named, t } from "../../lib/words";
 import { useMay } from "../../session";
 import { ErrorBox, Loading } from "../../ui/basics";
 import { Tabs } from "../../ui/tabs";
@@ -17,6 +17,7 @@ import { Waits } from "./waits";
 
 /** What changes who works and who waits. */
 const TELLING = ["agent_start", "agent_complete", "agent_error", "handoff", "message", "inbox", "task"];
+const VIEWS = ["team", "waits", "route"];
 const EVERY_MS = 10_000;
 
 /** Call `then` at most once a second when something happens. */
@@ -39,12 +40,7 @@ export function AgentsPage({ route }: { route: Route }): VNode {
   const name = route.path[1];
   if (name) return <AgentPage key={name} name={name} presence={presences.get(name)} />;
   const view = route.query.get("view") ?? "team";
-  const tab = (each: string, label: string): { name: string; href: string; label: string } => ({
-    name: each,
-    href: link(["agents"], { view: each === "team" ? null : each }),
-    label,
-  });
-  const tabs = [tab("team", t("agents.team")), tab("waits", t("agents.waits")), ...(may ? [tab("route", t("agents.route"))] : [])];
+  const tabs = VIEWS.filter((each) => may || each !== "route").map((each) => ({ name: each, href: link(["agents"], { view: each }), label: named("agents", each) }));
   const error = agents.error ?? present.error;
   return (
     <>

@@ -1,90 +1,55 @@
-/** Type a request and see who would get it, and why; then send it, or not. */
+/** Type a request and see who would get it, and why. */
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
-import { ApiError, post } from "../../api/http";
-import type { RouteModel, RunModel } from "../../api/types";
-import { adjust, go, type Route } from "../../lib/router";
+import { post, type ApiError } from "../../api/http";
+import type { RouteModel } from "../../api/types";
+import { asError } from "../../lib/resource";
+import { adjust, type Route } from "../../lib/router";
 import { named, t } from "../../lib/words";
-import { ErrorBox, Loading } from "../../ui/basics";
-import { attempt } from "../../ui/toasts";
+import { ErrorBox } from "../../ui/basics";
+import { Choice } from "../../ui/filtering";
+import { TextField } from "../../ui/text_field";
 import { Decision } from "./decision";
 
 const STRATEGIES = ["rule", "semantic", "llm", "hybrid"];
 const LONGEST_IN_ADDRESS = 500;
 
-type State = { is: "none" } | { is: "busy" } | { is: "failed"; error: ApiError } | { is: "done"; text: string; route: RouteModel };
+interface Answer {
+  route?: RouteModel;
+  error?: ApiError;
+}
 
 export function Playground({ route }: { route: Route }): VNode {
   const [text, setText] = useState(route.query.get("text") ?? "");
   const strategy = route.query.get("strategy") ?? "";
-  const [state, setState] = useState<State>({ is: "none" });
-  const chosen = strategy ? { strategy } : {};
+  const [answer, setAnswer] = useState<Answer | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  const isEmpty = !text.trim();
   const ask = async (): Promise<void> => {
-    if (!text.trim() || state.is === "busy") return;
+    if (isEmpty || isBusy) return;
     adjust({ text: text.length > LONGEST_IN_ADDRESS ? null : text });
-    setState({ is: "busy" });
+    setBusy(true);
     try {
-      setState({ is: "done", text, route: await post<RouteModel>("/route", { text, ...chosen }) });
+      setAnswer({ route: await post<RouteModel>("/route", { text, strategy: strategy || null }) });
     } catch (error) {
-      setState({ is: "failed", error: error instanceof ApiError ? error : new ApiError(0, "", String(error)) });
+      setAnswer({ error: asError(error) });
     }
+    setBusy(false);
   };
-  const send = (): Promise<boolean> =>
-    attempt(async () => {
-      // Whoever was shown to get it gets it; else the router decides now.
-      const shown = state.is === "done" && state.text === text ? state.route : null;
-      const to = shown?.agent ? { agent: shown.agent } : { agent: "auto", ...chosen };
-      const input = shown?.method === "named" ? text.replace(/^\s*@\S+\s+/, "") : text;
-      const run = await post<RunModel>("/runs", { input, background: true, ...to });
-      go(["sessions", run.session_id]);
-    });
   return (
     <>
-      <form
-        class="playground"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void ask();
-        }}
-      >
-        <label>
-          {t("agents.request")}
-          <textarea
-            dir="auto"
-            value={text}
-            onInput={(event) => setText(event.currentTarget.value)}
-            onKeyDown={(event) => {
-              if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-              event.preventDefault();
-              void ask();
-            }}
-          />
-        </label>
+      <form class="playground" onSubmit={(event) => (event.preventDefault(), void ask())}>
+        <TextField label={t("agents.request")} value={text} change={setText} send={() => void ask()} />
         <div class="filters">
-          <label>
-            {t("agents.strategy")}
-            <br />
-            <select value={strategy} onChange={(event) => adjust({ strategy: event.currentTarget.value })}>
-              <option value="">{t("agents.as_set")}</option>
-              {STRATEGIES.map((each) => (
-                <option key={each} value={each}>
-                  {named("agents", `strategy_${each}`)}
-                </option>
-              ))}
-            </select>
-          </label>
-          <button type="submit" class="primary" disabled={!text.trim() || state.is === "busy"}>
+          <Choice name="strategy" label={t("agents.strategy")} value={strategy} none={t("agents.as_set")} options={STRATEGIES.map((each) => [each, named("agents", `strategy_${each}`)])} />
+          <button type="submit" class="primary" disabled={isEmpty || isBusy}>
             {t("agents.who_gets_it")}
-          </button>
-          <button type="button" disabled={!text.trim()} onClick={() => void send()}>
-            {t("agents.send")}
           </button>
         </div>
       </form>
-      <div aria-live="polite">
-        {state.is === "busy" && <Loading />}
-        {state.is === "failed" && <ErrorBox error={state.error} retry={() => void ask()} />}
-        {state.is === "done" && <Decision text={state.text} route={state.route} />}
+      <div aria-live="polite" aria-busy={isBusy}>
+        {answer?.error && <ErrorBox error={answer.error} />}
+        {answer?.route && <Decision route={answer.route} />}
       </div>
     </>
   );

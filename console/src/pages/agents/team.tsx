@@ -4,9 +4,10 @@ import { useRef, useState } from "preact/hooks";
 import type { AgentModel, CapabilityModel, PresenceModel } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { useShortcuts } from "../../lib/keys";
-import { adjust, link, type Route } from "../../lib/router";
+import type { Route } from "../../lib/router";
 import { named, t, type Word } from "../../lib/words";
-import { Empty, More } from "../../ui/basics";
+import { Empty, More, PlainLink } from "../../ui/basics";
+import { Typed } from "../../ui/filtering";
 import { Load, Standing, WaitLine, Who } from "./load";
 
 const FIRST = 60;
@@ -26,7 +27,7 @@ export function Line({ label, items, most = Infinity }: { label: Word; items: Co
 
 export const chips = (texts: string[]): VNode[] => texts.map((text) => <span class="chip"><Plain text={text} /></span>);
 export const codes = (texts: string[]): VNode[] => texts.map((text) => <code><Plain text={text} /></code>);
-export const whos = (names: string[]): VNode[] => names.map((name) => <Who name={name} />);
+const whos = (names: string[]): VNode[] => names.map((name) => <Who name={name} />);
 
 export function Proficiency({ of }: { of: CapabilityModel }): VNode {
   return (
@@ -48,9 +49,7 @@ function Card({ agent, presence }: { agent: AgentModel; presence: PresenceModel 
     <li class="card agent-card">
       <header class="row spread">
         <h2>
-          <a href={link(["agents", agent.name])}>
-            <Plain text={agent.name} />
-          </a>{" "}
+          <PlainLink to={["agents", agent.name]} text={agent.name} />{" "}
           <small class="muted">{named("agents", `kind_${agent.kind}`)}</small>
         </h2>
         <Standing presence={presence} />
@@ -90,13 +89,11 @@ export function Team({ agents, presences, route }: { agents: AgentModel[]; prese
   useShortcuts([{ key: "/", word: "common.search", run: () => field.current?.focus() }]);
   const text = route.query.get("q") ?? "";
   const found = agents.filter((agent) => fits(agent, text));
-  const strangers = [...presences.values()].filter((each) => !agents.some((agent) => agent.name === each.agent));
   return (
     <>
-      <label class="filters">
-        {t("common.search")}
-        <input ref={field} type="search" value={text} onInput={(event) => adjust({ q: event.currentTarget.value })} />
-      </label>
+      <div class="filters" role="search">
+        <Typed name="q" label={t("common.search")} value={text} input={field} />
+      </div>
       {found.length ? (
         <ul class="agent-cards">
           {found.slice(0, limit).map((agent) => (
@@ -107,18 +104,6 @@ export function Team({ agents, presences, route }: { agents: AgentModel[]; prese
         <Empty>{t("agents.none")}</Empty>
       )}
       <More more={found.length > limit ? () => setLimit(limit + FIRST) : null} busy={false} />
-      {strangers.length > 0 && (
-        <>
-          <h2>{t("agents.strangers")}</h2>
-          <ul>
-            {strangers.map((each) => (
-              <li key={each.agent}>
-                <Plain text={each.agent} /> <Standing presence={each} /> <Load presence={each} />
-              </li>
-            ))}
-          </ul>
-        </>
-      )}
     </>
   );
 }

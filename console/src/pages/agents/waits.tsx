@@ -2,31 +2,30 @@
 import type { VNode } from "preact";
 import type { PresenceModel, WaitModel } from "../../api/types";
 import { Drawing, type DrawnArrow, type DrawnBox } from "../../graph/drawing";
+import { grouped } from "../../lib/grouped";
 import { go } from "../../lib/router";
 import { t } from "../../lib/words";
 import { Empty } from "../../ui/basics";
-import { isPerson, roleOf, WaitLine } from "./load";
+import { nameOf } from "../session/lanes";
+import { isPerson, WaitLine } from "./load";
 
 const MOST = 200;
 
 function arrowsOf(waits: WaitModel[]): DrawnArrow[] {
-  const pairs = new Map<string, { from: string; to: string; reasons: string[] }>();
-  for (const wait of waits) {
-    for (const to of wait.waiting_for) {
-      const id = JSON.stringify([wait.agent, to]);
-      const pair = pairs.get(id) ?? { from: wait.agent, to, reasons: [] };
-      pair.reasons.push(wait.reason);
-      pairs.set(id, pair);
-    }
-  }
-  return [...pairs].sort(([a], [b]) => (a < b ? -1 : 1)).map(([id, { from, to, reasons }]) => ({
-    id,
-    from,
-    to,
-    look: "busy",
-    ...(reasons.length > 1 ? { label: `×${reasons.length}` } : {}),
-    title: `${t("agents.one_waits", { from, to })}: ${reasons.slice(0, 3).join("; ")}`,
-  }));
+  const pairs = waits.flatMap(({ agent: from, waiting_for: whom, reason }) => whom.map((to) => ({ id: JSON.stringify([from, to]), from, to, reason })));
+  pairs.sort((a, b) => (a.id < b.id ? -1 : 1));
+  return [...grouped(pairs, (pair) => pair.id).values()].map((group) => {
+    const { id, from, to } = group[0]!;
+    const reasons = group.slice(0, 3).map((pair) => pair.reason);
+    return {
+      id,
+      from,
+      to,
+      look: "busy",
+      ...(group.length > 1 ? { label: `×${group.length}` } : {}),
+      title: `${t("agents.one_waits", { from, to })}: ${reasons.join("; ")}`,
+    };
+  });
 }
 
 function boxesOf(arrows: DrawnArrow[]): DrawnBox[] {
@@ -34,7 +33,7 @@ function boxesOf(arrows: DrawnArrow[]): DrawnBox[] {
   const names = new Set(arrows.flatMap((arrow) => [arrow.from, arrow.to]));
   return [...names].sort().map((id) => ({
     id,
-    label: isPerson(id) ? `☺ ${roleOf(id)}` : id,
+    label: nameOf(id),
     look: waiting.has(id) ? "wait" : isPerson(id) ? "" : "busy",
     note: waiting.has(id) ? t("agents.is_waiting") : isPerson(id) ? t("common.person") : t("agents.is_asked"),
   }));

@@ -142,17 +142,14 @@ interface Props {
 export function ConversationTab({ session, run, route, reload }: Props): VNode {
   const id = session.session_id;
   const seq = Number(route.query.get("seq")) || 0;
-  const log = useLog(id, session.events, seq);
+  const log = useLog(id, session.events, seq, reload);
   const mayRun = useMay("run");
-  useEffect(() => {
-    if (log.isGone) reload();
-  }, [log.isGone]);
   return (
     <>
       {log.error && <ErrorBox error={log.error} retry={log.retry} />}
       {!log.events && !log.error && <Loading />}
       {log.events && <Steps log={log} session={session} seq={seq} />}
-      {run && run.questions.length > 0 && <Waiting run={run} done={reload} />}
+      {run && <Waiting questions={run.questions} />}
       {mayRun && <Compose id={id} isWaiting={session.state === "waiting_person"} />}
     </>
   );

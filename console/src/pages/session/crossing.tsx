@@ -2,8 +2,8 @@
 import type { VNode } from "preact";
 import { Plain } from "../../lib/hidden";
 import { named, t } from "../../lib/words";
-import { Badge, type Tone } from "../../ui/basics";
-import { detail, statusOf, word, type Entry } from "./entries";
+import { Badge, word, type Tone } from "../../ui/basics";
+import { detail, statusOf, type Entry } from "./entries";
 import { classOf, laneOf, leftOf, nameOf, type Lanes } from "./lanes";
 import { Problem } from "./tool";
 

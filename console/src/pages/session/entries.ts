@@ -1,5 +1,6 @@
 /** Events as the entries of a conversation. What belongs to an earlier entry is put to it. */
 import type { EventModel } from "../../api/types";
+import { word } from "../../ui/basics";
 
 export type Item = Record<string, unknown>;
 type Kind = "said" | "answer" | "thought" | "tool" | "handoff" | "question" | "guardrail" | "error" | "note";
@@ -18,7 +19,6 @@ export interface Entry {
 }
 
 export const detail = (event: EventModel, name: string): unknown => event.details?.[name];
-export const word = (value: unknown): string => (typeof value === "string" ? value : value == null ? "" : JSON.stringify(value));
 
 /** What an item says, as text. */
 export function textOf(item: Item): string {

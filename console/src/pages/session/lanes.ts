@@ -11,7 +11,7 @@ export interface Lanes {
 const WIDTHS = [100, 100, 68, 52, 44];
 const NARROWEST = 38;
 const COLOURS = 5;
-const PERSON = "person:";
+export const PERSON = "person:";
 
 export const lanesFrom = (agents: readonly string[]): Lanes => ({
   names: [null, ...agents],

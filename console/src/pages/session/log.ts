@@ -68,7 +68,6 @@ async function read(id: string, after: number, until: number, signal: AbortSigna
 export interface Log {
   events: EventModel[] | null;
   error: ApiError | null;
-  isGone: boolean;
   draft: Draft;
   /** There are earlier ones: read some, or all back to that number. */
   earlier: ((to?: number) => Promise<void>) | null;
@@ -76,10 +75,9 @@ export interface Log {
 }
 
 /** Follow a session that has `total` events by now; the one numbered `wanted` is among those shown. */
-export function useLog(id: string, total: number, wanted: number): Log {
+export function useLog(id: string, total: number, wanted: number, gone: () => void): Log {
   const [events, setEvents] = useState<EventModel[] | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
-  const [isGone, setGone] = useState(false);
   const [attempt, setAttempt] = useState(0);
   const [draft] = useState(() => new Draft());
   const stop = useRef(new AbortController());
@@ -94,7 +92,7 @@ export function useLog(id: string, total: number, wanted: number): Log {
         if (own.signal.aborted) return;
         setEvents(found);
         setError(null);
-        leave = listen(id, found.at(-1)?.seq ?? start, draft, setEvents, () => setGone(true));
+        leave = listen(id, found.at(-1)?.seq ?? start, draft, setEvents, gone);
       } catch (problem) {
         if (!own.signal.aborted) setError(asError(problem));
       }
@@ -114,7 +112,7 @@ export function useLog(id: string, total: number, wanted: number): Log {
     [id, first],
   );
   const retry = useCallback(() => setAttempt((count) => count + 1), []);
-  return { events, error, isGone, draft, earlier: first > 1 ? earlier : null, retry };
+  return { events, error, draft, earlier: first > 1 ? earlier : null, retry };
 }
 
 type Change = (change: (old: EventModel[] | null) => EventModel[]) => void;

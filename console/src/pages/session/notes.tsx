@@ -4,8 +4,8 @@ import type { EventModel } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { link } from "../../lib/router";
 import { named, t, type Word } from "../../lib/words";
-import { Badge } from "../../ui/basics";
-import { detail, standingOf, word, type Entry } from "./entries";
+import { Badge, word } from "../../ui/basics";
+import { detail, standingOf, type Entry } from "./entries";
 import { nameOf } from "./lanes";
 import { Data, Fold, Problem } from "./tool";
 
@@ -53,7 +53,6 @@ export function Question({ entry }: { entry: Entry }): VNode {
 }
 
 export function Guarded({ event }: { event: EventModel }): VNode {
-  const violations = (detail(event, "violations") ?? []) as { path?: unknown; message?: unknown }[];
   const isWarning = say(event, "result") === "warned";
   return (
     <>
@@ -61,18 +60,10 @@ export function Guarded({ event }: { event: EventModel }): VNode {
         <Badge tone={isWarning ? "wait" : "bad"}>{t(isWarning ? "session.guard_warned" : "session.guard_stopped")}</Badge>{" "}
         <code>
           <Plain text={say(event, "guardrail")} />
-        </code>{" "}
-        <span class="muted">
-          <Plain text={[say(event, "type"), say(event, "behavior"), say(event, "tool")].filter(Boolean).join(" · ")} />
-        </span>
+        </code>
       </p>
       <Problem text={say(event, "message") || event.error} />
-      {violations.map((each) => (
-        <Problem text={[word(each.path), word(each.message)].filter(Boolean).join(": ")} />
-      ))}
-      {detail(event, "info") !== undefined && (
-        <Fold label={t("session.details")}>{() => <Data name={t("session.details")} value={detail(event, "info")} />}</Fold>
-      )}
+      <Fold label={t("session.details")}>{() => <Data name={t("session.details")} value={event.details} />}</Fold>
     </>
   );
 }

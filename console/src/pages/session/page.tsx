@@ -6,8 +6,8 @@ import { Plain } from "../../lib/hidden";
 import { useLive, useResource, useThrottled } from "../../lib/resource";
 import { link, type Route } from "../../lib/router";
 import { Moment } from "../../lib/time";
-import { t } from "../../lib/words";
-import { ErrorBox, Facts, Loading } from "../../ui/basics";
+import { t, type Word } from "../../lib/words";
+import { Facts, Pending, PlainLink } from "../../ui/basics";
 import { StateBadge } from "../../ui/state";
 import { Tabs } from "../../ui/tabs";
 import { GraphTab } from "../graph/tab";
@@ -18,6 +18,12 @@ import { ConversationTab } from "./conversation";
 import { nameOf } from "./lanes";
 import { TURNS } from "./turns";
 
+const TABS: [string, Word][] = [
+  ["conversation", "common.conversation"],
+  ["graph", "common.graph"],
+  ["trace", "common.trace"],
+  ["plan", "common.plan"],
+];
 const SOON_MS = 300;
 const SETTLED_MS = 2000;
 
@@ -49,7 +55,7 @@ function Top({ session, run, reload }: { session: SessionDetail; run: RunModel |
           [t("sessions.waits"), waits && <Plain text={waits} />],
           [t("session.created"), <Moment at={session.created_at} />],
           [t("session.updated"), <Moment at={session.updated_at} />],
-          [t("session.forked_from"), typeof forked === "string" && <a href={link(["sessions", forked])}><Plain text={forked} /></a>],
+          [t("session.forked_from"), typeof forked === "string" && <PlainLink to={["sessions", forked]} text={forked} />],
         ]}
       />
     </header>
@@ -84,15 +90,9 @@ function Shown({ id, route }: { id: string; route: Route }): VNode {
   const settled = useThrottled(reload, SETTLED_MS);
   useLive({ sessions: [id], types: TURNS }, () => (soon(), settled()), soon);
   if (found.error?.status === 404) return <Gone id={id} />;
-  if (!session) return found.error ? <ErrorBox error={found.error} retry={found.reload} /> : <Loading />;
+  if (!session) return <Pending of={found} />;
   const tab = route.path[2] ?? "conversation";
-  const at = (name: string): string => link(["sessions", id, ...(name === "conversation" ? [] : [name])]);
-  const tabs = [
-    { name: "conversation", href: at("conversation"), label: t("common.conversation") },
-    { name: "graph", href: at("graph"), label: t("common.graph") },
-    { name: "trace", href: at("trace"), label: t("common.trace") },
-    { name: "plan", href: at("plan"), label: t("common.plan") },
-  ];
+  const tabs = TABS.map(([name, word], at) => ({ name, href: link(["sessions", id, ...(at ? [name] : [])]), label: t(word) }));
   return (
     <>
       <Top session={session} run={run.data} reload={reload} />

@@ -6,8 +6,8 @@ import { Plain } from "../../lib/hidden";
 import { Code } from "../../lib/markdown";
 import { duration } from "../../lib/time";
 import { t, type Word } from "../../lib/words";
-import { Badge, pretty, type Tone } from "../../ui/basics";
-import { detail, word, type Entry, type Item } from "./entries";
+import { Badge, pretty, word, type Tone } from "../../ui/basics";
+import { detail, type Entry, type Item } from "./entries";
 
 const LONGEST = 20_000;
 

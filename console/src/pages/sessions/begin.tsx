@@ -8,6 +8,7 @@ import { go } from "../../lib/router";
 import { t } from "../../lib/words";
 import { ErrorBox } from "../../ui/basics";
 import { Dialog } from "../../ui/dialog";
+import { TextField } from "../../ui/text_field";
 import { useOnce } from "../session/compose";
 import { nameOf } from "../session/lanes";
 
@@ -36,10 +37,7 @@ export function Begin({ agents, onClose }: { agents: string[]; onClose: () => vo
   return (
     <Dialog title={t("sessions.new")} onClose={onClose} onSubmit={() => void start()}>
       <div class="begin">
-        <label>
-          {t("sessions.message")}
-          <textarea dir="auto" required value={text} onInput={(event) => setText(event.currentTarget.value)} />
-        </label>
+        <TextField label={t("sessions.message")} value={text} change={setText} />
         <label>
           {t("sessions.to")}
           <select value={agent} onChange={(event) => setAgent(event.currentTarget.value)}>

@@ -1,11 +1,11 @@
 /** Which sessions are listed; what is chosen stands in the address. */
 import type { VNode } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
 import type { Page } from "../../api/http";
 import type { AgentModel } from "../../api/types";
 import { useResource } from "../../lib/resource";
 import { adjust, type Route } from "../../lib/router";
 import { t } from "../../lib/words";
+import { Choice, Typed } from "../../ui/filtering";
 import { STATES, type SessionState } from "../../ui/state";
 import { nameOf } from "../session/lanes";
 
@@ -17,7 +17,6 @@ export interface Chosen {
 }
 
 const ALL = Object.keys(STATES) as SessionState[];
-const TYPING_MS = 300;
 
 export function chosenIn({ query }: Route): Chosen {
   const states = (query.get("state") ?? "").split(",");
@@ -27,35 +26,6 @@ export function chosenIn({ query }: Route): Chosen {
     user: query.get("user") ?? "",
     text: query.get("text") ?? "",
   };
-}
-
-/** A field that is heeded when one has stopped typing. */
-function Typed({ name, label, value }: { name: string; label: string; value: string }): VNode {
-  const [text, setText] = useState(value);
-  const timer = useRef(0);
-  useEffect(() => setText(value), [value]);
-  useEffect(() => () => window.clearTimeout(timer.current), []);
-  const heed = (now: string): void => {
-    window.clearTimeout(timer.current);
-    if (now.trim() !== value) adjust({ [name]: now.trim() });
-  };
-  const typed = (now: string): void => {
-    setText(now);
-    window.clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => heed(now), TYPING_MS);
-  };
-  return (
-    <label class={`typed ${name}`}>
-      {label}
-      <input
-        type="search"
-        value={text}
-        maxLength={500}
-        onInput={(event) => typed(event.currentTarget.value)}
-        onKeyDown={(event) => event.key === "Enter" && !event.isComposing && heed(text)}
-      />
-    </label>
-  );
 }
 
 export function useAgentNames(): string[] {
@@ -71,7 +41,7 @@ export function Filters({ chosen, agents }: { chosen: Chosen; agents: string[] }
   };
   const names = chosen.agent && !agents.includes(chosen.agent) ? [...agents, chosen.agent] : agents;
   return (
-    <div class="filters" role="search">
+    <div class="filters sessions-filters" role="search">
       <Typed name="text" label={t("sessions.search")} value={chosen.text} />
       <div class="chips" role="group" aria-label={t("sessions.states")}>
         {ALL.map((state) => (
@@ -80,17 +50,7 @@ export function Filters({ chosen, agents }: { chosen: Chosen; agents: string[] }
           </button>
         ))}
       </div>
-      <label>
-        {t("common.agent")}
-        <select value={chosen.agent} onChange={(event) => adjust({ agent: event.currentTarget.value })}>
-          <option value="">{t("common.all")}</option>
-          {names.map((name) => (
-            <option key={name} value={name}>
-              {nameOf(name)}
-            </option>
-          ))}
-        </select>
-      </label>
+      <Choice name="agent" label={t("common.agent")} value={chosen.agent} options={names.map((name) => [name, nameOf(name)])} />
       <Typed name="user" label={t("common.user")} value={chosen.user} />
     </div>
   );

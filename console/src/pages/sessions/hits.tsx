@@ -4,9 +4,8 @@ import type { Page } from "../../api/http";
 import type { SessionHitModel } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { useResource } from "../../lib/resource";
-import { link } from "../../lib/router";
 import { t } from "../../lib/words";
-import { ErrorBox } from "../../ui/basics";
+import { Pending, PlainLink } from "../../ui/basics";
 import { nameOf } from "../session/lanes";
 
 const MOST = 50;
@@ -15,9 +14,7 @@ function Hit({ hit }: { hit: SessionHitModel }): VNode {
   const isTitle = hit.where === "title";
   return (
     <li>
-      <a href={link(["sessions", hit.session_id], { seq: hit.seq || null })}>
-        <Plain text={hit.title || hit.session_id} />
-      </a>{" "}
+      <PlainLink to={["sessions", hit.session_id]} query={{ seq: hit.seq || null }} text={hit.title || hit.session_id} />{" "}
       <small class="muted">{isTitle ? t("sessions.in_title") : <Plain text={nameOf(hit.agent)} />}</small>
       <p>
         <Plain text={hit.excerpt} />
@@ -28,8 +25,8 @@ function Hit({ hit }: { hit: SessionHitModel }): VNode {
 
 export function Hits({ text, user }: { text: string; user: string }): VNode | null {
   const found = useResource<Page<SessionHitModel>>("/sessions/search", { q: text, user, limit: MOST });
-  if (found.error) return <ErrorBox error={found.error} retry={found.reload} />;
-  const hits = found.data?.items ?? [];
+  if (!found.data) return <Pending of={found} />;
+  const hits = found.data.items;
   if (!hits.length) return null;
   return (
     <section class="hits card" aria-label={t("sessions.hits")}>

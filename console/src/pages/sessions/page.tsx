@@ -1,12 +1,12 @@
 /** All sessions, newest first: how each stands now, and what was said in them. */
 import type { VNode } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { SessionModel } from "../../api/types";
 import { useLive, usePages, useThrottled } from "../../lib/resource";
 import type { Route } from "../../lib/router";
 import { t } from "../../lib/words";
 import { useMay } from "../../session";
-import { Empty, ErrorBox, Loading, More } from "../../ui/basics";
+import { Empty, More, Pending } from "../../ui/basics";
 import { LongList } from "../../ui/long_list";
 import { TURNS } from "../session/turns";
 import { Begin } from "./begin";
@@ -21,21 +21,6 @@ const OFTEN_MS = 1000;
 const SELDOM_MS = 3000;
 /** The lease of a run ends a little after its last event. */
 const SETTLED_MS = 2500;
-const NARROW = "(max-width: 640px)";
-const ROW_PX = 54;
-const NARROW_ROW_PX = 92;
-
-function useRowHeight(): number {
-  const [isNarrow, setNarrow] = useState(() => matchMedia(NARROW).matches);
-  useEffect(() => {
-    const media = matchMedia(NARROW);
-    const look = (): void => setNarrow(media.matches);
-    media.addEventListener("change", look);
-    return () => media.removeEventListener("change", look);
-  }, []);
-  return isNarrow ? NARROW_ROW_PX : ROW_PX;
-}
-
 const keyOf = (session: SessionModel): string => session.session_id;
 const rowOf = (session: SessionModel): VNode => <SessionRow session={session} />;
 
@@ -47,9 +32,8 @@ function List({ chosen }: { chosen: Chosen }): VNode {
   const soon = useThrottled(found.reload, often);
   const settled = useThrottled(found.reload, often + SETTLED_MS);
   useLive({ types: TURNS }, () => (soon(), settled()), soon);
-  const rowHeight = useRowHeight();
   const list = found.data;
-  if (!list) return found.error ? <ErrorBox error={found.error} retry={found.reload} /> : <Loading />;
+  if (!list) return <Pending of={found} />;
   if (!list.length && !found.more) {
     const isAll = !isFiltered && !agent && !user;
     return <Empty>{t(isAll ? "sessions.none" : text ? "sessions.none_named" : "sessions.none_found")}</Empty>;
@@ -59,7 +43,7 @@ function List({ chosen }: { chosen: Chosen }): VNode {
       <p class="muted" role="status">
         {t(found.more || found.isLoadingMore ? "sessions.count_more" : "sessions.count", { n: list.length })}
       </p>
-      <LongList items={list} rowHeight={rowHeight} label={t("sessions.list")} row={rowOf} keyOf={keyOf} class="sessions" />
+      <LongList items={list} rowHeight={54} narrowHeight={92} label={t("sessions.list")} row={rowOf} keyOf={keyOf} class="sessions" />
       <More more={found.more} busy={found.isLoadingMore} />
     </>
   );

@@ -2,9 +2,9 @@
 import type { VNode } from "preact";
 import type { SessionModel } from "../../api/types";
 import { Plain } from "../../lib/hidden";
-import { link } from "../../lib/router";
 import { Moment } from "../../lib/time";
 import { named, t } from "../../lib/words";
+import { PlainLink } from "../../ui/basics";
 import { StateBadge } from "../../ui/state";
 import { nameOf } from "../session/lanes";
 
@@ -15,9 +15,7 @@ export function SessionRow({ session }: { session: SessionModel }): VNode {
   return (
     <div class="session-row">
       <span class="name">
-        <a href={link(["sessions", id])}>
-          <Plain text={title || id} />
-        </a>
+        <PlainLink to={["sessions", id]} text={title || id} />
         {title && (
           <small class="muted">
             <Plain text={id} />

@@ -8,17 +8,17 @@ import type { Row } from "./tree";
 /** From, to: seconds since 1970; no end while it goes on. */
 export type Stretch = [number, number | null];
 
-export interface Break {
+export interface Mark {
+  /** Between 0 and 1. */
   at: number;
   width: number;
   label: string;
 }
 
 export interface Axis {
-  /** Between 0 and 1. */
   place: (time: number) => number;
-  ticks: { at: number; label: string }[];
-  breaks: Break[];
+  ticks: Mark[];
+  breaks: Mark[];
 }
 
 const WORK = new Set(["llm_call", "tool_call", "route", "guardrail"]);
@@ -46,11 +46,10 @@ export function workOf(rows: Row[]): Stretch[] {
 function gapsIn(work: Stretch[], start: number, end: number): [number, number][] {
   const gaps: [number, number][] = [];
   let until = start;
-  for (const [from, to] of work) {
+  for (const [from, to] of [...work, [end, end]] as Stretch[]) {
     if (from > until) gaps.push([until, from]);
     until = Math.max(until, to ?? end);
   }
-  if (end > until) gaps.push([until, end]);
   return gaps;
 }
 
@@ -70,73 +69,44 @@ function piecesOf(work: Stretch[], start: number, end: number): Piece[] {
   const long = (list: [number, number][]): number => list.reduce((sum, [from, to]) => sum + to - from, 0);
   const worked = end - start - long(gaps);
   const cut = gaps.filter(([from, to]) => to - from > Math.max(SHORTEST_GAP_S, worked * SHARE_OF_WORK));
-  const rest = Math.max(end - start - long(cut), 1e-6);
-  const share = cut.length ? Math.min(0.05, 0.4 / cut.length) : 0;
-  const scale = (1 - share * cut.length) / rest;
+  const share = Math.min(0.05, 0.4 / cut.length);
+  const scale = (1 - share * cut.length) / Math.max(end - start - long(cut), 1e-6);
   const pieces: Piece[] = [];
-  let at = 0;
-  const add = (from: number, to: number, width: number, isBreak: boolean): void => {
-    if (to > from) pieces.push({ from, to, at, width, isBreak });
-    at += to > from ? width : 0;
+  let [at, until] = [0, start];
+  const add = (to: number, isBreak: boolean): void => {
+    const width = isBreak ? share : (to - until) * scale;
+    if (to > until) pieces.push({ from: until, to, at, width, isBreak });
+    [at, until] = [at + width, to];
   };
-  let until = start;
   for (const [from, to] of cut) {
-    add(until, from, (from - until) * scale, false);
-    add(from, to, share, true);
-    until = to;
+    add(from, false);
+    add(to, true);
   }
-  add(until, end, (end - until) * scale, false);
+  add(end, false);
   return pieces;
-}
-
-function placeIn(pieces: Piece[], time: number): number {
-  let low = 0;
-  let high = pieces.length - 1;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (pieces[middle]!.from <= time) low = middle;
-    else high = middle - 1;
-  }
-  const piece = pieces[low];
-  if (!piece) return 0;
-  const share = (time - piece.from) / (piece.to - piece.from);
-  return piece.at + piece.width * Math.min(1, Math.max(0, share));
-}
-
-function niceStep(least: number): number {
-  const size = 10 ** Math.floor(Math.log10(least));
-  if (least < 60) return size * ([1, 2, 5].find((each) => each * size >= least) ?? 10);
-  return [60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400].find((each) => each >= least) ?? Math.ceil(least / 86400) * 86400;
 }
 
 const clock = (time: number): string => new Date(time * 1000).toTimeString().slice(0, 8);
 
-/** After each break the clock is told, then the time since. `room` is what a label needs. */
-function ticksOf(pieces: Piece[], room: number): Axis["ticks"] {
-  const ticks: Axis["ticks"] = [];
-  let free = 0;
-  const add = (at: number, label: string): void => {
-    if (at < free || at > 1 - room / 2) return;
-    ticks.push({ at, label });
-    free = at + room;
-  };
-  for (const { from, to, at, width, isBreak } of pieces) {
-    if (isBreak) continue;
-    add(at, clock(from));
-    const perSecond = width / (to - from);
-    const step = niceStep(room / perSecond);
-    for (let n = 1; n * step < to - from && n < 100; n++) add(at + n * step * perSecond, `+${duration(n * step * 1000)}`);
-  }
-  return ticks;
-}
+const TICK = 0.25;
 
-export function axisOf(work: Stretch[], start: number, end: number, room: number): Axis {
-  const pieces = piecesOf(work, start, Math.max(end, start + 1e-6));
+export function axisOf(work: Stretch[], start: number, given: number): Axis {
+  const end = Math.max(given, start + 1e-6);
+  const pieces = piecesOf(work, start, end);
+  const breaks = pieces.filter((piece) => piece.isBreak);
+  const whole = pieces.filter((piece) => !piece.isBreak);
+  /** The first tells when it began, the others how long it went on by then, without the breaks. */
+  const tick = (at: number): Mark => {
+    const seconds = whole.reduce((sum, { from, to, ...piece }) => sum + (to - from) * Math.min(1, Math.max(0, (at - piece.at) / piece.width)), 0);
+    return { at, width: TICK, label: at ? `+${duration(seconds * 1000)}` : clock(start) };
+  };
   return {
-    place: (time) => placeIn(pieces, time),
-    ticks: ticksOf(pieces, room),
-    breaks: pieces
-      .filter((piece) => piece.isBreak)
-      .map(({ at, width, from, to }) => ({ at, width, label: duration((to - from) * 1000) })),
+    place: (time) => {
+      const piece = pieces.findLast((each) => each.from <= time) ?? pieces[0]!;
+      const share = (time - piece.from) / (piece.to - piece.from);
+      return piece.at + piece.width * Math.min(1, Math.max(0, share));
+    },
+    ticks: [0, TICK, 2 * TICK, 3 * TICK].map(tick),
+    breaks: breaks.map(({ at, width, from, to }) => ({ at, width, label: duration((to - from) * 1000) })),
   };
 }

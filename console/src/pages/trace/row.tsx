@@ -5,9 +5,10 @@ import { Plain } from "../../lib/hidden";
 import { link } from "../../lib/router";
 import { duration } from "../../lib/time";
 import { named, t } from "../../lib/words";
+import { SIGNS } from "../../ui/basics";
 import { costText, few, tokensText, unpricedText } from "./amounts";
 import type { Axis } from "./axis";
-import { SIGNS, TONES, type Row } from "./tree";
+import { TONES, type Row } from "./tree";
 
 const DEEPEST = 14;
 
@@ -88,7 +89,7 @@ export function SpanRow(props: Props): VNode {
           onClick={() => props.onChoose(row)}
         >
           <span class={`sign ${TONES[row.state]}`} aria-hidden="true">
-            {SIGNS[row.state]}
+            {SIGNS[TONES[row.state]]}
           </span>
           <span class="hidden">{`${t("trace.level", { n: row.depth + 1 })}, ${named("trace", row.state)}: `}</span>
           <Plain text={span.name} /> <small>{named("trace", `kind_${span.kind}`)}</small>

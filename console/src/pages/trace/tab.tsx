@@ -8,7 +8,8 @@ import { useLive, useResource, useThrottled } from "../../lib/resource";
 import { adjust, type Route } from "../../lib/router";
 import { duration } from "../../lib/time";
 import { named, t } from "../../lib/words";
-import { Badge, Empty, ErrorBox, Loading } from "../../ui/basics";
+import { Badge, Empty, Pending } from "../../ui/basics";
+import { Typed } from "../../ui/filtering";
 import { costText, tokensText, unpricedText } from "./amounts";
 import { Details } from "./details";
 import { Problems } from "./problems";
@@ -26,7 +27,7 @@ export function TraceTab({ id, route }: { id: string; route: Route }): VNode {
   const sessions = new Set([id, ...(trace.data?.spans ?? []).map((span) => span.session_id)]);
   useLive({ sessions: [...sessions].slice(0, MOST_FOLLOWED) }, later, later);
   const rows = useMemo(() => (trace.data ? rowsOf(trace.data) : []), [trace.data]);
-  if (!trace.data) return trace.error ? <ErrorBox error={trace.error} retry={trace.reload} /> : <Loading />;
+  if (!trace.data) return <Pending of={trace} />;
   if (rows.length < 2) return <Empty>{t("trace.nothing")}</Empty>;
   return <Shown id={id} trace={trace.data} rows={rows} route={route} />;
 }
@@ -45,45 +46,23 @@ function Summary({ trace, rows }: { trace: TraceModel; rows: Row[] }): VNode {
   );
 }
 
-/** Which rows the filter and the box want; none: all that is not folded. */
-function wantedBy(text: string, onlyErrors: boolean): ((row: Row) => boolean) | null {
+/** Which rows the filter wants; none: all that is not folded. */
+function wantedBy(text: string): ((row: Row) => boolean) | null {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  if (!words.length && !onlyErrors) return null;
+  if (!words.length) return null;
   return ({ span, state }) => {
-    if (onlyErrors && state !== "error") return false;
-    const told = [span.name, span.kind, named("trace", `kind_${span.kind}`), span.agent_name, span.error, span.session_id];
+    const told = [span.name, span.kind, named("trace", `kind_${span.kind}`), named("trace", state), span.agent_name, span.error, span.session_id];
     const whole = told.join(" ").toLowerCase();
     return words.every((word) => whole.includes(word));
   };
 }
 
-interface FilterProps {
-  text: string;
-  onlyErrors: boolean;
-  isFolded: boolean;
-  foldAll: (isFolded: boolean) => void;
-}
-
-function Filter({ text, onlyErrors, isFolded, foldAll }: FilterProps): VNode {
+function Filter({ text }: { text: string }): VNode {
   const field = useRef<HTMLInputElement>(null);
-  useShortcuts([
-    { key: "/", word: "trace.filter", run: () => field.current?.focus() },
-    { key: "e", word: "trace.only_errors", run: () => adjust({ only: onlyErrors ? null : "errors" }) },
-  ]);
+  useShortcuts([{ key: "/", word: "trace.filter", run: () => field.current?.focus() }]);
   return (
     <div class="filters">
-      <label>
-        {t("trace.filter")}
-        <br />
-        <input ref={field} type="search" value={text} onInput={(event) => adjust({ q: event.currentTarget.value })} />
-      </label>
-      <label class="check">
-        <input type="checkbox" checked={onlyErrors} onChange={() => adjust({ only: onlyErrors ? null : "errors" })} />{" "}
-        {t("trace.only_errors")}
-      </label>
-      <button type="button" onClick={() => foldAll(!isFolded)}>
-        {t(isFolded ? "trace.unfold_all" : "trace.fold_all")}
-      </button>
+      <Typed name="q" label={t("trace.filter")} value={text} input={field} />
       <span class="muted key-hint">{t("trace.keys")}</span>
     </div>
   );
@@ -100,17 +79,16 @@ function Shown({ id, trace, rows, route }: ShownProps): VNode {
   const [folded, setFolded] = useState<ReadonlySet<string>>(new Set());
   const [goal, setGoal] = useState<{ id: string } | null>(null);
   const text = route.query.get("q") ?? "";
-  const onlyErrors = route.query.get("only") === "errors";
   const chosen = route.query.get("span");
   const byId = useMemo(() => new Map(rows.map((row) => [row.span.span_id, row])), [rows]);
-  const shown = useMemo(() => shownRows(rows, folded, wantedBy(text, onlyErrors)), [rows, folded, text, onlyErrors]);
+  const shown = useMemo(() => shownRows(rows, folded, wantedBy(text)), [rows, folded, text]);
   const row = chosen ? byId.get(chosen) : undefined;
   const jump = (spanId: string): void => {
     const target = byId.get(spanId);
     if (!target) return;
     const isHidden = !shown.includes(target);
     setFolded((old) => new Set([...old].filter((each) => !above(target).includes(each))));
-    adjust({ span: spanId, ...(isHidden ? { q: null, only: null } : {}) });
+    adjust({ span: spanId, ...(isHidden ? { q: null } : {}) });
     setGoal({ id: spanId });
   };
   // The address names a span that the page did not choose itself: it was opened, or went back.
@@ -124,20 +102,18 @@ function Shown({ id, trace, rows, route }: ShownProps): VNode {
     if (!next.delete(span.span_id)) next.add(span.span_id);
     setFolded(next);
   };
-  const foldAll = (isFolded: boolean): void =>
-    setFolded(new Set(isFolded ? rows.filter((each) => each.below && each.depth > 0).map((each) => each.span.span_id) : []));
   const rowsFor = (ids: string[]): Row[] => ids.map((each) => byId.get(each)).filter((each) => each !== undefined);
   return (
     <>
       <Summary trace={trace} rows={rows} />
       <Problems title={t("trace.errors", { n: trace.errors.length })} tone="bad" rows={rowsFor(trace.errors)} jump={jump} />
       <Problems title={t("trace.waits", { n: trace.waits.length })} tone="wait" rows={rowsFor(trace.waits)} jump={jump} />
-      <Filter text={text} onlyErrors={onlyErrors} isFolded={folded.size > 0} foldAll={foldAll} />
+      <Filter text={text} />
       {chosen && !row && <p class="notice wait" role="status">{t("trace.no_span")}</p>}
       {shown.length ? (
         <div class={row ? "trace-parts with-details" : "trace-parts"}>
           <Waterfall id={id} rows={rows} shown={shown} folded={folded} onFold={onFold} chosen={chosen} onChoose={(span) => adjust({ span })} goal={goal} />
-          {row && <Details id={id} row={row} rows={rows} jump={jump} onClose={() => (adjust({ span: null }), setGoal({ id: row.span.span_id }))} />}
+          {row && <Details id={id} row={row} rows={rows} onClose={() => (adjust({ span: null }), setGoal({ id: row.span.span_id }))} />}
         </div>
       ) : (
         <Empty>{t("trace.none_found")}</Empty>

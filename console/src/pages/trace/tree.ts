@@ -18,7 +18,6 @@ export interface Row {
 }
 
 export const TONES: Record<SpanState, Tone> = { ok: "good", running: "busy", waiting: "wait", error: "bad" };
-export const SIGNS: Record<SpanState, string> = { ok: "✓", running: "▶", waiting: "◔", error: "✕" };
 
 const stateOf = (span: SpanModel): SpanState =>
   span.status === "ok" && span.ended_at === null ? "running" : span.status;

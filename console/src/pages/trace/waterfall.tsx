@@ -1,6 +1,7 @@
 /** The rows of a trace under one axis of time, and the keyboard in them. */
 import type { VNode } from "preact";
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { useNow } from "../../lib/time";
 import { t } from "../../lib/words";
 import { LongList } from "../../ui/long_list";
 import { axisOf, workOf, type Axis } from "./axis";
@@ -19,38 +20,12 @@ interface Props {
   goal: { id: string } | null;
 }
 
-const NARROW_PX = 740;
-const LABEL_PX = 74;
-
-/** How wide the waterfall is, and how much of the axis a label needs. */
-function useWidths(): { box: { current: HTMLDivElement | null }; isNarrow: boolean; room: number } {
-  const box = useRef<HTMLDivElement>(null);
-  const [widths, setWidths] = useState({ isNarrow: false, room: 0.13 });
-  useLayoutEffect(() => {
-    const look = (): void => {
-      const isNarrow = box.current!.clientWidth <= NARROW_PX;
-      const room = Math.min(0.5, LABEL_PX / (box.current!.querySelector(".scale")!.clientWidth || 1));
-      setWidths((old) => (old.isNarrow === isNarrow && old.room === room ? old : { isNarrow, room }));
-    };
-    look();
-    const sizes = new ResizeObserver(look);
-    sizes.observe(box.current!);
-    return () => sizes.disconnect();
-  }, []);
-  return { box, ...widths };
-}
-
 /** The end of the axis: it moves while something goes on. */
 function useEnd(rows: Row[]): number {
-  const isOpen = rows.some((row) => row.span.ended_at === null);
-  const [now, setNow] = useState(() => Date.now() / 1000);
-  useEffect(() => {
-    if (!isOpen) return undefined;
-    const timer = window.setInterval(() => setNow(Date.now() / 1000), 1000);
-    return () => window.clearInterval(timer);
-  }, [isOpen]);
-  const last = useMemo(() => rows.reduce((most, { span }) => Math.max(most, span.ended_at ?? span.started_at), 0), [rows]);
-  return isOpen ? Math.max(now, last) : last;
+  const now = useNow();
+  const ends = useMemo(() => rows.map(({ span }) => span.ended_at ?? Infinity), [rows]);
+  const last = ends.reduce((most, end) => Math.max(most, end), 0);
+  return last === Infinity ? now : last;
 }
 
 const percent = (share: number): string => `${(share * 100).toFixed(2)}%`;
@@ -66,34 +41,20 @@ function picture(axis: Axis): string {
   return `linear-gradient(90deg, ${stops.join(", ")})`;
 }
 
-/** The labels of the breaks that have room beside each other; all of them are read out. */
-function Breaks({ axis, room }: { axis: Axis; room: number }): VNode {
-  let free = 0;
+function Scale({ axis }: { axis: Axis }): VNode {
   return (
-    <>
-      {axis.breaks.map((each) => {
-        const at = Math.min(each.at + each.width / 2, 1 - room / 2);
-        const isSeen = at >= free;
-        if (isSeen) free = at + room;
-        const words = t("trace.break", { time: each.label });
+    <span class="scale">
+      {axis.breaks.map(({ at, label }, index) => {
+        const words = t("trace.break", { time: label });
         return (
-          <span key={each.at} class="break" style={{ left: percent(at) }} title={words}>
-            <span class="hidden">{words}</span>
-            {isSeen && <span aria-hidden="true">⋯ {each.label}</span>}
+          <span key={at} class="break" role="img" aria-label={words} title={words} style={{ left: percent(at), width: percent((axis.breaks[index + 1]?.at ?? 1) - at) }}>
+            ⋯ {label}
           </span>
         );
       })}
-    </>
-  );
-}
-
-function Scale({ axis, room }: { axis: Axis; room: number }): VNode {
-  return (
-    <span class="scale">
-      <Breaks axis={axis} room={room} />
-      {axis.ticks.map((tick) => (
-        <span key={tick.at} class="tick" aria-hidden="true" style={{ left: percent(tick.at) }}>
-          {tick.label}
+      {axis.ticks.map(({ at, width, label }) => (
+        <span key={at} class="tick" aria-hidden="true" style={{ left: percent(at), width: percent(width) }}>
+          {label}
         </span>
       ))}
     </span>
@@ -113,10 +74,9 @@ function nextRow(key: string, shown: Row[], at: number, isFolded: boolean): Row 
 }
 
 export function Waterfall({ id, rows, shown, folded, onFold, chosen, onChoose, goal }: Props): VNode {
-  const { box, isNarrow, room } = useWidths();
   const now = useEnd(rows);
   const work = useMemo(() => workOf(rows), [rows]);
-  const axis = useMemo(() => axisOf(work, rows[0]!.span.started_at, now, room), [work, now, room]);
+  const axis = useMemo(() => axisOf(work, rows[0]!.span.started_at, now), [work, now]);
   const [here, setHere] = useState<{ id: string; isNew: boolean } | null>(null);
   useEffect(() => {
     if (goal) setHere({ id: goal.id, isNew: true });
@@ -139,19 +99,20 @@ export function Waterfall({ id, rows, shown, folded, onFold, chosen, onChoose, g
     event.preventDefault();
   };
   return (
-    <div class="waterfall" ref={box} style={{ "--breaks": picture(axis) } as Record<string, string>} onKeyDown={onKeyDown}>
+    <div class="waterfall" style={{ "--breaks": picture(axis) } as Record<string, string>} onKeyDown={onKeyDown}>
       <div class="span-row trace-head">
         <span class="what">{t("trace.span")}</span>
         <span class="agent-of">{t("common.agent")}</span>
         <span class="number">{t("trace.tokens")}</span>
         <span class="number">{t("trace.cost")}</span>
         <span class="number">{t("trace.took")}</span>
-        <Scale axis={axis} room={room} />
+        <Scale axis={axis} />
       </div>
       <LongList
         class="spans"
         items={shown}
-        rowHeight={isNarrow ? 50 : 32}
+        rowHeight={32}
+        narrowHeight={50}
         label={t("trace.spans")}
         keyOf={(row) => row.span.span_id}
         reveal={found < 0 ? undefined : found}
