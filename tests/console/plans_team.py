@@ -17,6 +17,9 @@ _PATIENCE_S: Final = 60
 class Split:
     """The weather and the money first, then the trip, and a last word about both."""
 
+    def __init__(self, odd: str) -> None:
+        self._odd = odd
+
     async def decompose(
         self, text: str, *, members: Sequence[Member], fallback: str | None, ask: AskModel | None
     ) -> TaskDecomposition:
@@ -29,7 +32,9 @@ class Split:
                     description="Is it warm in Kyoto?",
                     parameters={"city": "京都"},
                 ),
-                AgentTask(task_id="money", agent="finance", description=HOSTILE),
+                AgentTask(
+                    task_id="money", agent="finance", description=f"What may it cost? {self._odd}"
+                ),
                 AgentTask(
                     task_id="trip",
                     agent="travel",
@@ -61,8 +66,10 @@ class Told:
 class Sky:
     """The agent for the weather: it answers when it may."""
 
-    def __init__(self) -> None:
+    def __init__(self, odd: str = HOSTILE) -> None:
         self._free = threading.Event()
+        self.odd = odd
+        """What the texts of the plan hold besides."""
 
     def release(self) -> None:
         """Answer."""
@@ -71,11 +78,11 @@ class Sky:
     async def code(self, context: CodeContext[Any]) -> str:
         """One task."""
         assert await asyncio.to_thread(self._free.wait, _PATIENCE_S)
-        return f"*Sunny*, 24 °C. {HOSTILE}"
+        return f"*Sunny*, 24 °C. {self.odd}"
 
-
-async def _broken(context: CodeContext[Any]) -> str:
-    raise ConnectionError(f"no line to the exchange {HOSTILE}")
+    async def broken(self, context: CodeContext[Any]) -> str:
+        """A task that fails, however often it is tried."""
+        raise ConnectionError(f"no line to the exchange {self.odd}")
 
 
 async def _travel(context: CodeContext[Any]) -> str:
@@ -85,12 +92,12 @@ async def _travel(context: CodeContext[Any]) -> str:
 def plans_team(sky: Sky) -> Team:
     """A fresh one."""
     weather: Agent[Any] = Agent("weather", run=sky.code)
-    finance: Agent[Any] = Agent("finance", run=_broken)
+    finance: Agent[Any] = Agent("finance", run=sky.broken)
     travel: Agent[Any] = Agent("travel", run=_travel)
     desk = Supervisor(
         "desk",
         agents=[weather, finance, travel],
-        decomposer=Split(),
+        decomposer=Split(sky.odd),
         aggregator=Told(),
         retries=1,
         backoff_s=0.01,
