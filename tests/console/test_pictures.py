@@ -126,7 +126,7 @@ def playground(open_console: OpenConsole, look: Look, folder: Path) -> Console:
     console = open_console(look=look, at="agents?view=route")
     console.page.get_by_label("A request").fill("我想退款: the parcel of order 1042 came broken")
     console.page.keyboard.press("Control+Enter")
-    expect(console.page.locator("main")).to_contain_text("gets it")
+    expect(console.page.get_by_role("region", name=re.compile("gets it"))).to_be_visible()
     return console
 
 

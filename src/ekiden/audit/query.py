@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,7 +13,6 @@ from ekiden.audit.record import AuditRecord, hash_of, records_of
 from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED, Event, EventType
 from ekiden.core.folding import alike
-from ekiden.core.jsonio import dumps
 from ekiden.storage.base import EventFilter, Journal
 
 _PAGE = 200
@@ -230,17 +229,24 @@ def _words(record: AuditRecord) -> str:
         record.session_id,
         record.handoff_id,
         record.task_id,
-        _encoded(record.facts) if record.facts else None,
+        *_leaves(record.facts),
     )
     return "\n".join(alike(each) for each in said if each)
 
 
-def _encoded(facts: Mapping[str, Any]) -> str:
-    """As JSON; somebody may have put something else there."""
-    try:
-        return dumps(dict(facts))
-    except (TypeError, ValueError, RecursionError):
-        return ""
+def _leaves(facts: Any) -> Iterator[str]:
+    """The names and values in the facts, however deep; somebody may have put anything there."""
+    waiting = [facts]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list | tuple):
+            waiting += value
+        elif value is not None:
+            yield str(value)
 
 
 def _microseconds(moment: datetime) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ekiden.bus.graph import VictimPolicy
@@ -42,6 +42,11 @@ class Deadlock:
     asks: tuple[DeadlockAsk, ...] = ()
     """Who asked whom what, in the order of the cycle; not known of those that earlier versions
     recorded."""
+
+    def with_texts(self, texts: Mapping[str | None, str]) -> Deadlock:
+        """The same with what was asked, by message; what is not there is not known."""
+        asks = (replace(ask, text=texts.get(ask.message_id) or None) for ask in self.asks)
+        return replace(self, asks=tuple(asks))
 
     def to_json(self) -> dict[str, Any]:
         """As it is stored and shown."""

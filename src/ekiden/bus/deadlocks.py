@@ -20,13 +20,14 @@ from ekiden.bus.stored_waits import (
     ended_waits,
     reachable_waits,
     still_there,
+    text_of,
     waits,
     waits_of,
 )
 from ekiden.core.errors import StaleDocument
 from ekiden.core.events import Event
 from ekiden.core.message_answers import deadlock_json
-from ekiden.storage.base import Batch, DocumentStore, DocumentWrite, MessageSettle, Store
+from ekiden.storage.base import Batch, DocumentWrite, MessageFilter, MessageSettle, Store
 
 DEADLOCKS = "bus.deadlocks"
 """The collection of those that were found, the newest first."""
@@ -35,7 +36,7 @@ _BREAKING = ("bus.breaking", "deadlocks")
 """The document that everybody changes who breaks a deadlock."""
 _LATEST_US = 10**17
 _LONGEST = 300
-"""Characters of what was asked that are kept."""
+"""Characters of what was asked that are told."""
 
 
 async def break_deadlock(
@@ -90,9 +91,17 @@ async def deadlocks(store: Store, *, limit: int = 50, after: str = "") -> list[D
     return [*present, *await _past(store, limit=rest, after=after)]
 
 
-async def _past(store: DocumentStore, *, limit: int, after: str) -> list[Deadlock]:
+async def _past(store: Store, *, limit: int, after: str) -> list[Deadlock]:
+    """What was asked is known as long as the messages are there: a record must not outlive them
+    with their words."""
     documents = await store.list_documents(DEADLOCKS, after=after, limit=limit)
-    return [Deadlock.from_json(document.body) for document in documents]
+    found = [Deadlock.from_json(document.body) for document in documents]
+    keys = {ask.message_id for each in found for ask in each.asks}
+    if not keys:
+        return found
+    rows = await store.find_messages(MessageFilter(keys=keys), limit=len(keys))
+    texts = {row.key: text_of(row, "subject")[:_LONGEST] for row in rows}
+    return [each.with_texts(texts) for each in found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,11 +236,12 @@ def _breaking(deadlock: Deadlock, scene: _Scene) -> Batch:
                 type="message",
                 at_us=scene.now_us,
                 agent=deadlock.victim,
-                details={"deadlock": deadlock.to_json()},
+                details={"deadlock": deadlock.with_texts({}).to_json()},
             )
         ],
     )
 
 
 def _record(deadlock: Deadlock) -> DocumentWrite:
-    return DocumentWrite(collection=DEADLOCKS, key=deadlock.id, body=deadlock.to_json())
+    body = deadlock.with_texts({}).to_json()
+    return DocumentWrite(collection=DEADLOCKS, key=deadlock.id, body=body)

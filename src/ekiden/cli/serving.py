@@ -46,9 +46,20 @@ def tell_console(config: ServerConfig, url: str) -> None:
     """Say where the page for people is, if this server has it."""
     from ekiden.cli.output import note
     from ekiden.server.console import has_console
+    from ekiden.server.names import is_any_address
 
-    if has_console(config):
-        note(f"console {url}/")
+    if not has_console(config):
+        return
+    if is_any_address(config.host):
+        # Nobody calls it so: by one of its names, or on this machine.
+        scheme, _, address = url.partition("://")
+        name = config.hosts[0] if config.hosts else "localhost"
+        url = (
+            f"{scheme}://{name}"
+            if ":" in name
+            else f"{scheme}://{name}:{address.rpartition(':')[2]}"
+        )
+    note(f"console {url}/")
 
 
 def start_logging(form: Literal["text", "json", "none"]) -> None:

@@ -21,6 +21,8 @@ from ekiden.server.names import PageOrigin, parse_host, parse_origin
 COOKIE: Final = "ekiden_key"
 CSRF_HEADER: Final = "X-CSRF-Token"
 MAX_AGE_S: Final = 30 * 24 * 3600
+MOST_COOKIES: Final = 4
+"""So many of one name are looked at."""
 
 _LABEL: Final = b"ekiden.console.csrf.v1"
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -31,14 +33,23 @@ def csrf_token(key: str) -> str:
     return hmac.new(key.encode(), _LABEL, hashlib.sha256).hexdigest()
 
 
+def cookie_name(headers: Headers) -> str:
+    """What the cookie is called: browsers send cookies to all ports of a host, so that servers
+    beside each other need names of their own."""
+    host = parse_host(headers.get("host", ""))
+    return COOKIE if host is None or host.port is None else f"{COOKIE}_{host.port}"
+
+
 def kept_keys(headers: Headers) -> list[str]:
-    """What the cookies of this name are; each as it was sent, since a key has nothing to decode."""
+    """What the cookies of this server are, each once and as it was sent, since a key has nothing
+    to decode. There may be several: pages of a parent domain can add theirs."""
+    own = cookie_name(headers)
     pairs = (
         pair.strip(" \t").partition("=")
         for value in headers.getlist("cookie")
         for pair in value.split(";")
     )
-    return [value for name, _, value in pairs if name == COOKIE]
+    return list(dict.fromkeys(value for name, _, value in pairs if name == own))[:MOST_COOKIES]
 
 
 def check_own_page(connection: HTTPConnection, key: str) -> None:
@@ -75,13 +86,19 @@ def keep_key(response: Response, key: str, connection: HTTPConnection) -> None:
         origin is not None and origin.scheme == "https"
     )
     response.set_cookie(
-        COOKIE, key, max_age=MAX_AGE_S, path="/", secure=is_secure, httponly=True, samesite="strict"
+        cookie_name(connection.headers),
+        key,
+        max_age=MAX_AGE_S,
+        path="/",
+        secure=is_secure,
+        httponly=True,
+        samesite="strict",
     )
 
 
-def forget_key(response: Response) -> None:
+def forget_key(response: Response, headers: Headers) -> None:
     """Let the browser forget the key."""
-    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    response.delete_cookie(cookie_name(headers), path="/", httponly=True, samesite="strict")
 
 
 def _is_same(given: str, token: str) -> bool:

@@ -94,15 +94,28 @@ class KeyGate:
             if not await self._ring.any_exist():
                 # It outlived the store of its key; where no key is needed it locks nobody out.
                 return await self._without_key(connection, None)
-            if len(set(kept)) > 1:
-                raise Unauthenticated("the request has several cookies with keys that differ")
-            caller = await self.holder(kept[0])
+            caller, key = await self._holder_of_one(kept)
         except Unauthenticated:
             connection.state.is_cookie_bad = True
             raise
-        check_own_page(connection, kept[0])
-        connection.state.csrf_token = csrf_token(kept[0])
+        check_own_page(connection, key)
+        connection.state.csrf_token = csrf_token(key)
         return caller
+
+    async def _holder_of_one(self, kept: Sequence[str]) -> tuple[Caller, str]:
+        """Whoever has the only good key among these, and the key."""
+        found: list[tuple[Caller, str]] = []
+        wrong = Unauthenticated(_UNKNOWN)
+        for key in kept:
+            try:
+                found.append((await self.holder(key), key))
+            except Unauthenticated as exc:
+                wrong = exc
+        if not found:
+            raise wrong
+        if len(found) > 1:
+            raise Unauthenticated("the request has several cookies with keys that differ")
+        return found[0]
 
     async def _without_key(self, connection: HTTPConnection, text: str | None) -> Caller:
         if text is not None and text.startswith("ek_"):

@@ -47,7 +47,7 @@ async def test_a_websocket_with_a_cookie_is_for_the_servers_own_pages(tmp_path: 
         keys = Keys((await app.state.service.desk()).store)
         made = await keys.create("page", scopes=["read"])
         address = url.replace("http", "ws") + EVENTS
-        cookie = {"Cookie": f"ekiden_key={made.text}"}
+        cookie = {"Cookie": f"ekiden_key_{url.rpartition(':')[2]}={made.text}"}
         async with connect(address, additional_headers={**cookie, "Origin": url}) as socket:
             assert socket.subprotocol is None
         for headers in (cookie, {**cookie, "Origin": "http://127.0.0.1:1"}):
@@ -63,7 +63,7 @@ async def test_a_websocket_with_a_stale_cookie_is_told_to_forget_it(tmp_path: Pa
         keys = Keys((await app.state.service.desk()).store)
         made = await keys.create("page", scopes=["read"])
         await keys.revoke(made.key.id)
-        headers = {"Cookie": f"ekiden_key={made.text}", "Origin": url}
+        headers = {"Cookie": f"ekiden_key_{url.rpartition(':')[2]}={made.text}", "Origin": url}
         with pytest.raises(InvalidStatus) as caught:
             async with connect(url.replace("http", "ws") + EVENTS, additional_headers=headers):
                 pass

@@ -124,6 +124,15 @@ async def test_a_text_is_found_in_what_records_tell(
     assert await ids(store, text=text) == expected
 
 
+async def test_a_text_is_found_in_facts_as_it_was_said(store: Store) -> None:
+    facts = {"rule": {"says": ['say "hi"', "C:\\x", "\ud800 包裹"]}, "count": 17, "on": True}
+    await write(store, [event("s", 1)], unhashed=())
+    claim = await claimed(store, "s")
+    await store.commit(claim, step(event("s", 2, "guardrail", details=facts), release=True))
+    for text in ('say "hi"', "c:\\X", "包裹", "17", "true", "says"):
+        assert await ids(store, text=text) == ["s/2"]
+
+
 async def test_a_text_is_found_however_it_is_written(store: Store) -> None:
     broken = event("s", 2, "guardrail", error="Größe: cafe\u0301", details={"why": float("nan")})
     await write(store, [event("s", 1)], unhashed=())

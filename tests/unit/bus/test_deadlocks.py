@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ekiden.bus.deadlocks import (
+    DEADLOCKS,
     Deadlock,
     break_deadlock,
     break_deadlocks,
@@ -14,6 +15,7 @@ from ekiden.bus.deadlocks import (
     find_present,
 )
 from ekiden.core.errors import UserError
+from ekiden.core.jsonio import dumps
 from ekiden.core.message_answers import error_of
 from ekiden.core.message_errors import DeadlockError
 from ekiden.core.messages import AgentMessage
@@ -89,7 +91,7 @@ async def test_it_is_recorded_with_the_settlement(store: MemoryStore) -> None:
     assert sorted(found.message_ids) == ["a>b", "b>a"]
     [event] = (await store.feed()).events
     assert (event.session_id, event.type, event.agent) == ("", "message", "a")
-    assert event.details == {"deadlock": found.to_json()}
+    assert event.details == {"deadlock": found.with_texts({}).to_json()}
     assert Deadlock.from_json(found.to_json()) == found
 
 
@@ -118,6 +120,25 @@ async def test_it_tells_who_asked_whom_what_in_the_order_of_the_cycle(store: Mem
         },
     ]
     assert found.cycle == ("丙", "a", "b", "丙")
+    assert await deadlocks(store) == [found]
+
+
+async def test_what_was_asked_is_not_kept_longer_than_the_questions(store: MemoryStore) -> None:
+    await store.put_messages([query("a", "b", subject="card 4111?"), query("b", "a")])
+    found = await break_deadlock(store, "b")
+    assert found is not None
+    [document] = await store.list_documents(DEADLOCKS)
+    assert "4111" not in dumps(document.body)
+    [event] = (await store.feed()).events
+    assert "4111" not in dumps(event.to_json())
+    [told] = await deadlocks(store)
+    assert "card 4111?" in {ask.text for ask in told.asks}
+    await store.settle_messages([MessageSettle(key="b>a", state="failed", answer=None)])
+    await store.settle_messages([MessageSettle(key="a>b", state="failed", answer=None)])
+    await store.prune_messages(before_us=2**60)
+    [told] = await deadlocks(store)
+    assert {ask.text for ask in told.asks} == {None}
+    assert [ask.message_id for ask in told.asks] == [ask.message_id for ask in found.asks]
 
 
 async def test_what_was_recorded_without_questions_is_still_read(store: MemoryStore) -> None:

@@ -21,6 +21,23 @@ def test_the_address_of_the_console_is_told(
     assert (told.out, told.err) == ("", "console http://127.0.0.1:8321/\n")
 
 
+@pytest.mark.parametrize(
+    ("hosts", "address"),
+    [
+        ([], "http://localhost:8321/"),
+        (["desk.example.com"], "http://desk.example.com:8321/"),
+        (["desk.example.com:80"], "http://desk.example.com:80/"),
+    ],
+)
+def test_it_is_told_by_a_name_that_the_server_answers_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], hosts: list[str], address: str
+) -> None:
+    (tmp_path / "index.html").write_text("<!doctype html>")
+    config = ServerConfig(static=tmp_path, host="0.0.0.0", hosts=hosts)
+    tell_console(config, "http://0.0.0.0:8321")
+    assert capsys.readouterr().err == f"console {address}\n"
+
+
 def test_nothing_is_told_of_a_console_that_is_not_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

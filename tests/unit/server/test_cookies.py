@@ -69,7 +69,7 @@ def connection(
 
 
 def cookie(key: NewKey | str) -> str:
-    return f"ekiden_key={key if isinstance(key, str) else key.text}"
+    return f"ekiden_key_8321={key if isinstance(key, str) else key.text}"
 
 
 async def test_a_cookie_says_who_calls(gate: KeyGate, made: NewKey) -> None:
@@ -157,23 +157,29 @@ async def test_a_key_that_was_good_once_is_told_so(
     assert asks.state.is_cookie_bad
 
 
-async def test_cookies_that_differ_are_refused_and_the_same_one_twice_is_not(
+async def test_what_a_page_of_a_parent_domain_adds_locks_nobody_out(
     gate: KeyGate, made: NewKey
 ) -> None:
     for cookies in (
         [f"{cookie(made)}; {cookie(UNKNOWN)}"],
-        [cookie(made), cookie(UNKNOWN)],
-        [f"{cookie(made)}; ekiden_key="],
+        [cookie(UNKNOWN), cookie(made)],
+        [f"{cookie(made)}; ekiden_key_8321="],
+        [f"{cookie(made)};{cookie(made)}"],
     ):
-        asks = connection(*cookies)
-        with pytest.raises(Unauthenticated, match="several"):
-            await gate.caller(asks)
-        assert asks.state.is_cookie_bad
-    same = connection(f"{cookie(made)};{cookie(made)}")
-    assert (await gate.caller(same)).key_id == made.key.id
+        assert (await gate.caller(connection(*cookies))).key_id == made.key.id
 
 
-@pytest.mark.parametrize("left", [UNKNOWN, "x", "", f"x; ekiden_key={UNKNOWN}"])
+async def test_two_keys_that_are_both_good_are_refused(
+    gate: KeyGate, made: NewKey, store: MemoryStore
+) -> None:
+    other = await Keys(store).create("other", scopes=["read"])
+    asks = connection(cookie(made), cookie(other))
+    with pytest.raises(Unauthenticated, match="several"):
+        await gate.caller(asks)
+    assert asks.state.is_cookie_bad
+
+
+@pytest.mark.parametrize("left", [UNKNOWN, "x", "", f"x; ekiden_key_8321={UNKNOWN}"])
 async def test_a_cookie_of_an_earlier_store_locks_nobody_out_where_no_key_is_needed(
     gate: KeyGate, left: str
 ) -> None:
@@ -215,6 +221,12 @@ async def test_a_key_has_one_rate_however_it_is_sent(ring: KeyRing, made: NewKey
     with pytest.raises(TooManyRequests):
         await gate.caller(asks)
     assert not hasattr(asks.state, "is_cookie_bad")
+
+
+def test_each_port_has_a_cookie_of_its_own() -> None:
+    sent = "ekiden_key=a; ekiden_key_8321=b; ekiden_key_8322=c"
+    for host, found in (("desk.example.com", "a"), ("127.0.0.1:8321", "b"), ("[::1]:8322", "c")):
+        assert kept_keys(Headers({"cookie": sent, "host": host})) == [found]
 
 
 @pytest.mark.parametrize(

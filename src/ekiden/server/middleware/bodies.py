@@ -28,6 +28,8 @@ from ekiden.server.problems import problem_response
 MAX_DEPTH: Final = 100
 """Lists and objects that may stand one in the other."""
 BODY_S: Final = 60.0
+LOGIN_S: Final = 10.0
+"""Whoever logs in has no key yet, and may not hold a place for long."""
 """How long a body may take to arrive."""
 LARGE: Final = 100_000
 """Bytes of JSON that are read in a thread, so that nobody else waits for it."""
@@ -73,7 +75,7 @@ class Bodies:
             _check_length(headers, limit)
             if scope["method"] in _WITH_BODY:
                 _check_coding(headers)
-                async with asyncio.timeout(BODY_S):
+                async with asyncio.timeout(LOGIN_S if scope["path"] == LOGIN else BODY_S):
                     body = await self._read(receive, held, limit)
                 if body and _is_json(scope, headers):
                     await _check(body)

@@ -37,7 +37,7 @@ class Entrance:
         except EkidenError as exc:
             response = response_of(exc)
             if state_of(scope).get("is_cookie_bad"):
-                forget_key(response)
+                forget_key(response, connection.headers)
             await answer(scope, receive, send, response)
             return
         watched = _Watched(send, connection.app.state.gate, caller)

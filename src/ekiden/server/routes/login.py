@@ -18,7 +18,7 @@ router = APIRouter(tags=["console"])
 
 @router.post("/login", response_model=MeModel)
 async def log_in(request: Request, body: LoginBody) -> Response:
-    """Let a browser keep a key, in the cookie `ekiden_key`, which no script can read.
+    """Let a browser keep a key, in a cookie that no script can read.
 
     For a month the cookie is as good as the key in a header, but what is not merely read needs
     `X-CSRF-Token` beside it.
@@ -32,10 +32,10 @@ async def log_in(request: Request, body: LoginBody) -> Response:
 
 
 @router.post("/logout", status_code=204, response_class=Response)
-async def log_out(caller: TheCaller) -> Response:
+async def log_out(caller: TheCaller, request: Request) -> Response:
     """Let the browser forget the key; the key itself stays good."""
     response = Response(status_code=204)
-    forget_key(response)
+    forget_key(response, request.headers)
     return response
 
 

@@ -193,7 +193,12 @@ def test_a_call_that_was_left_is_finished_by_a_worker_where_the_work_is_theirs()
         await asyncio.sleep(1)
         assert len(desk.keys) == 1
         async with desk.worker():
-            await asking
+            assert await asking == ("transferring", None)
+            while (await desk.store.get("s")).outcome is None:
+                await desk.store.wait_for_change(1.0)
+        row = await desk.store.get("s")
+        assert (row.agent, row.outcome) == ("billing", "done")
+        assert desk.asked[-1] == "billing"
         assert len(desk.keys) == 2
         assert len(set(desk.keys)) == 1
         assert BROKEN_OFF not in await desk.history()
