@@ -48,7 +48,7 @@ def actor_text(actor: Actor) -> str:
 
 def why(record: HandoffRecord) -> str:
     """The reason, or what went wrong, on one line."""
-    parts = (record.code, record.error or record.reason)
+    parts = (record.code, record.error or record.shown().reason)
     return ": ".join(part for part in parts if part)
 
 

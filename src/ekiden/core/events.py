@@ -96,6 +96,11 @@ class Event:
         """Whether the conversation needs it: it says something, or takes back what was said."""
         return bool(self.items) or (self.details is not None and "undoes" in self.details)
 
+    @property
+    def is_private(self) -> bool:
+        """Whether it is of a run of which nothing that was said is to be shown."""
+        return self.details is not None and PRIVATE in self.details
+
     def to_json(self) -> dict[str, Any]:
         """The event as people and programs read it; empty fields are left out."""
         data: dict[str, Any] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.items import Item, is_message
@@ -82,6 +82,18 @@ class FilterReport:
         """How many items met each fate, and how many are ``new``."""
         found = Counter(row.fate for row in self.rows)
         return {**{fate: found[fate] for fate in FATES}, "new": len(self.new)}
+
+    def without_words(self, hidden: Collection[int], *, hide_new: bool) -> FilterReport:
+        """The same without what the items say that stood at the places `hidden` before the filter,
+        and those that are new, if these are not to be shown either."""
+        return replace(
+            self,
+            rows=tuple(
+                replace(row, item=_bare(row.item)) if row.index in hidden else row
+                for row in self.rows
+            ),
+            new=tuple(replace(row, item=_bare(row.item)) if hide_new else row for row in self.new),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON."""
@@ -219,6 +231,10 @@ def _label(item: Item) -> str:
     text = next(iter(texts_of(item)), "")
     excerpt = brief(redact_text(text[: 4 * _EXCERPT]), _EXCERPT)
     return f"{brief(what, 100)}: {excerpt}" if excerpt else brief(what, 100)
+
+
+def _bare(item: Item) -> Item:
+    return {name: item[name] for name in ("type", "role", "name") if name in item}
 
 
 def _length(item: Item) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from ekiden.core.errors import HandoffNotFound
 from ekiden.core.events import Event
@@ -13,6 +13,8 @@ from ekiden.handoff.lifecycle import FINAL
 from ekiden.storage.base import Store
 
 _MODEL = {"kind": "model"}
+_FACTS_OF_TRIGGERS: Final = frozenset({"type", "also"})
+"""What a trigger tells that is no word of people, models and tools, and no name of their errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,8 @@ class HandoffRecord:
     """The model's call that asked for it."""
     hashes: tuple[str, ...] = ()
     """Of its audited events, in order."""
+    is_private: bool = False
+    """Whether it is of a run of which nothing that was said is to be shown."""
 
     @property
     def started_at(self) -> float:
@@ -92,8 +96,17 @@ class HandoffRecord:
             rollback_performed=self.status == "rolled_back" and self.is_made,
         )
 
+    def shown(self) -> HandoffRecord:
+        """As others may see it: without words, if it is private."""
+        if not self.is_private:
+            return self
+        trigger = self.trigger or {}
+        facts = {name: trigger[name] for name in trigger if name in _FACTS_OF_TRIGGERS}
+        return replace(self, reason="", trigger=facts or None, evaluation=None)
+
     def to_json(self) -> dict[str, Any]:
-        """As programs read it; what is empty is left out."""
+        """As programs read it; what is empty, and what is not to be shown, is left out."""
+        shown = self.shown()
         data: dict[str, Any] = {
             "id": self.id,
             "session_id": self.session_id,
@@ -110,7 +123,7 @@ class HandoffRecord:
             ],
         }
         for name in ("reason", "code", "error", "trigger", "request", "filter", "evaluation"):
-            value = getattr(self, name)
+            value = getattr(shown, name)
             if value:
                 data[name] = value
         if self.compensated:
@@ -186,6 +199,7 @@ def _record(handoff_id: str, events: Sequence[Event]) -> HandoffRecord:
         hashes=tuple(
             event.details["hash"] for event in events if event.details and "hash" in event.details
         ),
+        is_private=any(event.is_private for event in events),
     )
 
 

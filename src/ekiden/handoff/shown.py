@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from ekiden.core.events import PRIVATE, Event
+from ekiden.core.events import Event
 from ekiden.core.items import Item, is_message
 from ekiden.handoff.filter_report import FilterReport, filter_report
 from ekiden.handoff.matching import texts_of
@@ -76,13 +76,57 @@ NOTHING_SHOWN: Final = ShownConversation()
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
-    """Where an item comes from."""
+class Source:
+    """An item that was there before a handoff, and where it comes from."""
 
     item: Item
     seq: int | None = None
     agent: str | None = None
     is_hidden: bool = False
+    """What it says is not to be shown."""
+
+
+def sources_of(
+    events: Sequence[Event], *, base: Sequence[Item] = (), after: int = 0
+) -> list[Source]:
+    """What the source of a handoff saw; `events` go up to the one that handed over.
+
+    Its view began with `base`, and went on after the event of number `after`. What was said in runs
+    that are not to be shown is hidden, and everything, if the handoff itself is of such a run.
+    """
+    all_hidden = hides_everything(events)
+    known = None if all_hidden else _said_openly(events, until=after)
+    found = [
+        Source(item, is_hidden=all_hidden or (known is not None and _saying(item) not in known))
+        for item in base
+    ]
+    for event in visible_events(events, after=after):
+        hidden = all_hidden or event.is_private
+        found += [Source(item, event.seq, event.agent, hidden) for item in event.items]
+    return found
+
+
+def hides_everything(events: Sequence[Event]) -> bool:
+    """Whether the last of the events, which handed over, is of a run that is not to be shown."""
+    return bool(events) and events[-1].is_private
+
+
+_Saying: TypeAlias = tuple[Role, str, tuple[str, ...]]
+
+
+def _said_openly(events: Sequence[Event], *, until: int) -> set[_Saying] | None:
+    """What may be shown of all that was said up to an event; `None`: everything.
+
+    What a filter made of a conversation does not tell which of it was private.
+    """
+    past = [event for event in events if event.seq <= until]
+    if not any(event.is_private for event in past):
+        return None
+    return {_saying(item) for event in past if not event.is_private for item in event.items}
+
+
+def _saying(item: Item) -> _Saying:
+    return role_of(item), str(item.get("name")), texts_of(item)
 
 
 def shown_conversation(
@@ -98,16 +142,13 @@ def shown_conversation(
     what the filter gave; without one, everything was shown. Of what was said in runs that are not
     to be shown (`trace_include_sensitive_data=False`) there are no texts.
     """
-    all_hidden = bool(events) and is_private(events[-1])
-    before = [_Source(item, is_hidden=all_hidden) for item in base]
-    for event in visible_events(events, after=after):
-        hidden = all_hidden or is_private(event)
-        before += [_Source(item, event.seq, event.agent, hidden) for item in event.items]
+    before = sources_of(events, base=base, after=after)
     if result is None:
         entries = [_entry(each, each.item, "kept") for each in before]
     else:
         report = filter_report([each.item for each in before], result)
-        entries = list(_entries(before, report))
+        hide_new = hides_everything(events) or any(each.is_hidden for each in before)
+        entries = list(_entries(before, report, hide_new=hide_new))
     counts = Counter(entry.fate for entry in entries)
     return ShownConversation(
         kept=counts["kept"],
@@ -118,10 +159,11 @@ def shown_conversation(
     )
 
 
-def _entries(before: Sequence[_Source], report: FilterReport) -> Iterator[ShownItem]:
+def _entries(
+    before: Sequence[Source], report: FilterReport, *, hide_new: bool
+) -> Iterator[ShownItem]:
     """In the order of both sides: what is new stands before what followed it."""
-    hidden = any(each.is_hidden for each in before)
-    added = [_entry(_Source(row.item, is_hidden=hidden), row.item, "added") for row in report.new]
+    added = [_entry(Source(row.item, is_hidden=hide_new), row.item, "added") for row in report.new]
     places = [row.index for row in report.new]
     done = 0
     for row in report.rows:
@@ -134,7 +176,7 @@ def _entries(before: Sequence[_Source], report: FilterReport) -> Iterator[ShownI
     yield from added[done:]
 
 
-def _entry(source: _Source, item: Item, fate: ShownFate, *, changed: bool = False) -> ShownItem:
+def _entry(source: Source, item: Item, fate: ShownFate, *, changed: bool = False) -> ShownItem:
     role = role_of(item)
     return ShownItem(
         text="" if source.is_hidden else text_shown(item),
@@ -162,8 +204,3 @@ def text_shown(item: Item) -> str:
     if role_of(item) == "call" and isinstance(item.get("name"), str):
         text = f"{item['name']}({text})"
     return text[:LONGEST_SHOWN]
-
-
-def is_private(event: Event) -> bool:
-    """Whether the event is of a run of which nothing that was said is to be shown."""
-    return PRIVATE in (event.details or {})

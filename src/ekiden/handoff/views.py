@@ -10,7 +10,8 @@ from ekiden.core.events import Event
 from ekiden.core.items import Item
 from ekiden.core.jsonio import loads
 from ekiden.handoff.records import HandoffRecord
-from ekiden.sessions import is_transfer, standing, visible_items
+from ekiden.handoff.shown import hides_everything, sources_of
+from ekiden.sessions import is_transfer, standing
 from ekiden.storage.base import Store
 
 _WORDS = ("reason", "summary", "context")
@@ -24,6 +25,10 @@ class HandoffViews:
     """What the source saw, with the answer to its call, if its model asked for the handoff."""
     after: Sequence[Item]
     """What the target was shown."""
+    hidden: frozenset[int] = frozenset()
+    """The places in `before` of what was said in runs that are not to be shown."""
+    hide_new: bool = False
+    """Nor is to be shown what the filter put there."""
 
 
 async def read_views(store: Store, record: HandoffRecord) -> HandoffViews | None:
@@ -40,9 +45,13 @@ async def read_views(store: Store, record: HandoffRecord) -> HandoffViews | None
     base: list[Item] = []
     if key is not None:
         base = await read_result(store, record.session_id, key)
+    sources = sources_of(events, base=base, after=after)
+    hidden = frozenset(place for place, each in enumerate(sources) if each.is_hidden)
     return HandoffViews(
-        before=visible_items(events, base=base, after=after),
+        before=[each.item for each in sources],
         after=await read_result(store, record.session_id, record.filter),
+        hidden=hidden,
+        hide_new=hides_everything(events) or bool(hidden),
     )
 
 

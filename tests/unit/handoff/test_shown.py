@@ -99,6 +99,29 @@ def test_what_is_not_to_be_shown_has_no_text() -> None:
     assert hidden.kept == 3
 
 
+def test_what_a_filter_made_of_private_words_has_no_text_later_either() -> None:
+    events = [
+        said(1, user_message("open")),
+        said(2, user_message("secret"), details={PRIVATE: True}),
+        said(3, assistant_message("between")),
+        said(4, user_message("now")),
+    ]
+    base = [user_message("open"), user_message("secret"), user_message("it was: secret")]
+    shown = shown_conversation(events, base=base, after=3)
+    assert [each.text for each in shown.entries] == ["open", "", "", "now"]
+    result = [*base[:2], user_message("all of it"), user_message("now")]
+    shown = shown_conversation(events, base=base, after=3, result=result)
+    assert {each.text for each in shown.entries if each.fate == "added"} == {""}
+    assert shown_conversation(events[:1], base=base[:1], after=1).entries[0].text == "open"
+
+
+def test_what_was_private_only_after_the_base_hides_nothing_of_it() -> None:
+    private = said(2, user_message("secret"), details={PRIVATE: True})
+    events = [said(1, user_message("one")), private, said(3, user_message("now"))]
+    shown = shown_conversation(events, base=[user_message("made of one")], after=1)
+    assert [each.text for each in shown.entries] == ["made of one", "", "now"]
+
+
 def test_only_the_first_of_many_are_told_one_by_one() -> None:
     events = [said(n, user_message(str(n) * 500)) for n in range(1, MOST_SHOWN + 6)]
     shown = shown_conversation(events)

@@ -11,7 +11,7 @@ from ekiden.core.errors import HandoffNotFound
 from ekiden.handoff.filter_report import FilterReport, filter_report
 from ekiden.handoff.history_query import correlation_of, task_of
 from ekiden.handoff.records import HandoffRecord, read_handoff
-from ekiden.handoff.views import read_views, words_of
+from ekiden.handoff.views import HandoffViews, read_views, words_of
 from ekiden.runtime.asked import open_requests
 from ekiden.storage.base import SessionRow, Store
 
@@ -24,7 +24,7 @@ class HandoffDetails:
     row: SessionRow
     """Its session."""
     words: Mapping[str, Any]
-    """What went along."""
+    """What went along; empty if the run is not to be shown."""
     view: FilterReport | None
     """What a filter did with the conversation; `None` if there was none."""
     audit: Sequence[str]
@@ -56,22 +56,31 @@ class HandoffDetails:
 
 
 async def read_details(store: Store, handoff_id: str) -> HandoffDetails:
-    """The handoff of this id, or the request for one; `HandoffNotFound`."""
+    """The handoff of this id, or the request for one; `HandoffNotFound`.
+
+    Of runs that are not to be shown (`trace_include_sensitive_data=False`) there are no words.
+    """
     record = await _find(store, handoff_id)
     events = await store.events(record.session_id)
     views = await read_views(store, record)
     is_on_record = record.moves[0].seq > 0
     records = await find_records(store, handoff_id) if is_on_record else ()
-    words = words_of(events, record)
+    words = {} if record.is_private else words_of(events, record)
+    record = record.shown()
     if record.reason and "reason" not in words:
         words = {"reason": record.reason, **words}
     return HandoffDetails(
         record=record,
         row=await store.get(record.session_id),
         words=words,
-        view=None if views is None else filter_report(views.before, views.after),
+        view=None if views is None else _report(views),
         audit=[each.id for each in records],
     )
+
+
+def _report(views: HandoffViews) -> FilterReport:
+    report = filter_report(views.before, views.after)
+    return report.without_words(views.hidden, hide_new=views.hide_new)
 
 
 async def _find(store: Store, handoff_id: str) -> HandoffRecord:

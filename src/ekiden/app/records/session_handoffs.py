@@ -5,35 +5,43 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from ekiden.core.events import Event
 from ekiden.core.items import Item
 from ekiden.core.jsonio import dumps
 from ekiden.handoff.history_query import HandoffQuery
 from ekiden.handoff.records import HandoffRecord, records_of
-from ekiden.handoff.shown import (
-    NOTHING_SHOWN,
-    ShownConversation,
-    is_private,
-    shown_conversation,
-)
+from ekiden.handoff.shown import NOTHING_SHOWN, ShownConversation, shown_conversation
 from ekiden.handoff.views import read_result, view_before, words_of
 from ekiden.runtime.asked import open_requests
-from ekiden.sessions import standing
+from ekiden.sessions import is_rewind, standing
 from ekiden.storage.base import Store
+
+MOST_WITH_VIEWS: Final = 50
+"""Handoffs of a page that tells what the targets were shown."""
+
+_Results: TypeAlias = Mapping[str, Sequence[Item]]
+"""What filters gave, by the keys of their steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
-    """A handoff with what was read for it."""
+    """A handoff with what its session's events tell of it."""
 
     record: HandoffRecord
-    transfer: int | None
+    words: Mapping[str, Any]
+    transfer: int | None = None
     """The event that handed over; `None` if none did."""
-    base: Sequence[Item] = ()
+    base: str | None = None
+    """The step with what the source's view began with."""
     after: int = 0
-    result: Sequence[Item] | None = None
+
+    @property
+    def keys(self) -> set[str]:
+        """The steps that tell what was there before, and what the target was shown."""
+        is_made = self.transfer is not None
+        return {key for key in (self.base, self.record.filter) if is_made and key is not None}
 
 
 async def session_handoffs(
@@ -42,35 +50,58 @@ async def session_handoffs(
     """Some of the session's handoffs, the oldest first, and where the next ones begin.
 
     After the last stand those that wait for whoever runs the session, beyond the limit. Without
-    `views` it is not told what the targets were shown.
+    `views` it is not told what the targets were shown; with them, there are at most
+    `MOST_WITH_VIEWS` on a page. Of runs that are not to be shown there are no words.
     """
-    events = await store.events(session_id)
-    records = records_of(events)
+    if views:
+        limit = min(limit, MOST_WITH_VIEWS)
     end = start + limit
-    told = [await _read(store, events, record, views=views) for record in records[start:end]]
-    if end >= len(records):
+    events = await store.events(session_id)
+    # Long conversations take a while to look through: others want their turn meanwhile.
+    told, is_last = await asyncio.to_thread(_told, events, start, end)
+    results: dict[str, Sequence[Item]] = {}
+    if views:
+        for key in sorted(set[str]().union(*(each.keys for each in told))):
+            results[key] = await read_result(store, session_id, key)
+    if is_last:
         waiting = await open_requests(store, HandoffQuery(session_id=session_id))
-        told += [_Told(record=request, transfer=None) for request in waiting]
-    # A long conversation takes a while to compare: others want their turn meanwhile.
-    shown = await asyncio.to_thread(_records, told, events, views=views)
-    return shown, end if end < len(records) else None
+        told += [_Told(record=request, words={}) for request in waiting]
+    shown = await asyncio.to_thread(_records, told, events, results if views else None)
+    return shown, None if is_last else end
 
 
-async def _read(
-    store: Store, events: Sequence[Event], record: HandoffRecord, *, views: bool
-) -> _Told:
-    transfer = _transfer(record)
-    if transfer is None or not views:
-        return _Told(record=record, transfer=transfer)
-    key, after = view_before(events[:transfer], transfer)
-    session = record.session_id
-    return _Told(
-        record=record,
-        transfer=transfer,
-        base=() if key is None else await read_result(store, session, key),
-        after=after,
-        result=None if record.filter is None else await read_result(store, session, record.filter),
-    )
+def _told(events: Sequence[Event], start: int, end: int) -> tuple[list[_Told], bool]:
+    """The handoffs from `start` to `end`, and whether these are the last ones."""
+    records = records_of(events)
+    chosen = records[start:end]
+    turns = [event for event in events if event.type == "handoff" or is_rewind(event)]
+    telling = _telling(events, chosen)
+    told = []
+    for record in chosen:
+        transfer = _transfer(record)
+        base, after = (None, 0) if transfer is None else view_before(turns, transfer)
+        words = words_of(telling[record.id], record)
+        told.append(_Told(record=record, words=words, transfer=transfer, base=base, after=after))
+    return told, end >= len(records)
+
+
+def _telling(events: Sequence[Event], records: Sequence[HandoffRecord]) -> dict[str, list[Event]]:
+    """For each handoff the events that may tell its words: its own, and its model's call."""
+    found: dict[str, list[Event]] = {record.id: [] for record in records}
+    callers: dict[str, list[str]] = {}
+    for record in records:
+        if record.call_id is not None:
+            callers.setdefault(record.call_id, []).append(record.id)
+    for event in events:
+        ids: set[str] = set()
+        if event.type == "handoff":
+            ids.add(str((event.details or {}).get("id")))
+        for item in event.items:
+            if item.get("type") == "function_call":
+                ids.update(callers.get(str(item.get("call_id")), ()))
+        for each in ids & found.keys():
+            found[each].append(event)
+    return found
 
 
 def _transfer(record: HandoffRecord) -> int | None:
@@ -80,29 +111,29 @@ def _transfer(record: HandoffRecord) -> int | None:
 
 
 def _records(
-    told: Sequence[_Told], events: Sequence[Event], *, views: bool
+    told: Sequence[_Told], events: Sequence[Event], results: _Results | None
 ) -> list[dict[str, Any]]:
+    """As JSON; without `results`, without views."""
     stands = {event.seq for event in standing(events)}
-    by_seq = {event.seq: event for event in events}
     records = []
     for each in told:
-        first = by_seq.get(each.record.moves[0].seq)
-        data = _record(each, events, is_private=first is not None and is_private(first))
-        data["view"] = _view(each, events).to_json() if views else None
-        data["rewound"] = first is not None and first.seq not in stands
+        seq = each.record.moves[0].seq
+        data = _record(each)
+        data["view"] = None if results is None else _view(each, events, results).to_json()
+        data["rewound"] = 0 < seq <= len(events) and seq not in stands
         if data["rewound"] and each.transfer is not None:
             data["status"] = "rolled_back"
         records.append(data)
     return records
 
 
-def _record(told: _Told, events: Sequence[Event], *, is_private: bool) -> dict[str, Any]:
+def _record(told: _Told) -> dict[str, Any]:
     record = told.record
     took_s = None if record.settled_at is None else record.settled_at - record.started_at
     return {
         **record.to_json(),
         "duration_ms": None if took_s is None else round(took_s * 1e3, 3),
-        "summary": None if is_private else _summary(words_of(events, record)),
+        "summary": None if record.is_private else _summary(told.words),
     }
 
 
@@ -111,9 +142,13 @@ def _summary(words: Mapping[str, Any]) -> str | None:
     return summary if isinstance(summary, str | None) else dumps(summary)
 
 
-def _view(told: _Told, events: Sequence[Event]) -> ShownConversation:
+def _view(told: _Told, events: Sequence[Event], results: _Results) -> ShownConversation:
     if told.transfer is None:
         return NOTHING_SHOWN
+    key = told.record.filter
     return shown_conversation(
-        events[: told.transfer], base=told.base, after=told.after, result=told.result
+        events[: told.transfer],
+        base=() if told.base is None else results[told.base],
+        after=told.after,
+        result=None if key is None else results[key],
     )

@@ -197,7 +197,10 @@ async def match_capabilities(
 
 @router.get("/{handoff_id}", response_model=HandoffDetail, responses=problems(404))
 async def get_handoff(desk: Reads, handoff_id: HandoffId) -> Response:
-    """Everything about a handoff: its moves, who wanted it and why, and what the agent saw."""
+    """Everything about a handoff: its moves, who wanted it and why, and what the agent saw.
+
+    Of runs that are not to be shown (`trace_include_sensitive_data=False`) there are no words.
+    """
     return answer((await read_details(desk.store, handoff_id)).to_json())
 
 

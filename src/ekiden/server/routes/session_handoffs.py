@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from ekiden.app.handing import until_answered
 from ekiden.app.records.handoff_endings import start_record
 from ekiden.app.records.runs import ACTIVE, run_id_of
-from ekiden.app.records.session_handoffs import session_handoffs
+from ekiden.app.records.session_handoffs import MOST_WITH_VIEWS, session_handoffs
 from ekiden.core.errors import SessionError, UnknownAgent
 from ekiden.core.handoff_record import Actor
 from ekiden.runtime.people import answer_case
@@ -40,13 +40,18 @@ async def list_session_handoffs(
     limit: Limit = PAGE,
     cursor: Place = None,
     views: Annotated[
-        bool, Query(description="Tell what each target was shown; without it, it is quicker.")
+        bool,
+        Query(
+            description="Tell what each target was shown; then a page has at most "
+            f"{MOST_WITH_VIEWS}. Without it, it is quicker."
+        ),
     ] = True,
 ) -> Response:
     """List the handoffs of a session, the oldest first, with what each target was shown.
 
     Those that were refused, failed or undone are there, too; after the last one, beyond the limit,
-    those that wait for whoever runs the session.
+    those that wait for whoever runs the session. Of runs that are not to be shown
+    (`trace_include_sensitive_data=False`) there are no words.
     """
     await desk.store.get(session_id)
     start = 0 if cursor is None else int(cursor)
