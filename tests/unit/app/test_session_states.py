@@ -148,6 +148,46 @@ async def test_pages_of_a_state_leave_nothing_out(
     assert await all_pages(store, limit=limit, where=idle, states=["waiting_agent"]) == []
 
 
+class Counted(MemoryStore):
+    """Remembers what was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[str | None, int]] = []
+
+    async def list(
+        self, where: SessionFilter = SessionFilter(), *, limit: int = 50, cursor: str | None = None
+    ) -> SessionPage:
+        """The page; status and size are noted."""
+        self.asked.append((where.status, limit))
+        return await super().list(where, limit=limit, cursor=cursor)
+
+
+async def test_a_small_page_reads_few_sessions_and_more_only_if_it_must() -> None:
+    store = Counted()
+    for number in range(400):
+        await put(store, f"s{number}", agent="seldom" if number == 0 else "desk")
+    assert await all_pages(store, limit=1, text="s399") == ["s399"]
+    assert store.asked[0] == (None, 50)
+    store.asked.clear()
+    assert await all_pages(store, limit=20, text="seldom") == ["s0"]
+    assert [size for _, size in store.asked] == [80, 160, 320]
+
+
+async def test_what_failed_or_rests_is_looked_for_among_those_that_rest() -> None:
+    store = Counted()
+    await some(store)
+    await put(store, "spent", outcome="out_of_budget")
+    expected = ["spent", "s7", "s4", "s1"]
+    assert await all_pages(store, limit=5, states=["failed"]) == expected
+    assert len(await all_pages(store, limit=9, states=["failed", "idle"])) == 7
+    assert {status for status, _ in store.asked} == {"idle"}
+    store.asked.clear()
+    waiting = SessionFilter(status="waiting")
+    assert await all_pages(store, limit=5, where=waiting, states=["failed"]) == []
+    assert store.asked == []
+
+
 async def test_a_text_finds_titles_ids_users_and_agents_in_any_script() -> None:
     store = MemoryStore()
     await some(store)

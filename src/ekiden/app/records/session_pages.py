@@ -8,9 +8,11 @@ from typing import Final
 
 from ekiden.app.records.session_states import SessionState, state_of
 from ekiden.core.folding import alike
-from ekiden.storage.base import SessionFilter, SessionPage, SessionRow, Store
+from ekiden.storage.base import SessionFilter, SessionPage, SessionRow, SessionStatus, Store
 
 _READ: Final = 500
+"""Sessions that are read at once, at most."""
+_LEAST_READ: Final = 50
 MOST_LOOKED_AT: Final = 20_000
 """Sessions that one page looks at; where it ends then, the next goes on."""
 
@@ -33,18 +35,23 @@ async def find_sessions(
     wanted = alike(text.strip())
     if not states and not wanted:
         return await store.list(where, limit=limit, cursor=cursor)
-    if states and all(state.startswith("waiting_") for state in states):
-        if where.status not in (None, "waiting"):
+    status = _status_of(states)
+    if status is not None:
+        if where.status not in (None, status):
             return SessionPage(sessions=(), next_cursor=None)
-        where = replace(where, status="waiting")
+        where = replace(where, status=status)
 
     def fits(row: SessionRow) -> bool:
         return (not states or state_of(row) in states) and (not wanted or _says(row, wanted))
 
     found: list[SessionRow] = []
     looked_at = 0
+    size = max(4 * limit, _LEAST_READ)
     while True:
-        rows, page = await _read(store, where, fits, room=limit - len(found), cursor=cursor)
+        size = min(size, _READ)
+        room = limit - len(found)
+        rows, page = await _read(store, where, fits, size=size, room=room, cursor=cursor)
+        size *= 2
         found += rows
         looked_at += len(page.sessions)
         cursor = page.next_cursor
@@ -52,19 +59,26 @@ async def find_sessions(
             return SessionPage(sessions=found, next_cursor=cursor)
 
 
+def _status_of(states: Collection[SessionState]) -> SessionStatus | None:
+    """The status that all sessions in these states have; `None` if it is not the same one."""
+    if states and all(state.startswith("waiting_") for state in states):
+        return "waiting"
+    return "idle" if states and all(state in ("failed", "idle") for state in states) else None
+
+
 async def _read(
     store: Store,
     where: SessionFilter,
     fits: Callable[[SessionRow], bool],
     *,
+    size: int,
     room: int,
     cursor: str | None,
 ) -> tuple[list[SessionRow], SessionPage]:
-    """Those that fit of the next sessions, at most `room`, and the page that they are from.
+    """Those that fit of the next `size` sessions, at most `room`, and the page they are from.
 
     Only the end of a page has a cursor. So where there are too many, it is read again, shorter.
     """
-    size = _READ
     while True:
         page = await store.list(where, limit=size, cursor=cursor)
         places = [place for place, row in enumerate(page.sessions) if fits(row)]
