@@ -165,11 +165,12 @@ def test_who_may_only_read_is_offered_nothing_else(
 def test_a_thousand_questions_stay_quick(open_console: OpenConsole, tmp_path: Path) -> None:
     console = open_console(relay_team())
     page = console.page
-    ids = post(tmp_path, *[approval(f"Question {n:04}") for n in range(1000)])
+    ids = post(tmp_path, *[approval("Question", body=f"No. {n:04}") for n in range(1000)])
     expect(console.role("link", "Waiting (1000)")).to_be_visible()
     assert page.locator(".line").count() < 60
     page.keyboard.press("j")
-    expect(console.role("heading", "Question 0000")).to_be_visible()
+    question = console.role("article", "Question")
+    expect(question).to_contain_text("No. 0000")
     # What the page works, not how long it has to wait for a processor.
     driver = page.context.new_cdp_session(page)
     driver.send("Performance.enable", {"timeDomain": "threadTicks"})
@@ -181,9 +182,9 @@ def test_a_thousand_questions_stay_quick(open_console: OpenConsole, tmp_path: Pa
     before = worked_s()
     for number in range(1, 21):
         page.keyboard.press("j")
-        expect(console.role("heading", f"Question {number:04}")).to_be_visible()
+        expect(question).to_contain_text(f"No. {number:04}")
     assert (worked_s() - before) / 20 < 0.1
-    expect(page.locator(".line.now")).to_contain_text("Question 0020")
+    expect(page.locator(".line.now a")).to_have_attribute("href", f"#/inbox/{ids[20]}")
     expect(page.locator(".line.now")).to_be_in_viewport()
     console.api("POST", f"/inbox/{ids[0]}/answer", {"choice": "yes"})
     expect(console.role("link", "Waiting (999)")).to_be_visible()

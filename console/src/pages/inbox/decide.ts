@@ -54,7 +54,7 @@ async function problem(item: Item, error: unknown): Promise<Problem> {
 
 const wait = (seconds: number): Promise<void> => new Promise((done) => window.setTimeout(done, seconds * 1000));
 
-async function one(item: Item, work: Work): Promise<Problem | number> {
+async function one(item: Item, work: Work, isStopped: () => boolean): Promise<Problem | number> {
   for (let tries = 3; ; tries--) {
     try {
       return await work(item);
@@ -62,6 +62,7 @@ async function one(item: Item, work: Work): Promise<Problem | number> {
       const pause = error instanceof ApiError && error.status === 429 ? error.retryAfterS : null;
       if (pause === null || !tries) return problem(item, error);
       await wait(Math.min(pause, 10));
+      if (isStopped()) return problem(item, error);
     }
   }
 }
@@ -70,15 +71,27 @@ export interface Done {
   count: number;
   /** What could not be done, in the order of the items. */
   problems: Problem[];
+  /** Those it was done to. */
+  done: Item[];
+  /** Those that it was stopped before. */
+  rest: Item[];
 }
 
-/** Do it for each, one after the other. */
-export async function forEach(items: readonly Item[], work: Work): Promise<Done> {
-  const done: Done = { count: 0, problems: [] };
+/** Do it for each, one after the other, until it is stopped. */
+export async function forEach(items: readonly Item[], work: Work, isStopped: () => boolean = () => false): Promise<Done> {
+  const done: Done = { count: 0, problems: [], done: [], rest: [] };
   for (const item of items) {
-    const result = await one(item, work);
-    if (typeof result === "number") done.count += result;
-    else done.problems.push(result);
+    if (isStopped()) {
+      done.rest.push(item);
+      continue;
+    }
+    const result = await one(item, work, isStopped);
+    if (typeof result !== "number") {
+      done.problems.push(result);
+      continue;
+    }
+    done.count += result;
+    done.done.push(item);
   }
   return done;
 }

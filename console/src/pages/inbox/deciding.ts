@@ -21,12 +21,12 @@ export interface Deciding {
   close: () => void;
 }
 
-/** `leave` is called with what was decided and the question that is next to it. */
+/** `leave` is called with what was decided, the question next to it, and whether it is open all the same. */
 export function useDeciding(
   item: Item | null,
   { shown, gone, pages }: Questions,
   extra: Extra,
-  leave: (items: Item[], next: string | undefined) => void,
+  leave: (items: Item[], next: string | undefined, isOpen: boolean) => void,
 ): Deciding {
   const [acting, setActing] = useState<(Acting & { next: string | undefined }) | null>(null);
   const [isBusy, setBusy] = useState(false);
@@ -45,7 +45,7 @@ export function useDeciding(
     for (const each of result.problems) say(each.text, true);
     if (result.problems.length) return;
     say(t("inbox.done_approve", { n: result.count }));
-    leave([one], next);
+    leave([one], next, false);
   };
   const act = (wanted: Act, choice?: string): void => {
     if (!item || item.status !== "open" || gone.has(item.id) || isBusy || acting) return;
@@ -60,16 +60,16 @@ export function useDeciding(
     }
   };
   const done = (items: Item[]): void => {
-    setActing(null);
+    setActing((now) => (now === acting ? null : now));
     pages.reload();
-    leave(acting?.act === "assign" ? [] : items, acting?.next);
+    leave(items, acting?.next, acting?.act === "assign");
   };
   return {
     acting,
     isBusy,
     act,
     done,
-    actOnMany: (wanted, items) => acting || begin(wanted, items, NO_EXTRA),
+    actOnMany: (wanted, items) => acting || isBusy || begin(wanted, items, NO_EXTRA),
     close: () => setActing(null),
   };
 }

@@ -188,6 +188,10 @@ export function Detail({ focus, isGone, ...props }: Props): VNode {
     focus.current = false;
   }, []);
   const isOpen = item.status === "open" && !isGone;
+  // When somebody else decides, what had the focus may be gone.
+  useEffect(() => {
+    if (!isOpen && wasOpen.current && document.activeElement === document.body) heading.current?.focus();
+  }, [isOpen, props.busy]);
   return (
     <article class="card question" aria-label={t("inbox.question")}>
       <p class="row">

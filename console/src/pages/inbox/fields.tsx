@@ -8,7 +8,7 @@ import { answer, change, type Work } from "./decide";
 import type { Extra } from "./detail";
 import { Differences } from "./diff";
 import { Tick } from "./tick";
-import { isMisleading, needsWords, noOf, readable, yesOf, type Act, type Item } from "./item";
+import { isMisleading, needsWords, noOf, readable, visible, yesOf, type Act, type Item } from "./item";
 
 export interface Draft {
   text: string;
@@ -53,7 +53,7 @@ function AnswerFields(props: FieldsProps): VNode {
         <label>
           {t("inbox.choice")}
           <select value={draft.choice} onChange={(event) => set({ choice: event.currentTarget.value })}>
-            {item.options.map((each) => <option key={each}>{each}</option>)}
+            {item.options.map((each) => <option key={each} value={each}>{visible(each)}</option>)}
           </select>
         </label>
       )}

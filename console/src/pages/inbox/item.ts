@@ -1,6 +1,7 @@
 /** A question to a person: what can be said to it, and what it hides. */
 import type { InboxItemModel } from "../../api/types";
-import { hasHidden } from "../../lib/hidden";
+import { hasHidden, pieces } from "../../lib/hidden";
+import { pretty } from "../../ui/basics";
 
 export type Item = InboxItemModel;
 
@@ -56,14 +57,29 @@ const whole = new WeakMap<Item, boolean>();
 export function isMisleading(item: Item): boolean {
   let known = whole.get(item);
   if (known === undefined) {
-    known = [item.subject, item.body, item.tool ?? "", readable(item.arguments ?? "")].some(hasHidden);
+    const { subject, body, tool, options, context } = item;
+    known = [subject, body, tool ?? "", readable(item.arguments ?? ""), ...options, item.default ?? "", pretty(context)].some(hasHidden);
     whole.set(item, known);
   }
   return known;
 }
 
-const asked = (item: Item): string =>
-  JSON.stringify([item.kind, item.from_agent, item.tool, item.arguments, item.subject, item.body, item.options, item.context]);
+/** A text with the codes of what deceives in it, for places that hold nothing but text. */
+export const visible = (text: string): string =>
+  pieces(text)
+    .map((each) => (each.code ? `${each.kind === "hidden" ? "" : each.text}[${each.code}]` : each.text))
+    .join("");
+
+const questions = new WeakMap<Item, string>();
+
+function asked(item: Item): string {
+  let known = questions.get(item);
+  if (known === undefined) {
+    known = JSON.stringify([item.kind, item.from_agent, item.tool, item.arguments, item.subject, item.body, item.options, item.context]);
+    questions.set(item, known);
+  }
+  return known;
+}
 
 /** How many of the list ask exactly the same as the item, itself among them. */
 export function identical(item: Item, list: readonly Item[]): number {

@@ -1,6 +1,6 @@
 /** The inbox: what waits for people, and their answers. */
 import type { VNode } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { part } from "../../api/http";
 import { useShortcuts, type Shortcut } from "../../lib/keys";
 import { useResource } from "../../lib/resource";
@@ -16,6 +16,9 @@ import { identical, type Act, type Item } from "./item";
 import { QuestionList } from "./list";
 import { useQuestions, type Filters, type Questions, type View } from "./questions";
 
+/** So soon after a decision, a key is meant for the question that was there before. */
+const UNREAD_MS = 600;
+
 const VIEWS: View[] = ["waiting", "notices", "snoozed", "closed"];
 
 function filtersOf(query: URLSearchParams): Filters {
@@ -24,33 +27,38 @@ function filtersOf(query: URLSearchParams): Filters {
 }
 
 /** The chosen question: from the list, or by itself if it is in none. */
-function useChosen(id: string | undefined, { all, gone }: Questions): { item: Item | null; error: VNode | null } {
+function useChosen(id: string | undefined, { all }: Questions): { item: Item | null; error: VNode | null } {
   const listed = all.find((each) => each.id === id);
   const alone = useResource<Item>(id && !listed ? `/inbox/${part(id)}` : null);
   const last = useRef<Item | null>(null);
   const now = alone.data ?? listed;
   if (now) last.current = now;
   const item = last.current?.id === id ? last.current : null;
+  const before = useRef(all);
+  // The list was read again because something changed: perhaps this one.
   useEffect(() => {
-    if (id && gone.has(id)) alone.reload();
-  }, [id, gone]);
+    if (before.current !== all && id && !listed) alone.reload();
+    before.current = all;
+  }, [all]);
   return { item, error: alone.error && !item ? <ErrorBox error={alone.error} retry={alone.reload} /> : null };
 }
 
 interface Keys {
   deciding: Deciding;
+  /** When a decision brought the next question. */
+  moved: { current: number };
   picked: Item[];
   move: (by: number) => void;
   select: () => void;
   search: () => void;
 }
 
-function useKeys({ deciding, picked, move, select, search }: Keys): void {
+function useKeys({ deciding, moved, picked, move, select, search }: Keys): void {
   const mayAnswer = useMay("answer");
   const key = (name: string, word: Word, run: Shortcut["run"]): Shortcut => ({ key: name, word, run });
   // A key that is held down decides once, not one question after the other.
   const once = (act: Act) => (event: KeyboardEvent): void => {
-    if (event.repeat) return;
+    if (event.repeat || performance.now() - moved.current < UNREAD_MS) return;
     if (picked.length && act !== "edit") deciding.actOnMany(act, picked);
     else deciding.act(act);
   };
@@ -84,12 +92,13 @@ export function InboxPage({ route }: { route: Route }): VNode {
   const filters = filtersOf(route.query);
   const query = Object.fromEntries(route.query);
   const id = route.path[1];
-  const questions = useQuestions(view, filters, me.name);
+  const questions = useQuestions(view, filters, me.name, id);
   const { shown, all, gone } = questions;
   const { item, error } = useChosen(id, questions);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [ticked, setTicked] = useState({ id, extra: NO_EXTRA });
   const focus = useRef(false);
+  const moved = useRef(-UNREAD_MS);
   const search = useRef<HTMLInputElement>(null);
   const picked = shown.filter((each) => selected.has(each.id));
   const extra = ticked.id === id ? ticked.extra : NO_EXTRA;
@@ -98,11 +107,12 @@ export function InboxPage({ route }: { route: Route }): VNode {
     history.replaceState(null, "", link(next ? ["inbox", next] : ["inbox"], query));
     window.dispatchEvent(new HashChangeEvent("hashchange"));
   };
-  const deciding = useDeciding(item, questions, extra, (items, next) => {
-    setSelected(new Set());
+  const deciding = useDeciding(item, questions, extra, (items, next, isOpen) => {
     const done = new Set(items.map((each) => each.id));
+    setSelected((now) => new Set([...now].filter((each) => !done.has(each))));
     // Whoever has moved on meanwhile stays there.
-    if (!done.has(parseRoute(location.hash).path[1] ?? "")) return;
+    if (isOpen || !done.has(parseRoute(location.hash).path[1] ?? "")) return;
+    moved.current = performance.now();
     const left = shown.filter((each) => !done.has(each.id));
     choose((left.find((each) => each.id === next) ?? left[0])?.id);
   });
@@ -116,7 +126,8 @@ export function InboxPage({ route }: { route: Route }): VNode {
     const next = shown[index < 0 ? 0 : Math.max(0, Math.min(shown.length - 1, index + by))];
     if (next && next.id !== id) choose(next.id);
   };
-  useKeys({ deciding, picked, move, select: () => item && toggle(item.id), search: () => search.current?.focus() });
+  const same = useMemo(() => (item ? identical(item, all) : 0), [item, all]);
+  useKeys({ deciding, moved, picked, move, select: () => item && toggle(item.id), search: () => search.current?.focus() });
   const { acting } = deciding;
   return (
     <>
@@ -135,8 +146,7 @@ export function InboxPage({ route }: { route: Route }): VNode {
           {item && (
             <Detail
               key={item.id}
-              {...{ item, extra, focus }}
-              same={identical(item, all)}
+              {...{ item, extra, focus, same }}
               setExtra={(now) => setTicked({ id, extra: now })}
               act={deciding.act}
               busy={deciding.isBusy || acting !== null}
