@@ -115,8 +115,13 @@ def test_a_session_is_forked_at_a_step(open_console: OpenConsole) -> None:
     page = console.page
     first = page.locator(".entry.answer").first
     seq = first.get_attribute("data-seq")
-    first.get_by_role("button", name=f"Fork from step {seq}").press("Enter")
+    forks: list[str] = []
+    page.on("request", lambda each: forks.append(each.url) if "/fork" in each.url else None)
+    button = first.get_by_role("button", name=f"Fork from step {seq}")
+    # A double click makes one session.
+    button.evaluate("(each) => { each.focus(); each.click(); each.click(); }")
     page.wait_for_url(re.compile(r"#/sessions/(?!s1)"))
+    assert len(forks) == 1
     expect(page.get_by_role("link", name="s1")).to_be_visible()
     expect(page.locator(".entry.answer")).to_have_count(1)
     field = page.get_by_label("Message to the team")

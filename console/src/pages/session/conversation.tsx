@@ -89,6 +89,10 @@ function Steps({ log, session, seq }: { log: Log; session: SessionDetail; seq: n
   useEffect(() => {
     if (isMissing && log.earlier && !isBusy) void earlier(seq);
   }, [isMissing, seq]);
+  const last = events.at(-1)?.seq;
+  useEffect(() => {
+    if (isAtEnd && !isBusy && !seq) log.trim();
+  }, [last]);
   const speaks = events.findLast((event) => event.event_type === "agent_start")?.agent_name ?? session.agent;
   return (
     <div class="reading">
@@ -121,12 +125,24 @@ function Steps({ log, session, seq }: { log: Log; session: SessionDetail; seq: n
 /** Fork at a step, and go to the new session; `null` for those who may not. */
 function useFork(id: string): ((seq: number) => void) | null {
   const mayRun = useMay("run");
+  const shown = useRef("");
+  const isBusy = useRef(false);
+  useEffect(() => {
+    shown.current = id;
+    return () => void (shown.current = "");
+  }, [id]);
   const fork = useCallback(
-    (seq: number) =>
-      void attempt(async () => {
+    async (seq: number) => {
+      // A double click makes one session.
+      if (isBusy.current) return;
+      isBusy.current = true;
+      await attempt(async () => {
         const made = await post<ForkModel>(`/sessions/${part(id)}/fork`, { at: seq });
-        go(["sessions", made.session_id]);
-      }, t("session.forked")),
+        // Whoever went elsewhere meanwhile stays there.
+        if (shown.current === id) go(["sessions", made.session_id]);
+      }, t("session.forked"));
+      isBusy.current = false;
+    },
     [id],
   );
   return mayRun ? fork : null;

@@ -11,6 +11,9 @@ const LONGEST_PAGE = 1000;
 /** Events before one that is looked for, so that it does not stand alone. */
 const AROUND = 20;
 const BATCH_MS = 80;
+/** So many are kept of what has come, and some more until it is worth dropping them. */
+const KEPT = 2000;
+const MOST = KEPT + EARLIER;
 
 /** The answer that is being made: drawn by itself, so that nothing else is drawn with each piece. */
 export class Draft {
@@ -71,6 +74,8 @@ export interface Log {
   draft: Draft;
   /** There are earlier ones: read some, or all back to that number. */
   earlier: ((to?: number) => Promise<void>) | null;
+  /** Whoever reads at the end needs no more than the newest; the others are earlier ones again. */
+  trim: () => void;
   retry: () => void;
 }
 
@@ -112,7 +117,8 @@ export function useLog(id: string, total: number, wanted: number, gone: () => vo
     [id, first],
   );
   const retry = useCallback(() => setAttempt((count) => count + 1), []);
-  return { events, error, draft, earlier: first > 1 ? earlier : null, retry };
+  const trim = useCallback(() => setEvents((old) => (old && old.length > MOST ? old.slice(-KEPT) : old)), []);
+  return { events, error, draft, trim, earlier: first > 1 ? earlier : null, retry };
 }
 
 type Change = (change: (old: EventModel[] | null) => EventModel[]) => void;
