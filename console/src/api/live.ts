@@ -151,10 +151,10 @@ class Live {
     const subscription = this.subscriptions.get(String(message.subscription ?? ""));
     if (!subscription) return;
     if (message.type === "subscribed") {
-      // What happened between the page's first look and this moment is seen by a second look.
-      const isNew = subscription.after === null;
+      // What happened between the page's last look and this moment is seen by another look; one that
+      // failed while the connection was lost is made up for, too.
       subscription.after = String(message.after);
-      if (isNew) subscription.reset();
+      subscription.reset();
     } else if (message.type === "error") {
       if (subscription.after === null) return;
       subscription.after = null;

@@ -15,7 +15,17 @@ export interface Resource<T> {
 export const asError = (error: unknown): ApiError =>
   error instanceof ApiError ? error : new ApiError(0, "console.error", String(error));
 
-/** Read `path`; `null` reads nothing. A reload that comes while one is under way follows it. */
+const MAY_PASS = new Set([0, 429, 503, 504]);
+const RETRY_S = 3;
+
+/** How long to wait before what failed so is tried again; `null` if that would be of no use. */
+export const retryMs = (error: ApiError): number | null =>
+  MAY_PASS.has(error.status) ? (error.retryAfterS ?? RETRY_S) * 1000 : null;
+
+/**
+ * Read `path`; `null` reads nothing. A reload that comes while one is under way follows it, and a
+ * read that failed for a while is repeated.
+ */
 export function useResource<T>(path: string | null, query: Query = {}): Resource<T> {
   const key = path === null ? null : JSON.stringify([path, query]);
   const [state, setState] = useState<{ key: string | null; data: T | null; error: ApiError | null }>({
@@ -29,19 +39,23 @@ export function useResource<T>(path: string | null, query: Query = {}): Resource
     const stop = new AbortController();
     let busy = false;
     let wanted = false;
+    let timer = 0;
     const read = async (): Promise<void> => {
       if (busy) {
         wanted = true;
         return;
       }
       busy = true;
+      window.clearTimeout(timer);
       try {
         const data = await get<T>(path, query, stop.signal);
         if (!stop.signal.aborted) setState({ key, data, error: null });
       } catch (error) {
-        if (!stop.signal.aborted) {
-          setState((old) => ({ key, data: old.key === key ? old.data : null, error: asError(error) }));
-        }
+        if (stop.signal.aborted) return;
+        const failure = asError(error);
+        const ms = retryMs(failure);
+        setState((old) => ({ key, data: old.key === key ? old.data : null, error: failure }));
+        if (ms !== null) timer = window.setTimeout(() => void read(), ms);
       }
       busy = false;
       if (wanted && !stop.signal.aborted) {
@@ -51,7 +65,10 @@ export function useResource<T>(path: string | null, query: Query = {}): Resource
     };
     again.current = () => void read();
     void read();
-    return () => stop.abort();
+    return () => {
+      stop.abort();
+      window.clearTimeout(timer);
+    };
   }, [key]);
   const reload = useCallback(() => again.current(), []);
   return state.key === key ? { ...state, reload } : { data: null, error: null, reload };
@@ -66,16 +83,30 @@ export interface Pages<T> extends Resource<T[]> {
 const PAGE = 50;
 const LONGEST = 1000;
 
+/** What lies beyond the longest page. */
 interface Rest<T> {
   key: string;
+  /** The first page that it follows. */
+  page: Page<T>;
   items: T[];
   next: string | null;
+  /** How many there should be, if there are so many. */
+  wanted: number;
   busy: boolean;
 }
 
+/** The list without what is in it twice: something moves while pages are read one after the other. */
+function once<T>(items: T[]): T[] {
+  const seen = new Set<unknown>();
+  return items.filter((item) => {
+    const { id = item } = item as { id?: unknown };
+    return !seen.has(id) && seen.add(id);
+  });
+}
+
 /**
- * A list that grows when more is asked for. What was read is read again as a whole when it changed,
- * up to the longest page that the server gives; what lies beyond is appended as it was.
+ * A list that grows when more is asked for. What was read is read again as a whole when it changed:
+ * up to the longest page that the server gives at once, and what lies beyond after it.
  */
 export function usePages<T>(path: string, query: Query = {}, size = PAGE): Pages<T> {
   const key = JSON.stringify([path, query]);
@@ -90,25 +121,37 @@ export function usePages<T>(path: string, query: Query = {}, size = PAGE): Pages
   const beyond = rest?.key === key ? rest : null;
   const next = beyond ? beyond.next : (page?.next_cursor ?? null);
   const isLoadingMore = beyond?.busy ?? (page !== null && first.data === null && !first.error);
-  const more = async (): Promise<void> => {
-    if (!beyond && limit < LONGEST) {
-      setLength({ key, limit: Math.min(limit * 2 + PAGE, LONGEST) });
-      return;
-    }
-    const items = beyond?.items ?? [];
-    setRest({ key, items, next, busy: true });
+  const turn = useRef(0);
+  const extend = async (follows: Page<T>, wanted: number, busy: boolean): Promise<void> => {
+    const own = ++turn.current;
+    const goesOn = beyond?.page === follows ? beyond : null;
+    const old = beyond ?? { key, page: follows, items: [], next };
+    const items = goesOn ? [...goesOn.items] : [];
+    let cursor = goesOn ? goesOn.next : follows.next_cursor;
+    setRest({ ...old, wanted, busy });
     try {
-      const found = await get<Page<T>>(path, { ...query, limit: LONGEST, cursor: next });
-      setRest({ key, items: [...items, ...found.items], next: found.next_cursor, busy: false });
+      while (cursor && items.length < wanted && own === turn.current) {
+        const found = await get<Page<T>>(path, { ...query, limit: LONGEST, cursor });
+        items.push(...found.items);
+        cursor = found.next_cursor;
+      }
+      if (own === turn.current) setRest({ key, page: follows, items, next: cursor, wanted, busy: false });
     } catch {
-      setRest({ key, items, next, busy: false });
+      if (own === turn.current) setRest({ ...old, wanted, busy: false });
     }
   };
+  useEffect(() => {
+    if (page && beyond && beyond.page !== page) void extend(page, beyond.wanted, beyond.busy);
+  }, [page]);
+  const more = (): void => {
+    if (!beyond && limit < LONGEST) setLength({ key, limit: Math.min(limit * 2 + PAGE, LONGEST) });
+    else if (page) void extend(page, (beyond?.items.length ?? 0) + 1, true);
+  };
   return {
-    data: page && [...page.items, ...(beyond?.items ?? [])],
+    data: page && (beyond ? once([...page.items, ...beyond.items]) : page.items),
     error: first.error,
     reload: first.reload,
-    more: next && !isLoadingMore ? () => void more() : null,
+    more: next && !isLoadingMore ? more : null,
     isLoadingMore,
   };
 }

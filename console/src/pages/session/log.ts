@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { get, part, type ApiError, type Page } from "../../api/http";
 import type { EventModel } from "../../api/types";
-import { asError } from "../../lib/resource";
+import { asError, retryMs } from "../../lib/resource";
 import { follow, type Delta } from "./stream";
 
 const NEWEST = 200;
@@ -86,9 +86,11 @@ export function useLog(id: string, total: number, wanted: number, gone: () => vo
   const [attempt, setAttempt] = useState(0);
   const [draft] = useState(() => new Draft());
   const stop = useRef(new AbortController());
+  const retry = useCallback(() => setAttempt((count) => count + 1), []);
   useEffect(() => {
     const own = (stop.current = new AbortController());
     let leave = (): void => undefined;
+    let timer = 0;
     const open = async (): Promise<void> => {
       const newest = Math.max(0, total - NEWEST);
       const start = wanted > 0 ? Math.min(newest, Math.max(0, wanted - AROUND)) : newest;
@@ -99,12 +101,17 @@ export function useLog(id: string, total: number, wanted: number, gone: () => vo
         setError(null);
         leave = listen(id, found.at(-1)?.seq ?? start, draft, setEvents, gone);
       } catch (problem) {
-        if (!own.signal.aborted) setError(asError(problem));
+        if (own.signal.aborted) return;
+        const failure = asError(problem);
+        const ms = retryMs(failure);
+        setError(failure);
+        if (ms !== null) timer = window.setTimeout(retry, ms);
       }
     };
     void open();
     return () => {
       own.abort();
+      window.clearTimeout(timer);
       leave();
     };
   }, [id, attempt]);
@@ -116,7 +123,6 @@ export function useLog(id: string, total: number, wanted: number, gone: () => vo
     },
     [id, first],
   );
-  const retry = useCallback(() => setAttempt((count) => count + 1), []);
   const trim = useCallback(() => setEvents((old) => (old && old.length > MOST ? old.slice(-KEPT) : old)), []);
   return { events, error, draft, trim, earlier: first > 1 ? earlier : null, retry };
 }
