@@ -3,82 +3,98 @@
  * the line around or look like something else is made visible.
  */
 import type { VNode } from "preact";
+import { lookalikes } from "./lookalikes";
 import { t } from "./words";
 
-// Controls, invisible and direction characters, odd spaces, tags, variation selectors on nothing,
-// private use and halves of characters.
+// Controls, invisible and direction characters, odd spaces, tags, blank signs, private use and
+// halves of characters, as often as one stands there. The space of Chinese and Japanese texts is
+// one that its readers see.
 const HIDDEN =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffc\ue000-\uf8ff]|[\u{e0000}-\u{e0fff}]|[\u{f0000}-\u{10ffff}]|\p{Cs}/gu;
-
-// Letters of other scripts that look like Latin ones, inside a word that has Latin letters too.
-const WORD = /[\p{L}\p{M}\p{N}_]+/gu;
-const LATIN = /[A-Za-z]/;
-const LOOKALIKE = /[\u0370-\u03ff\u0400-\u052f\u0530-\u058f\u13a0-\u13ff\uff21-\uff3a\uff41-\uff5a\u{1d400}-\u{1d7ff}]/gu;
+  /(?<one>(?![ \t\n\u3000])[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\ufff0-\ufffc\u{1d159}])\k<one>*/gu;
+/** Spaces that keep words together: French and many numbers are written with them. */
+const HARMLESS = /^[\u00a0\u202f]/;
+/** More marks than that would keep the page busy. */
+const MOST_MARKS = 2000;
 
 interface Piece {
   text: string;
   code: string | null;
-  kind: "plain" | "hidden" | "lookalike";
+  kind: "plain" | "hidden" | "lookalike" | "more";
 }
 
-const code = (char: string): string => `U+${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
+const codeOf = (char: string): string => `U+${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
 
-/** Emoji are joined by characters that nobody sees, and that is right. */
-function isPartOfEmoji(text: string, at: number, char: string): boolean {
-  if (char !== "\u200d" && char !== "\ufe0e") return false;
-  const before = /\p{Extended_Pictographic}[\ufe0f\u{1f3fb}-\u{1f3ff}]*$/u.test(text.slice(Math.max(0, at - 8), at));
-  return before && (char === "\ufe0e" || /^\p{Extended_Pictographic}/u.test(text.slice(at + 1, at + 4)));
+const PICTOGRAPH_BEFORE = /\p{Extended_Pictographic}[\ufe0f\u{1f3fb}-\u{1f3ff}]*$/u;
+const JOINED = "(?=[\\p{L}\\p{M}])[\\u0620-\\u085f\\u08a0-\\u0dff\\u1000-\\u109f\\u1780-\\u17ff]";
+const JOINED_BEFORE = new RegExp(`${JOINED}$`, "u");
+const JOINED_AFTER = new RegExp(`^${JOINED}`, "u");
+
+/** Emoji, Persian and Indian letters are joined or kept apart by what nobody sees, and that is right. */
+function isInPlace(text: string, at: number, char: string): boolean {
+  if (!/^[\u200c\u200d\ufe0e\ufe0f]$/.test(char)) return false;
+  const before = text.slice(Math.max(0, at - 8), at);
+  const after = text.slice(at + 1, at + 4);
+  if (char >= "\ufe0e") return PICTOGRAPH_BEFORE.test(before) || (/[0-9#*]$/.test(before) && after[0] === "\u20e3");
+  if (char === "\u200d" && PICTOGRAPH_BEFORE.test(before)) return /^\p{Extended_Pictographic}/u.test(after);
+  return JOINED_BEFORE.test(before) && JOINED_AFTER.test(after);
 }
 
-function found(text: string): Map<number, Piece> {
-  const marks = new Map<number, Piece>();
-  for (const match of text.matchAll(HIDDEN)) {
-    // The space of Chinese and Japanese texts is one that its readers see.
-    if (match[0] === "\u3000" || isPartOfEmoji(text, match.index, match[0])) continue;
-    marks.set(match.index, { text: match[0], code: code(match[0]), kind: "hidden" });
+interface Mark extends Piece {
+  at: number;
+}
+
+function found(text: string): Mark[] {
+  const marks: Mark[] = [];
+  for (const { 0: run, index: at, groups } of text.matchAll(HIDDEN)) {
+    if (isInPlace(text, at, run)) continue;
+    const one = groups!.one!;
+    const times = run.length / one.length;
+    marks.push({ at, text: run, code: codeOf(one) + (times > 1 ? ` ×${times}` : ""), kind: "hidden" });
   }
-  for (const word of text.matchAll(WORD)) {
-    if (!LATIN.test(word[0])) continue;
-    for (const match of word[0].matchAll(LOOKALIKE)) {
-      marks.set(word.index + match.index, { text: match[0], code: code(match[0]), kind: "lookalike" });
-    }
+  const hidden = marks.length;
+  for (const [at, char] of lookalikes(text)) marks.push({ at, text: char, code: codeOf(char), kind: "lookalike" });
+  return hidden && hidden < marks.length ? marks.sort((a, b) => a.at - b.at) : marks;
+}
+
+const plain = (text: string): Piece[] => (text ? [{ text, code: null, kind: "plain" }] : []);
+
+/** What comes after too many marks: whatever deceives is replaced, and how much it is stands before. */
+function remaining(text: string, from: number, marks: Mark[]): Piece[] {
+  let result = "";
+  for (const mark of marks) {
+    result += `${text.slice(from, mark.at)}\ufffd`;
+    from = mark.at + mark.text.length;
   }
-  return marks;
+  return [{ text: t("common.more_marks", { n: marks.length }), code: null, kind: "more" }, ...plain(result + text.slice(from))];
 }
 
 /** The text in pieces, those that deceive apart from the rest. */
 export function pieces(text: string): Piece[] {
   const result: Piece[] = [];
-  let from = 0;
   const marks = found(text);
-  for (const at of [...marks.keys()].sort((a, b) => a - b)) {
-    const mark = marks.get(at)!;
-    if (at > from) result.push({ text: text.slice(from, at), code: null, kind: "plain" });
-    result.push(mark);
-    from = at + mark.text.length;
+  let from = 0;
+  for (const mark of marks.slice(0, MOST_MARKS)) {
+    result.push(...plain(text.slice(from, mark.at)), mark);
+    from = mark.at + mark.text.length;
   }
-  if (from < text.length) result.push({ text: text.slice(from), code: null, kind: "plain" });
-  return result;
+  const rest = marks.slice(MOST_MARKS);
+  return [...result, ...(rest.length ? remaining(text, from, rest) : plain(text.slice(from)))];
 }
 
-export const hasHidden = (text: string): boolean => found(text).size > 0;
+/** Whether something in the text is hidden or misleads: a space that keeps words together does not. */
+export const hasHidden = (text: string): boolean => found(text).some((mark) => !HARMLESS.test(mark.text));
+
+function Odd({ text, code, kind }: Piece): VNode {
+  if (kind === "more") return <mark class="odd">{text}</mark>;
+  return (
+    <mark class="odd" title={t(kind === "hidden" ? "common.hidden_character" : "common.lookalike", { code: code! })}>
+      {kind === "lookalike" && text}
+      <small>{code}</small>
+    </mark>
+  );
+}
 
 /** A text whose hidden and misleading characters are seen. */
 export function Plain({ text }: { text: string }): VNode {
-  const list = pieces(text);
-  if (list.length === 1 && list[0]!.kind === "plain") return <bdi>{text}</bdi>;
-  return (
-    <bdi>
-      {list.map((piece) =>
-        piece.kind === "plain" ? (
-          piece.text
-        ) : (
-          <mark class="odd" title={t(piece.kind === "hidden" ? "common.hidden_character" : "common.lookalike", { code: piece.code! })}>
-            {piece.kind === "lookalike" && piece.text}
-            <small>{piece.code}</small>
-          </mark>
-        ),
-      )}
-    </bdi>
-  );
+  return <bdi>{pieces(text).map((piece) => (piece.kind === "plain" ? piece.text : Odd(piece)))}</bdi>;
 }

@@ -8,8 +8,10 @@ import type { ComponentChild, VNode } from "preact";
 import { Plain } from "./hidden";
 
 const INLINE =
-  /(?<code>`+)(?<inCode>[^`]|[^`][\s\S]*?[^`])\k<code>(?!`)|\*\*(?<strong>[^\s*](?:[\s\S]*?[^\s*])?)\*\*|(?<![\w*])[*](?<em>[^\s*](?:[^*]*?[^\s*])?)[*](?![\w*])|(?<!\w)_(?<em2>[^\s_](?:[^_]*?[^\s_])?)_(?!\w)|~~(?<del>[^~]+)~~|\[(?<label>[^\]\[]{1,500})\]\((?<href>[^\s)]{1,2000})\)|(?<url>https?:\/\/[^\s<>"'`）】」]{1,2000}[^\s<>"'`.,;:!?)）】」。，、])/gu;
+  /(?<!`)(?<code>`{1,20})(?!`)(?<inCode>[^`]|[^`][\s\S]{0,1000}?[^`])\k<code>(?!`)|\*\*(?<strong>[^\s*](?:(?:(?!\*\*)[\s\S]){0,1000}?[^\s*])?)\*\*|(?<![\w*])[*](?<em>[^\s*](?:[^*]*?[^\s*])?)[*](?![\w*])|(?<!\w)_(?<em2>[^\s_](?:[^_]*?[^\s_])?)_(?!\w)|~~(?<del>[^~]+)~~|\[(?<label>[^\]\[]{1,500})\]\((?<href>[^\s)]{1,2000})\)|(?<url>https?:\/\/[^\s<>"'`）】」]{1,2000}[^\s<>"'`.,;:!?)）】」。，、])/gu;
 const DEEPEST = 4;
+/** A longer line is shown as it is: somebody may want to keep the page busy with it. */
+const LONGEST_LINE = 2000;
 
 function webAddress(text: string): string | null {
   try {
@@ -32,7 +34,7 @@ function inline(text: string, depth = 0): ComponentChild[] {
   const result: ComponentChild[] = [];
   let from = 0;
   const plain = (part: string): void => void (part && result.push(<Plain text={part} />));
-  for (const match of depth > DEEPEST ? [] : text.matchAll(INLINE)) {
+  for (const match of depth > DEEPEST || text.length > LONGEST_LINE ? [] : text.matchAll(INLINE)) {
     const { inCode, strong, em, em2, del, label, href, url } = match.groups as Record<string, string | undefined>;
     const target = webAddress(href ?? url ?? "");
     if ((href ?? url) !== undefined && target === null) continue;
@@ -78,7 +80,7 @@ const BLOCKS: Block[] = [
     begins: /^#{1,6} +\S/,
     goesOn: /^$(?!)/,
     // Headings of a message are not headings of the page.
-    shown: ([line = ""]) => <p class="heading">{inline(line.replace(/^#+ +/, "").replace(/ +#+$/, ""))}</p>,
+    shown: ([line = ""]) => <p class="heading">{inline(line.replace(/^#+ +/, "").replace(/ #{1,6}$/, ""))}</p>,
   },
   { begins: /^ {0,3}([-*_])( *\1){2,} *$/, goesOn: /^$(?!)/, shown: () => <hr /> },
   {
@@ -108,8 +110,9 @@ function table(list: string[]): VNode {
   );
 }
 
-const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([\w+-]*)[^`]*$/;
-const RULE_OF_TABLE = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)+\|?\s*$/;
+// No expression here may take more than one look at each character, whatever the line holds.
+const FENCE = /^ {0,3}(`{3,}(?!`)|~{3,}(?!~))[^`]*$/;
+const RULE_OF_TABLE = /^\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)+\|?$/;
 
 function taken(list: string[], from: number, goesOn: (line: string) => boolean): number {
   let end = from + 1;
@@ -131,7 +134,7 @@ function blocks(list: string[], depth = 0): VNode[] {
       end = taken(list, at, (each) => !each.trim().startsWith(fence[1]!));
       result.push(<Code text={list.slice(at + 1, end).join("\n")} />);
       end++;
-    } else if (line.includes("|") && RULE_OF_TABLE.test(list[at + 1] ?? "")) {
+    } else if (line.includes("|") && RULE_OF_TABLE.test((list[at + 1] ?? "").trim())) {
       end = taken(list, at, (each) => each.includes("|"));
       result.push(table(list.slice(at, end)));
     } else if (block) {
@@ -158,13 +161,15 @@ export function Code({ text }: { text: string }): VNode {
 }
 
 const LONGEST = 200_000;
+const MOST_LINES = 5000;
 
 /** What a model or a person wrote. */
 export function Markdown({ text }: { text: string }): VNode {
-  const isCut = text.length > LONGEST;
+  const shown = text.length > LONGEST ? `${text.slice(0, LONGEST)} …` : text;
+  const list = shown.split(/\r\n|\r|\n/);
   return (
     <div class="markdown" dir="auto">
-      {blocks((isCut ? `${text.slice(0, LONGEST)} …` : text).split(/\r\n|\r|\n/))}
+      {list.length > MOST_LINES ? <Code text={list.join("\n")} /> : blocks(list)}
     </div>
   );
 }
