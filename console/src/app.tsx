@@ -1,7 +1,7 @@
 /** Who looks, and what is shown: the frame around all pages. */
 import type { VNode } from "preact";
 import { useCallback, useEffect, useState } from "preact/hooks";
-import { ApiError, logOut, onLoggedOut, whoAmI, type Me } from "./api/http";
+import { ApiError, logOut, onLoggedOut, onStranger, whoAmI, type Me } from "./api/http";
 import { live } from "./api/live";
 import { Frame } from "./frame";
 import { Login } from "./login";
@@ -12,12 +12,17 @@ import { attempt, Toasts } from "./ui/toasts";
 
 type State = { is: "asking" } | { is: "out" } | { is: "failed"; error: ApiError } | { is: "in"; me: Me };
 
+/** Another tab may have logged in as somebody else while this one was not looked at. */
+const ASK_AGAIN_MS = 30_000;
+
 export function App(): VNode {
   const [state, setState] = useState<State>({ is: "asking" });
   const [, setLanguage] = useState<Language | null>(null);
   const ask = useCallback(async () => {
     try {
-      setState({ is: "in", me: await whoAmI() });
+      const me = await whoAmI();
+      // Nothing is drawn anew for one who is the same as before.
+      setState((old) => (old.is === "in" && JSON.stringify(old.me) === JSON.stringify(me) ? old : { is: "in", me }));
     } catch (error) {
       const problem = error instanceof ApiError ? error : new ApiError(0, "", String(error));
       if (problem.status === 401) setState({ is: "out" });
@@ -27,16 +32,27 @@ export function App(): VNode {
   }, []);
   useEffect(() => {
     onLoggedOut(() => setState({ is: "out" }));
+    onStranger(() => void ask());
     void ask();
   }, [ask]);
-  const isIn = state.is === "in";
+  const who = state.is === "in" ? JSON.stringify([state.me.tenant, state.me.name, state.me.scopes]) : null;
   useEffect(() => {
-    if (!isIn) return undefined;
+    if (who === null) return undefined;
     live.start(() => void ask());
-    return () => live.stop();
-  }, [isIn, ask]);
+    let asked = Date.now();
+    const seen = (): void => {
+      if (document.hidden || Date.now() - asked < ASK_AGAIN_MS) return;
+      asked = Date.now();
+      void ask();
+    };
+    document.addEventListener("visibilitychange", seen);
+    return () => {
+      document.removeEventListener("visibilitychange", seen);
+      live.stop();
+    };
+  }, [who, ask]);
   const speak = useCallback(async (language: Language) => {
-    await attempt(() => loadWords(language));
+    if (!(await attempt(() => loadWords(language)))) return;
     saveLanguage(language);
     setLanguage(language);
   }, []);
@@ -50,7 +66,7 @@ export function App(): VNode {
       {state.is === "out" && <Login onDone={(me) => setState({ is: "in", me })} speak={speak} />}
       {state.is === "in" && (
         <WhoAmI.Provider value={state.me}>
-          <Frame speak={speak} leave={leave} />
+          <Frame key={state.me.tenant} speak={speak} leave={leave} />
         </WhoAmI.Provider>
       )}
       <Toasts />

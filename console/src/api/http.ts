@@ -40,10 +40,16 @@ const SAFE = new Set(["GET", "HEAD"]);
 
 let csrfToken: string | null = null;
 let whenLoggedOut: () => void = () => undefined;
+let whenStranger: () => void = () => undefined;
 
 /** Call `then` when the server does not know who calls any more. */
 export function onLoggedOut(then: () => void): void {
   whenLoggedOut = then;
+}
+
+/** Call `then` when the browser calls as somebody else by now: another tab has logged in. */
+export function onStranger(then: () => void): void {
+  whenStranger = then;
 }
 
 /** The address of a path of the API, as links and streams need it. */
@@ -95,6 +101,8 @@ export async function call<T>(method: string, path: string, options: Options = {
   if (response.ok) return (response.status === 204 ? undefined : await response.json()) as T;
   const error = await refused(response);
   if (error.status === 401 && path !== "/login") whenLoggedOut();
+  // What was asked for is not asked again: whoever it is now must want it.
+  if (error.code === "auth.csrf") whenStranger();
   throw error;
 }
 

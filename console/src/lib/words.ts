@@ -37,6 +37,7 @@ export function wantedLanguage(): Language {
 
 export async function loadWords(wanted: Language): Promise<void> {
   const response = await fetch(urls[wanted]);
+  if (!response.ok) throw new Error(`HTTP ${response.status}`);
   texts = (await response.json()) as Record<string, string>;
   language = wanted;
   document.documentElement.lang = wanted === "zh" ? "zh-Hans" : "en";

@@ -18,13 +18,25 @@ const TYPING_MS = 250;
 export function Typed({ name, label, value, longest = 200, input }: Props): VNode {
   const [text, setText] = useState(value);
   const timer = useRef(0);
-  useEffect(() => setText(value), [value]);
+  const sent = useRef(value);
+  const isComposing = useRef(false);
+  // Only what came from elsewhere is taken over: one's own text comes back while more is typed.
+  useEffect(() => {
+    if (value === sent.current || isComposing.current) return;
+    sent.current = value;
+    window.clearTimeout(timer.current);
+    setText(value);
+  }, [value]);
   // Whoever leaves the page meanwhile is left alone.
   useEffect(() => () => window.clearTimeout(timer.current), []);
   const type = (now: string): void => {
     setText(now);
     window.clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => adjust({ [name]: now.trim() }), TYPING_MS);
+    if (isComposing.current) return;
+    timer.current = window.setTimeout(() => {
+      sent.current = now.trim();
+      adjust({ [name]: sent.current });
+    }, TYPING_MS);
   };
   return (
     <label class={name}>
@@ -35,6 +47,11 @@ export function Typed({ name, label, value, longest = 200, input }: Props): VNod
         ref={input ?? null}
         value={text}
         onInput={(event) => type(event.currentTarget.value)}
+        onCompositionStart={() => (isComposing.current = true)}
+        onCompositionEnd={(event) => {
+          isComposing.current = false;
+          type(event.currentTarget.value);
+        }}
         onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
       />
     </label>

@@ -35,6 +35,7 @@ export function LongList<T>({ items, rowHeight: wideHeight, narrowHeight = wideH
       element.removeEventListener("scroll", look);
     };
   }, []);
+  const revealed = reveal === undefined ? undefined : items[reveal];
   useEffect(() => {
     const element = box.current!;
     if (reveal === undefined || reveal < 0) return;
@@ -42,7 +43,8 @@ export function LongList<T>({ items, rowHeight: wideHeight, narrowHeight = wideH
     if (top < element.scrollTop) element.scrollTop = top;
     const most = top + rowHeight - element.clientHeight;
     if (most > element.scrollTop) element.scrollTop = most;
-  }, [reveal, rowHeight]);
+    // What moves because others came or went is not run after: somebody may be reading elsewhere.
+  }, [revealed && keyOf(revealed), rowHeight]);
   const first = Math.max(0, Math.floor(seen.top / rowHeight) - BEYOND);
   const last = Math.min(items.length, Math.ceil((seen.top + seen.height) / rowHeight) + BEYOND);
   return (

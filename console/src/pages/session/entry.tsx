@@ -4,7 +4,7 @@ import { Plain } from "../../lib/hidden";
 import { link } from "../../lib/router";
 import { Markdown } from "../../lib/markdown";
 import { exact } from "../../lib/time";
-import { t } from "../../lib/words";
+import { currentLanguage, t } from "../../lib/words";
 import { word } from "../../ui/basics";
 import { detail, textOf, type Entry } from "./entries";
 import { classOf, laneOf, leftOf, nameOf, type Lanes } from "./lanes";
@@ -72,12 +72,16 @@ function clock(at: number): string {
 
 /** Drawn again only if something about it changed: there may be thousands. */
 export class EntryRow extends Component<RowProps> {
+  private language = currentLanguage();
+
   override shouldComponentUpdate(next: RowProps): boolean {
     const { entry, lanes, isMarked, fork } = this.props;
-    return next.entry !== entry || next.lanes !== lanes || next.isMarked !== isMarked || next.fork !== fork;
+    const isSame = next.entry === entry && next.lanes === lanes && next.isMarked === isMarked && next.fork === fork;
+    return !isSame || this.language !== currentLanguage();
   }
 
   override render({ entry, lanes, isMarked, fork }: RowProps): VNode {
+    this.language = currentLanguage();
     const lane = laneOf(lanes, entry.agent);
     const { seq, timestamp, session_id: session } = entry.event;
     const look = `entry ${entry.kind} ${classOf(lane)}${entry.isUndone ? " undone" : ""}${isMarked ? " marked" : ""}`;
