@@ -72,7 +72,7 @@ def test_a_key_that_is_pressed_twice_decides_one_question(
     # The second press comes as soon as the next question is there.
     console.page.evaluate(
         """document.addEventListener("focusin", () => {
-          const again = new KeyboardEvent("keydown", { key: "a", bubbles: true });
+          const again = new KeyboardEvent("keydown", { key: "a", bubbles: true, cancelable: true });
           document.body.dispatchEvent(again);
           window.__again = again.defaultPrevented;
         }, { once: true })"""
@@ -80,9 +80,8 @@ def test_a_key_that_is_pressed_twice_decides_one_question(
     sent: list[str] = []
     console.page.on("request", lambda each: sent.append(each.url) if each.post_data else None)
     console.page.keyboard.press("a")
-    console.page.wait_for_function("window.__again !== undefined")
     expect(console.role("heading", "Second?")).to_be_focused()
-    expect(console.page.locator(".toast")).to_have_count(1)
+    assert console.page.evaluate("window.__again") is True
     assert [each for each in sent if second in each] == []
     assert console.api("GET", f"/inbox/{second}")["status"] == "open"
     assert answer_of(console, first)["choice"] == "yes"
