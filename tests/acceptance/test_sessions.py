@@ -62,7 +62,7 @@ def test_lists_are_arrays_or_lines_of_the_same_objects(desk: Ekiden) -> None:
     assert [each["session_id"] for each in array] == ["s3", "s2", "s1"]
     assert set(array[0]) == {
         "session_id", "agent", "status", "outcome", "user_id", "priority", "meta", "events",
-        "owner", "created_at", "updated_at",
+        "owner", "created_at", "updated_at", "state", "title", "run_id", "waiting_for",
     }  # fmt: skip
 
 

@@ -24,14 +24,16 @@ WIDE = Look(width=1280, height=860, theme="light")
 NARROW = Look(width=360, height=740, theme="dark")
 
 
-@pytest.fixture(scope="session")
+# Not longer than the tests of this folder: the driver has an event loop in the thread of the tests,
+# in which no test with a loop of its own could run.
+@pytest.fixture(scope="package")
 def playwright() -> Iterator[Playwright]:
-    """The driver, once for all tests of a process."""
+    """The driver of the browser."""
     with sync_playwright() as driver:
         yield driver
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser(playwright: Playwright) -> Iterator[Browser]:
     """Debian's Chromium; `EKIDEN_TEST_CHROMIUM` names another."""
     path = os.environ.get("EKIDEN_TEST_CHROMIUM") or shutil.which("chromium")

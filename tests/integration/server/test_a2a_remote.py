@@ -22,6 +22,7 @@ from tests.support.a2a_server import Partner, partner_served
 from tests.support.gates import TokenGate, caller
 from tests.support.relay_team import relay_team
 from tests.support.serving import application, served
+from tests.support.until import until
 
 
 def team_with(card: str, *said: Any, **settings: Any) -> Team:
@@ -158,9 +159,10 @@ async def test_a_remote_agent_that_stays_away_undoes_the_handoff() -> None:
 async def test_a_task_that_takes_too_long_is_given_up_and_cancelled_there() -> None:
     partner = Partner()
     async with partner_served(partner) as (url, _):
-        team = team_with(url, say("that takes too long"), timeout_s=0.3)
+        team = team_with(url, say("that takes too long"), timeout_s=1.0)
         result = await Runner.run(team, "hold on", session=Session("s1", store=MemoryStore()))
         assert result.final_output == "that takes too long"
+        await until(lambda: bool(partner.cancelled))
         assert len(partner.cancelled) == 1
         partner.release.set()
 

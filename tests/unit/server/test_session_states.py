@@ -27,7 +27,8 @@ async def test_sessions_are_listed_by_state_and_text(
         await desk.ask("我的订单 1042 在哪里？", session_id="talk")
         for number in range(3):
             await finished(store, f"bad-{number}", "failed", f"Größe {number}")
-        await store.create(NewSession(id="ready", agent="orders", status="ready"))
+        await store.create(NewSession(id="ready", agent="orders"))
+        assert await store.claim("ready", owner="somebody", lease_s=600) is not None
         assert [each["session_id"] for each in await desk.pages("/sessions?state=failed")] == [
             "bad-2",
             "bad-1",

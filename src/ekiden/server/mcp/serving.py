@@ -122,7 +122,8 @@ def _parsed(offer: Offer, given: dict[str, Any]) -> Any:
 
 
 def _words(result: dict[str, Any]) -> str:
-    run = result if "run_id" in result else result.get("run")
+    # A session tells the id of its run, too; only a run has questions.
+    run = result if "questions" in result else result.get("run")
     said = words_of(run) if isinstance(run, dict) else None
     return dumps(result) if said is None else said
 
