@@ -99,7 +99,8 @@ interface Rest<T> {
 function once<T>(items: T[]): T[] {
   const seen = new Set<unknown>();
   return items.filter((item) => {
-    const { id = item } = item as { id?: unknown };
+    const own = item as { id?: string; task_id?: string; session_id?: string };
+    const id = own.id ?? (own.task_id ? item : (own.session_id ?? item));
     return !seen.has(id) && seen.add(id);
   });
 }
