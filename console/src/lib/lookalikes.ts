@@ -2,7 +2,7 @@
 
 // Not letters of a living script: wide, mathematical, Roman, phonetic, Cherokee and Lisu ones.
 const TWINS =
-  "\\uff10-\\uff19\\uff21-\\uff3a\\uff41-\\uff5a\\u{1d400}-\\u{1d7ff}\\u2102-\\u2149\\u2160-\\u217f\\u13a0-\\u13ff\\uab70-\\uabbf\\ua4d0-\\ua4f7\\u0131\\u017f\\u01c0-\\u01c3\\u0250-\\u02af";
+  "\\uff10-\\uff19\\uff21-\\uff3a\\uff41-\\uff5a\\u{1d400}-\\u{1d7ff}\\u2102-\\u2149\\u2160-\\u217f\\u13a0-\\u13ff\\uab70-\\uabbf\\ua4d0-\\ua4f7\\u017f\\u01c0-\\u01c3\\u0250-\\u02af";
 // Those of Cyrillic, Greek and Armenian that are drawn like Latin letters.
 const DRAWN_ALIKE = "асеорхуѕіјһԁԛԝӏӀкгпьѵүҮвмнтАВСЕНКМОРТХУЅІЈοανυρικτχγωηεϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧօսոցհզյ";
 const SIGNS = "\\u2024\\u2044\\u2215\\u2236\\u29f8\\ua789";
