@@ -123,6 +123,15 @@ IN_RUNTIME = (
         tests=("tests/unit/runtime/test_leases.py",),
     ),
     Mutation(
+        name="reads-past-its-claim",
+        area="leases",
+        file="runtime/reading.py",
+        text="    if last > seq or (last < seq and not with_items):\n",
+        replacement="    if last < seq and not with_items:\n",
+        why="who was stopped between claiming and reading asks a model about what others did since",
+        tests=("tests/unit/testing/simulation/test_found_takeovers.py",),
+    ),
+    Mutation(
         name="answer-in-its-own-transaction",
         area="settling",
         file="runtime/answering.py",
