@@ -7,6 +7,9 @@ import pytest
 from tests.support.commands import close_commands
 from tests.support.examples import choose_profile
 
+# Failing assertions inside the contract suites show their values: to be said before any import.
+pytest.register_assert_rewrite("ekiden.testing.contracts", "ekiden.testing.engine_contracts")
+
 pytest_plugins = ["tests.support.postgres", "tests.support.temporal"]
 
 

