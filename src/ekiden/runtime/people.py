@@ -20,6 +20,7 @@ from ekiden.runtime.inboxes import item_writes, read_item
 from ekiden.runtime.rollback import confirm_handoffs
 from ekiden.runtime.state import RunState
 from ekiden.runtime.turn import conclude, start_agent
+from ekiden.runtime.withdrawing import is_withdrawn_by_run
 from ekiden.storage.base import Store
 
 _MAX_SUBJECT = 500
@@ -126,6 +127,7 @@ async def answer_case(
 ) -> InboxItem | None:
     """Answer the inbox item of a session that waits for people; `None` if it has none.
 
+    One that a process withdrew that died before it stored why is none: the session still waits.
     One that the same person answered before, whose process died before the session went on, is
     answered: the first answer counts. Raises `InboxItemClosed` if somebody else was quicker, and
     `UserError` if there is no way back.
@@ -133,7 +135,7 @@ async def answer_case(
     asks = Cursor.from_json((await store.get(session_id)).cursor).asks
     for question in asks.values():
         item = await read_item(store, question.id) if question.kind == "inbox" else None
-        if item is None or item.kind != "handoff":
+        if item is None or item.kind != "handoff" or is_withdrawn_by_run(item):
             continue
         if give_back and GIVE_BACK not in item.options:
             raise UserError(f"nobody handed session {session_id!r} over: there is no way back")

@@ -17,7 +17,7 @@ from ekiden.core.usage import Usage
 from ekiden.handoff import handoff, person
 from ekiden.handoff.records import records_of
 from ekiden.inbox import Inbox
-from ekiden.runtime import Runner
+from ekiden.runtime import HandoffController, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, ScriptedRunner, say, transfer
@@ -166,3 +166,32 @@ async def test_people_are_asked_anew_when_a_run_is_resumed_whose_item_was_cancel
     await inbox.answer(item.id, choice="answer", text="We replace it.", by="anna")
     result = await Runner.wait(team, session, timeout_s=20)
     assert result.final_output == "We replace it."
+
+
+@pytest.mark.parametrize("gives_back", [False, True])
+async def test_people_may_answer_though_a_process_that_died_withdrew_the_item(
+    gives_back: bool,
+) -> None:
+    class Dead(BaseException):
+        pass
+
+    class Mortal(MemoryStore):
+        is_dying = False
+
+        async def commit(self, claim: Any, commit: Any) -> None:
+            if self.is_dying:
+                raise Dead
+            await super().commit(claim, commit)
+
+    store = Mortal()
+    session = Session("s", store=store)
+    team = Team(people_team(say("thanks")))
+    await Runner.run(team, "help", session=session)
+    store.is_dying = True
+    with pytest.raises(Dead):
+        await Runner.run(team, "hello?", session=session)
+    store.is_dying = False
+    assert not (await Inbox(store).list()).items
+    controller = HandoffController(team, store)
+    result = await controller.answer("s", "We replace it.", by="anna", give_back=gives_back)
+    assert result.final_output == ("thanks" if gives_back else "We replace it.")
