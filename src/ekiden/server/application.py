@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 from starlette.requests import HTTPConnection
+from starlette.routing import BaseRoute
 
 from ekiden import __version__
 from ekiden.app.service import Service
@@ -154,14 +156,22 @@ def create_app(
     description.install(app)
     docs_page.install(app)
     console.install(app, config)
-    app.include_router(health.router)
-    app.include_router(metrics.router, responses=_EVERYWHERE)
-    for router in _ROUTERS:
-        app.include_router(router, prefix=API, responses=_EVERYWHERE)
+    app.router.routes.extend(_routes())
     add_standards(app)
-    for router in _OPENAI:
-        app.include_router(router, prefix="/v1", responses=OPENAI_EVERYWHERE)
     return app
+
+
+@cache
+def _routes() -> tuple[BaseRoute, ...]:
+    """Those of every application of this process: the first request to a route prepares it."""
+    root = APIRouter(generate_unique_id_function=_operation_id)
+    root.include_router(health.router)
+    root.include_router(metrics.router, responses=_EVERYWHERE)
+    for router in _ROUTERS:
+        root.include_router(router, prefix=API, responses=_EVERYWHERE)
+    for router in _OPENAI:
+        root.include_router(router, prefix="/v1", responses=OPENAI_EVERYWHERE)
+    return tuple(root.routes)
 
 
 _EVERYWHERE: dict[int | str, dict[str, Any]] = problems.problems(401, 403, 422, 429, 503)
