@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ekiden.app.records.session_pages import find_sessions
+from ekiden.app.records.session_states import SessionState
 from ekiden.app.records.sessions import session_record
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.tables import clock_time, print_table
@@ -17,20 +20,52 @@ _PAGE = 50
 _BIG_PAGE = 500
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The sessions of a store that are looked for."""
+
+    store: Store
+    where: SessionFilter
+    states: Collection[SessionState] = ()
+    text: str = ""
+
+    async def page(self, *, limit: int, cursor: str | None) -> SessionPage:
+        """So many of them, unless there are fewer."""
+        rows: list[SessionRow] = []
+        while True:
+            page = await find_sessions(
+                self.store,
+                self.where,
+                states=self.states,
+                text=self.text,
+                limit=limit - len(rows),
+                cursor=cursor,
+            )
+            rows += page.sessions
+            cursor = page.next_cursor
+            if cursor is None or len(rows) == limit:
+                return SessionPage(sessions=rows, next_cursor=cursor)
+
+    async def all(self, cursor: str | None) -> AsyncIterator[SessionRow]:
+        """All of them, page by page."""
+        while True:
+            page = await self.page(limit=_BIG_PAGE, cursor=cursor)
+            for row in page.sessions:
+                yield row
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+
 async def list_sessions(
-    store: Store,
-    where: SessionFilter,
-    *,
-    limit: int | None,
-    cursor: str | None,
-    form: ListForm,
+    found: Found, *, limit: int | None, cursor: str | None, form: ListForm
 ) -> None:
     """Print one page; as lines without a limit, all pages."""
     if form == "lines" and limit is None:
-        async for row in _all(store, where, cursor):
+        async for row in found.all(cursor):
             emit(session_record(row))
         return
-    page = await store.list(where, limit=limit or _PAGE, cursor=cursor)
+    page = await found.page(limit=limit or _PAGE, cursor=cursor)
     match form:
         case "json":
             emit([session_record(row) for row in page.sessions])
@@ -43,16 +78,6 @@ async def list_sessions(
         note(f"more: --cursor {page.next_cursor}")
     elif page.next_cursor is not None:
         note(dumps({"next_cursor": page.next_cursor}))
-
-
-async def _all(store: Store, where: SessionFilter, cursor: str | None) -> AsyncIterator[SessionRow]:
-    while True:
-        page = await store.list(where, limit=_BIG_PAGE, cursor=cursor)
-        for row in page.sessions:
-            yield row
-        cursor = page.next_cursor
-        if cursor is None:
-            return
 
 
 def print_sessions(page: SessionPage) -> None:

@@ -26,6 +26,7 @@ from ekiden.client.values import (
 from ekiden.core.events import Event, EventType
 
 SessionStatus: TypeAlias = Literal["idle", "ready", "waiting"]
+SessionState: TypeAlias = Literal["working", "waiting_agent", "waiting_person", "failed", "idle"]
 
 
 class Sessions(Resource[M]):
@@ -39,9 +40,22 @@ class Sessions(Resource[M]):
         agent: str | None = None,
         user: str | None = None,
         outcome: Literal["done", "waiting", "refused", "failed", "out_of_budget"] | None = None,
+        state: Sequence[SessionState] = (),
+        text: str = "",
     ) -> Listing[SessionSummary]:
-        """The sessions, newest first; what is not given does not restrict."""
-        params = given(status=status, agent=agent, user=user, outcome=outcome)
+        """The sessions, newest first; what is not given does not restrict.
+
+        `state` are one or more of the states that they may be in, `text` stands in their title, id,
+        user or agent. A single page with one of these may be short although another follows.
+        """
+        params = given(
+            status=status,
+            agent=agent,
+            user=user,
+            outcome=outcome,
+            state=tuple(state) or None,
+            text=text or None,
+        )
         return Listing(path="/sessions", params=params, parse=SessionSummary.of)
 
     @answers

@@ -291,6 +291,11 @@ def test_the_plain_client_does_the_same(plain: Client) -> None:
     with plain.runs.stream("again", session_id="a") as shown:
         assert isinstance(list(shown)[-1], Run)
     assert [each.session_id for each in plain.sessions.list()] == ["a"]
+    assert [
+        each.session_id for each in plain.sessions.list(state=["idle", "failed"], text="A")
+    ] == ["a"]
+    assert not list(plain.sessions.list(state=["working"]))
+    assert not list(plain.sessions.list(text="nobody's"))
     assert plain.sessions.list().page(limit=1).items[0].events == plain.sessions.get("a").events
     with pytest.raises(SessionNotFound):
         plain.sessions.get("nope")

@@ -58,6 +58,12 @@ async def test_a_list_can_be_filtered(desk: Served) -> None:
         ("agent=nobody", ("--agent", "nobody")),
         ("status=idle&outcome=done", ("--status", "idle", "--outcome", "done")),
         ("status=waiting", ("--status", "waiting")),
+        ("state=failed", ("--state", "failed")),
+        (
+            "state=failed&state=idle&limit=2",
+            ("--state", "failed", "--state", "idle", "--limit", "2"),
+        ),
+        ("text=U1&state=idle", ("--text", "U1", "--state", "idle")),
     ):
         found = await desk.get(f"/sessions?{query}")
         assert found["items"] == await desk.command("session", "list", *options)

@@ -53,6 +53,20 @@ async def session_list(
         Literal["done", "waiting", "refused", "failed", "out_of_budget"] | None,
         Parameter(help="Only those whose last run ended like this."),
     ] = None,
+    state: Annotated[
+        tuple[Literal["working", "waiting_agent", "waiting_person", "failed", "idle"], ...],
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Only those that are so; may be given more than once.",
+        ),
+    ] = (),
+    text: Annotated[
+        str,
+        Parameter(
+            show_default=False, help="Only those with this in their title, id, user or agent."
+        ),
+    ] = "",
     limit: Annotated[
         int | None,
         Parameter(validator=Number(gte=1, lte=1000), help="How many; 50, or all as JSON lines."),
@@ -64,14 +78,15 @@ async def session_list(
 ) -> None:
     """List the sessions, newest first."""
     from ekiden.app import open_store
-    from ekiden.cli.listing import list_sessions
+    from ekiden.cli.listing import Found, list_sessions
     from ekiden.cli.projects import store_address
     from ekiden.storage.base import SessionFilter
 
     where = SessionFilter(status=status, agent=agent, user_id=user, outcome=outcome)
     form: ListForm = "lines" if json_lines else "json" if as_json else "table"
     async with open_store(store_address(store), create=False) as opened:
-        await list_sessions(opened, where, limit=limit, cursor=cursor, form=form)
+        found = Found(opened, where, states=state, text=text)
+        await list_sessions(found, limit=limit, cursor=cursor, form=form)
 
 
 async def session_show(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ekiden.cli.commands import session as local
 from ekiden.cli.errors import UsageError
@@ -13,6 +14,7 @@ from ekiden.cli.tables import print_pairs, print_table
 from ekiden.core.jsonio import dumps
 
 if TYPE_CHECKING:
+    from ekiden.app.records.session_states import SessionState
     from ekiden.client import AsyncClient
 
 
@@ -24,6 +26,8 @@ async def session_list(
     agent: str | None,
     user: str | None,
     outcome: Literal["done", "waiting", "refused", "failed", "out_of_budget"] | None,
+    state: tuple[SessionState, ...],
+    text: str,
     limit: int | None,
     cursor: str | None,
     json_lines: bool,
@@ -34,13 +38,22 @@ async def session_list(
     from ekiden.cli.remote.reading import row_of
     from ekiden.storage.base import SessionPage
 
-    found = client.sessions.list(status=status, agent=agent, user=user, outcome=outcome)
+    found = client.sessions.list(
+        status=status, agent=agent, user=user, outcome=outcome, state=state, text=text
+    )
     if json_lines and limit is None and cursor is None:
         async for each in found:
             emit(each.raw)
         return
-    page = await found.page(limit=limit or 50, cursor=cursor)
-    records = [each.raw for each in page.items]
+    records: list[Mapping[str, Any]] = []
+    wanted = limit or 50
+    while True:
+        # A page of the server is short if it had to look at very many sessions for it.
+        page = await found.page(limit=wanted - len(records), cursor=cursor)
+        records += [each.raw for each in page.items]
+        cursor = page.next_cursor
+        if cursor is None or len(records) == wanted:
+            break
     if json_lines:
         for record in records:
             emit(record)
@@ -48,10 +61,10 @@ async def session_list(
         emit(records)
     else:
         rows = [row_of(record) for record in records]
-        print_sessions(SessionPage(sessions=rows, next_cursor=page.next_cursor))
-    if page.next_cursor is not None:
-        as_text = f"more: --cursor {page.next_cursor}"
-        note(dumps({"next_cursor": page.next_cursor}) if as_json or json_lines else as_text)
+        print_sessions(SessionPage(sessions=rows, next_cursor=cursor))
+    if cursor is not None:
+        as_text = f"more: --cursor {cursor}"
+        note(dumps({"next_cursor": cursor}) if as_json or json_lines else as_text)
 
 
 @like(local.session_show)

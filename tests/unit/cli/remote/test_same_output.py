@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ekiden.app.records import session_pages
 from ekiden.cli.main import main
 from tests.support.relay_team import relay_team
 from tests.support.server_thread import server_in_thread
@@ -64,6 +65,8 @@ READING = [
     ["session", "list", "--json-lines"],
     ["session", "list", "--limit", "1"],
     ["session", "list", "--user", "ann"],
+    ["session", "list", "--state", "idle", "--state", "waiting_person", "--limit", "2"],
+    ["session", "list", "--text", "ANN", "--json-lines"],
     ["session", "show", "a"],
     ["session", "show", "b"],
     ["session", "show", "nope"],
@@ -146,6 +149,19 @@ def test_what_is_stored_is_told_alike(both: Any, place: Place, words: list[str],
     here, there = both([*words, *more], "--store", place.store)
     assert there[0] == here[0]
     assert settled(there[1]) == settled(here[1])
+
+
+@pytest.mark.parametrize("more", [["--limit", "1"], ["--json-lines"]], ids=" ".join)
+def test_sessions_are_looked_for_until_there_are_enough(
+    both: Any, place: Place, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
+    monkeypatch.setattr(session_pages, "_READ", 1)
+    monkeypatch.setattr(session_pages, "MOST_LOOKED_AT", 1)
+    for code, told in both(
+        ["session", "list", "--text", "ann", "--state", "idle", *more], "--store", place.store
+    ):
+        assert code == 0
+        assert re.findall(r"^a |\"session_id\":\"a\"", told, re.MULTILINE)
 
 
 @pytest.mark.parametrize("words", OF_THE_TEAM, ids=" ".join)
