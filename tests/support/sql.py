@@ -41,7 +41,7 @@ async def until_blocked(url: str) -> int:
     name = f"ekiden:{parse_address(url).schema}"
     connection = await connect(url)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 pid: int | None = await connection.fetchval(
                     "select pid from pg_stat_activity "

@@ -81,7 +81,7 @@ class TemporalEngine:
         """Return when Temporal knows of the session: only then it stands in line."""
         client = await connect(TemporalAddress(self.address))
         handle = client.get_workflow_handle(workflow_id(await store_name(self.store), session_id))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await self.store.get(session_id)).status == "ready":
                 with suppress(RPCError):
                     if (await handle.describe()).raw_description.pending_activities:

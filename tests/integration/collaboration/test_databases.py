@@ -104,7 +104,7 @@ async def test_agents_on_the_bus_come_to_an_end_together(
 
     ann = collaborations.as_agent("ann")
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         Bus(store) as bus,
         bus.serve("bob", collaborations.handler("bob", agree)),
         asyncio.TaskGroup() as group,

@@ -80,7 +80,7 @@ class TestStarting:
         )
         async with mcp_tools(tmp_path, slow=started(script=script)) as mcp:
             task = asyncio.create_task(mcp.tools_for(["mcp:slow"]))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not (pid := _read(tmp_path / "pid")):  # noqa: ASYNC110 - another process
                     await asyncio.sleep(0.01)
             task.cancel()
@@ -218,7 +218,7 @@ class TestNaming:
 
 async def _is_gone(pid: str) -> None:
     """The process has ended, and everybody here had the chance to notice."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while Path(f"/proc/{pid}").exists():  # noqa: ASYNC110 - another process tells nobody
             await asyncio.sleep(0.01)
     for _ in range(50):

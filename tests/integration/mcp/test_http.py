@@ -142,6 +142,6 @@ async def test_a_server_that_only_forgets_is_told(
 
 
 async def _appears(path: Path) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not path.exists():  # noqa: ASYNC110 - a file of another process tells nobody
             await asyncio.sleep(0.01)

@@ -143,6 +143,6 @@ async def test_an_agent_uses_them_as_any_tool(tools: dict[str, FunctionTool]) ->
 
 
 async def _appears(path: Path) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not path.exists():  # noqa: ASYNC110 - a file of another process tells nobody
             await asyncio.sleep(0.01)

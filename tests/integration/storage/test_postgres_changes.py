@@ -19,7 +19,7 @@ where application_name = $1 and query ilike 'listen%'"""
 
 async def listening(store: PostgresStore, url: str) -> list[int]:
     """Wait until the store listens, which ends its first wait early."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             await store.wait_for_change(5)
             name = f"ekiden:{parse_address(url).schema}"
@@ -31,7 +31,7 @@ async def listening(store: PostgresStore, url: str) -> list[int]:
 async def test_a_change_wakes_those_who_wait_elsewhere(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
-    async with PostgresStore(postgres_url) as other, asyncio.timeout(20):
+    async with PostgresStore(postgres_url) as other, asyncio.timeout(60):
         await listening(other, postgres_url)
         waiting = [asyncio.create_task(other.wait_for_change(60)) for _ in range(3)]
         await asyncio.sleep(0)
@@ -42,7 +42,7 @@ async def test_a_change_wakes_those_who_wait_elsewhere(
 async def test_what_happened_just_before_the_end_is_still_told(
     postgres_store: PostgresStore, postgres_url: str
 ) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await listening(postgres_store, postgres_url)
         waiting = asyncio.create_task(postgres_store.wait_for_change(60))
         async with PostgresStore(postgres_url) as other:
@@ -85,6 +85,6 @@ async def test_without_a_server_waiting_just_takes_its_time(
     unused_tcp_port: int, timeout_s: float
 ) -> None:
     store = PostgresStore(f"postgresql://me@127.0.0.1:{unused_tcp_port}/relay")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await store.wait_for_change(timeout_s)
         await store.close()

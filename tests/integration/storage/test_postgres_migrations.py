@@ -87,11 +87,11 @@ async def test_a_migration_that_waits_for_a_reader_lets_the_others_work(
             await migrate(connection, address, [*shipped(), wider], patience_s=0)
         waiting = asyncio.create_task(migrate(connection, address, [*shipped(), wider]))
         await until_blocked_by(pid, postgres_url)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await store.create(NewSession(id="s", agent="a"))
         assert not waiting.done()
         await reader.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await waiting
         assert (await numbers(postgres_url))[-1] == 1000
         await connection.close()
@@ -101,7 +101,7 @@ async def until_blocked_by(pid: int, url: str) -> None:
     """Wait until somebody waits for that process."""
     connection = await connect(url)
     sql = "select count(*) from pg_stat_activity where $1 = any(pg_blocking_pids(pid))"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await connection.fetchval(sql, pid):
             pass
     await connection.close()

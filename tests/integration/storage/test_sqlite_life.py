@@ -254,7 +254,7 @@ async def test_a_read_that_takes_long_does_not_keep_others_waiting(tmp_path: Pat
     )
     go_on = threading.Event()
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             quick = [readers.read(lambda _: "quick", quick=True) for _ in range(5)]
             slow = asyncio.ensure_future(readers.read(lambda _: go_on.wait(30)))
             assert await asyncio.gather(*quick) == ["quick"] * 5

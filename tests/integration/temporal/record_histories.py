@@ -129,7 +129,7 @@ async def handed_on(scene: Scene) -> WorkflowHistory:
     other = TemporalEngine(scene.store, scene.engine.address, labels={"gpu"})
     await scene.engine.start(team)
     await scene.engine.submit("paint", "s")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (await scene.store.get("s")).agent != "painter":
             await scene.store.wait_for_change(0.1)
     await other.start(team)

@@ -101,7 +101,7 @@ async def test_whoever_cancels_the_workflow_of_a_session_in_line_leaves_it_idle(
 
     await engine.start(Team(Agent("desk", run=slow)), concurrency=1)
     await engine.submit("first", "s")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not ran:
             await engine.store.wait_for_change(0.1)
     await engine.submit("second", "queued")
@@ -153,7 +153,7 @@ async def test_until_idle_waits_for_no_agent_that_cannot_run_here(
     engine.prepare(team)
     await engine.submit("hello", "s")
     worker = TemporalWorker(postgres_store, team, address=temporal_server.address)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await worker.run(until_idle=True)
     assert (await postgres_store.get("s")).status == "ready"
 
@@ -180,7 +180,7 @@ async def test_a_tenant_whose_store_is_away_for_a_moment_does_not_end_the_others
     fleet = TemporalFleet(address=TemporalAddress(temporal_server.address), terms=Terms())
     team = echo_team()
     fleet.add(Station(store, team, serves=["desk"], config=RunConfig(), name="there"))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await fleet.run(until_idle=True)
     assert fleet.finished == 1
     assert "the store of there cannot be used, trying again: not yet" in caplog.text
@@ -223,6 +223,6 @@ async def test_signals_without_end_do_not_fill_the_history_of_the_timekeeper() -
                 )
             assert (await keeper.describe()).run_id != handle.first_execution_run_id
             await keeper.signal("due", Due(in_s=0.1))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await looked.wait()
             await until_status(keeper, COMPLETED)

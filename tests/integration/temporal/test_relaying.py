@@ -94,7 +94,7 @@ async def test_agents_that_need_labels_run_where_they_are(
     )
     await engine.start(team)
     await engine.submit("paint", "s")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (await postgres_store.get("s")).agent != "painter":
             await postgres_store.wait_for_change(0.1)
     assert "painter" not in ran

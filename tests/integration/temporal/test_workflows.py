@@ -183,7 +183,7 @@ async def test_sessions_are_found_by_agent_status_outcome_and_store(
 
 async def found_by(client: Client, query: str) -> list[str]:
     """The ids of the workflows that a query finds, once it finds any."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             found = [each.id async for each in client.list_workflows(query)]
             if found:

@@ -81,7 +81,7 @@ async def test_a_tenant_that_comes_later_is_served_and_one_that_goes_is_left(
 ) -> None:
     monkeypatch.setattr("ekiden.app.working._LOOK_EVERY_S", 0.01)
     workforce = Workforce(project, WorkOrder(store=url))
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(workforce.run())
         await until(lambda: workforce.tenants == ["default"])
         await fill(project, url, "acme")
@@ -98,7 +98,7 @@ async def test_a_tenant_whose_file_was_made_anew_between_two_looks_is_served(
     monkeypatch.setattr("ekiden.app.working._LOOK_EVERY_S", 0.01)
     await fill(project, url, "acme")
     workforce = Workforce(project, WorkOrder(store=url))
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(workforce.run())
         await until(lambda: workforce.finished == 1)
         await fill(project, url, "other")
@@ -142,7 +142,7 @@ async def test_looking_for_tenants_may_fail(
     monkeypatch.setattr("ekiden.app.working.find_tenants", look)
     workforce = Workforce(project, WorkOrder(store=url))
     with caplog.at_level(logging.WARNING):
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             group.create_task(workforce.run())
             await until(lambda: looks >= 4)
             workforce.stop()
@@ -162,7 +162,7 @@ async def test_many_files_are_looked_at_and_not_listened_to(
 async def test_it_stands_on_the_list_of_each_tenant(project: Any, url: str) -> None:
     await fill(project, url, "acme", "old")
     workforce = Workforce(project, WorkOrder(store=url, labels=["gpu"], concurrency=7))
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(workforce.run())
         for tenant in ("default", "acme"):
             async with tenant_store(url, tenant) as store:

@@ -80,6 +80,6 @@ async def test_time_is_kept_while_somebody_watches() -> None:
     )
     async with keeping_time(store):
         await Inbox(store).post(item)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while await store.get_document("inbox.done", "q") is None:
                 await store.wait_for_change(0.1)

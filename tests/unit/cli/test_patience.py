@@ -54,7 +54,7 @@ def watched(
 
 async def asked(store: MemoryStore, subject: str = "") -> InboxItem:
     """The question that the session waits for, as soon as it does."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             for item in (await Inbox(store).list()).items:
                 if item.subject.startswith(subject):
@@ -71,7 +71,7 @@ class Told:
 
     async def until(self, words: str, *, times: int = 1) -> None:
         """Wait until standard error has the words so often."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 self.read()
                 if self.err.count(words) >= times:
@@ -140,7 +140,7 @@ async def test_where_nothing_is_kept_nobody_is_told_to_answer(capsys: Captured) 
 
 async def test_whoever_stays_sees_the_answers_through_and_one_result(capsys: Captured) -> None:
     store, shown = MemoryStore(), Told(capsys)
-    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(answer_all(store, shown))
         code = await watched(store).watch(RunConfig(), STAY)
     shown.read()
@@ -158,7 +158,7 @@ async def test_whoever_stays_sees_the_answers_through_and_one_result(capsys: Cap
 @pytest.mark.parametrize("stream", [False, True])
 async def test_programs_that_stay_get_one_result(capsys: Captured, stream: bool) -> None:
     store, shown = MemoryStore(), Told(capsys)
-    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(answer_all(store, shown))
         code = await watched(store, as_json=True, stream=stream).watch(RunConfig(), STAY)
     shown.read()
@@ -178,7 +178,7 @@ async def test_an_answer_that_is_quicker_than_the_question_is_told_is_just_used(
     capsys: Captured,
 ) -> None:
     store = MemoryStore()
-    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(answer_all(store))
         assert await watched(store).watch(RunConfig(), STAY) == Exit.OK
     assert capsys.readouterr().out == "yes: 祝你好运\n"
@@ -214,7 +214,7 @@ async def test_a_run_that_somebody_else_ends_is_told_all_the_same(capsys: Captur
     other.start = other.go_on
     await asked(store)
     rival = asyncio.create_task(other.watch(RunConfig(), STAY))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await answer_all(store)
         assert [await task, await rival] == [Exit.OK, Exit.OK]
     first, second = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -232,7 +232,7 @@ async def test_a_run_that_ended_badly_elsewhere_says_so(capsys: Captured) -> Non
     await told.until("Ctrl-C")
     with pytest.raises(ValueError, match="shelf"):
         await Runner.run(Team(Agent("desk", run=broken)), "hi", session=Session("s", store=store))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert await task == Exit.FAILED
     told.read()
     assert "error[run.failed]: ValueError: the shelf fell down; go on with: resume it" in told.err
@@ -257,7 +257,7 @@ async def test_a_store_that_is_away_is_told_of(
     await told.until("Ctrl-C")
     store.outages = 3
     await told.until("error[store.unavailable]: the network is down; trying again")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await answer_all(store)
         assert await task == Exit.OK
     told.read()

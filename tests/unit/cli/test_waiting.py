@@ -46,7 +46,7 @@ async def watch(
 
 async def told(capsys: Captured) -> str:
     """What standard error has, as soon as it has something."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             text = capsys.readouterr().err
             if text:

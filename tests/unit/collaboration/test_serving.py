@@ -35,7 +35,7 @@ async def test_agents_answer_a_call_by_themselves_and_the_best_gets_it() -> None
         return respond
 
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         office.bus as bus,
         bus.serve("bob", handler(worker("bob", 0.7), note("bob"))),
         bus.serve("cy", handler(worker("cy", 0.9), note("cy"))),
@@ -76,7 +76,7 @@ async def test_a_negotiation_over_the_bus_ends_in_an_agreement() -> None:
 
     handler = office.collaborations.handler
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         office.bus as bus,
         bus.serve("ann", handler("ann", insist)),
         bus.serve("bob", handler("bob", haggle)),
@@ -95,7 +95,7 @@ async def test_an_agent_may_bid_by_a_function_of_its_own() -> None:
         return Offer(score=0.6, offer={"for": call.terms.body["task"]})
 
     handler = office.collaborations.handler("bob", bid=bid)
-    async with asyncio.timeout(20), office.bus as bus, bus.serve("bob", handler):
+    async with asyncio.timeout(60), office.bus as bus, bus.serve("bob", handler):
         found = await office["ann"].query_capabilities(["sql"], task="report", deadline_s=15)
     assert [each.offer for each in found.ranked_bids] == [{"for": "report"}]
 

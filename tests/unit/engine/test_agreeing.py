@@ -58,7 +58,7 @@ async def test_an_agreed_partner_runs_only_where_its_labels_are() -> None:
     agreement = await office.agree()
     agreeing = Agreeing(office.store, office.team, RunConfig())
     task = asyncio.create_task(agreeing.run())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await office.phase(agreement) != "execution" or not (
             await read_handoffs(office.store, agreement)
         ):
@@ -81,7 +81,7 @@ async def test_an_agreed_partner_runs_only_where_its_labels_are() -> None:
 async def test_it_ends_as_soon_as_nothing_more_is_to_be_begun() -> None:
     office, stopping = Office(), asyncio.Event()
     agreeing = Agreeing(office.store, office.team, RunConfig(), stopping=lambda: stopping)
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         ending = group.create_task(agreeing.run())
         await asyncio.sleep(0)
         assert not ending.done()

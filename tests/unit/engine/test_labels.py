@@ -106,7 +106,7 @@ async def test_that_nobody_runs_an_agent_is_told_once(caplog: pytest.LogCaptureF
     await Worker(store, team).run(until_idle=True)
     worker = Worker(store, team)
     with caplog.at_level(logging.WARNING, logger="ekiden.worker"):
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             group.create_task(worker.run())
             while "no worker runs" not in caplog.text:
                 await store.wait_for_change(0.05)

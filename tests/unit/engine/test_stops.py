@@ -49,7 +49,7 @@ async def test_a_worker_stops_what_another_process_wants_stopped() -> None:
     store, slow = MemoryStore(), Slow()
     await submit(slow.team, "go", session=Session("s", store=store))
     worker = Worker(store, slow.team)
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(worker.run())
         await slow.begun.wait()
         await ask_to_stop(store, "s", 1)
@@ -138,7 +138,7 @@ async def test_an_attempt_that_was_too_slow_does_not_run_beside_the_next() -> No
     )
     team = Team(boss)
     await submit(team, "go", session=Session("s", store=store))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await Worker(store, team).run(until_idle=True)
     assert (await store.get("s")).outcome == "done"
     assert (begun, most) == (2, 1)
@@ -162,7 +162,7 @@ async def test_requests_that_cannot_be_read_are_looked_at_again(
     slow = Slow()
     worker = Worker(MemoryStore(), slow.team)
     with caplog.at_level(logging.WARNING):
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             group.create_task(worker.run())
             await until(lambda: looks >= 3)
             worker.stop()
@@ -175,7 +175,7 @@ async def test_code_that_does_not_let_go_holds_up_no_other_request() -> None:
     await submit(team["a"], "go", session=Session("a", store=store))
     await submit(team["slow"], "go", session=Session("b", store=store))
     worker = Worker(store, team)
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(worker.run())
         await stubborn.begun.wait()
         await slow.begun.wait()
@@ -193,7 +193,7 @@ async def test_one_is_told_whether_the_code_has_ended(monkeypatch: pytest.Monkey
     store, stubborn = MemoryStore(), Stubborn()
     await submit(stubborn.agent, "go", session=Session("s", store=store))
     worker = Worker(store, stubborn.agent)
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(worker.run())
         await stubborn.begun.wait()
         monkeypatch.setattr("ekiden.engine.station._PATIENCE_S", 0.01)

@@ -90,7 +90,7 @@ async def test_async_checks_run_side_by_side_and_order_is_kept() -> None:
             handoff(Agent("e"), is_enabled=False),
         ],
     )
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         offers = await get_handoffs(source, RunContextWrapper())
     assert [offer.agent_name for offer in offers] == ["a", "b", "c"]
 

@@ -55,19 +55,19 @@ async def happen_in(store: Store, session_id: str, *events: dict[str, Any]) -> N
 
 async def take(stream: EventStream, count: int) -> list[HubEvent]:
     """The next events."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return [await anext(stream) for _ in range(count)]
 
 
 async def rest(stream: EventStream) -> list[HubEvent]:
     """All events of a stream that ends."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return [found async for found in stream]
 
 
 async def until(true: Callable[[], bool]) -> None:
     """Let others run until something is so."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not true():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 

@@ -104,7 +104,7 @@ async def test_an_embedder_that_hangs_keeps_nobody_else_and_is_left_alone(
     try:
         await asyncio.gather(*(memory.store(f"k{n}", f"text {n}") for n in range(40)))
         assert embedder.calls == 2
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             assert await asyncio.gather(*(asyncio.to_thread(int) for _ in range(40))) == [0] * 40
         answer = await memory.recall("7")
         assert [each.key for each in answer.found] == ["k7"]

@@ -158,7 +158,7 @@ async def test_timers_are_seen_to_while_every_place_is_taken() -> None:
     await submit(team["asking"], "go", session=Session("s1", store=store))
     await submit(team["slow"], "go", session=Session("s2", store=store))
     worker = Worker(store, team, concurrency=1)
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(worker.run(until_idle=True))
         while not (await store.get("s1")).wakes:
             await store.wait_for_change(0.1)
@@ -193,7 +193,7 @@ async def test_whatever_is_wrong_with_timers_they_are_looked_at_again(
     monkeypatch.setattr("ekiden.engine.timing.run_timers", look)
     monkeypatch.setattr("ekiden.engine.timing.TIMERS_S", 0.0)
     worker = Worker(store, counting_team([]))
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(worker.run())
         await again.wait()
         worker.stop()

@@ -397,6 +397,6 @@ async def test_answers_of_removed_sessions_are_tidied_away_without_a_request(
 
     monkeypatch.setattr(tidying, "prune", prune)
     async with application(tmp_path, team=relay_team(), store=store) as app:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await tidied.wait()
         assert '"status"' not in await _stored(app)

@@ -66,7 +66,7 @@ async def app(tmp_path: Path) -> AsyncIterator[FastAPI]:
 
 async def until(metrics: Metrics, desk: Desk, name: str, count: float) -> None:
     """Wait until something was counted so often."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             found = samples((await metrics.collect([desk])).decode())
             if sum(value for key, value in found.items() if key[0] == name) >= count:

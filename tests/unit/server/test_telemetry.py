@@ -43,7 +43,7 @@ async def collector(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OtlpServer
 
 async def begun(store: Store) -> None:
     """Until a follower knows from where on it sends."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await store.get_document("otel.exporters", "default") is None:
             await store.wait_for_change(0.01)
 

@@ -36,7 +36,7 @@ def is_alive(pid: int) -> bool:
 
 
 async def until_dead(pid: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while is_alive(pid):  # noqa: ASYNC110 - another process tells nobody
             await asyncio.sleep(0.01)
 
@@ -115,7 +115,7 @@ class TestStopping:
             "os.rename('pid.new', 'pid')\ntime.sleep(600)",
         )
         task = asyncio.create_task(programs(tmp_path, sys.executable).shell(command))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (tmp_path / "pid").exists():  # noqa: ASYNC110 - a file tells nobody
                 await asyncio.sleep(0.01)
         pid = int((tmp_path / "pid").read_text())
@@ -133,7 +133,7 @@ class TestStopping:
             "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
             "print(child.pid)",
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             shown = await programs(tmp_path, sys.executable).shell(command)
         await until_dead(int(shown.split()[0]))
 
@@ -147,7 +147,7 @@ class TestStopping:
             "    start_new_session=True)\n"
             "print(child.pid)",
         )
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             shown = await programs(tmp_path, sys.executable).shell(command)
         os.kill(int(shown.split()[0]), 9)
 

@@ -59,7 +59,7 @@ async def following(
         yield follower
     finally:
         follower.stop()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await task
 
 

@@ -223,7 +223,7 @@ async def test_what_was_typed_is_there_again_after_something_else_was_shown(
     keys.send_text("half a\x1b[D")
     await until(lambda: buffer.document.cursor_position == 5, "it is typed")
     for _ in range(2):
-        async with asyncio.timeout(30), reader.aside():
+        async with asyncio.timeout(60), reader.aside():
             assert not reader._session.app.is_running
             assert not reading.done()
         await until(lambda: reader._session.app.is_running, "the prompt is back")
@@ -235,7 +235,7 @@ async def test_what_was_typed_is_there_again_after_something_else_was_shown(
 
 async def test_without_a_prompt_nothing_is_put_aside(keys: PipeInput) -> None:
     reader = _reader(keys)
-    async with asyncio.timeout(30), reader.aside():
+    async with asyncio.timeout(60), reader.aside():
         pass
     keys.send_text(f"hello{ENTER}")
     assert await asyncio.wait_for(reader.read(), 30) == "hello"

@@ -33,7 +33,7 @@ async def test_they_are_all_asked_before_any_of_them_has_answered() -> None:
         await both.wait()
         return "yes"
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await submitted(store, team_of(pm=pm, x=asked, y=asked))
     assert await outcome(store) == ("idle", "done")
     assert await said(store) == "yes, yes"
