@@ -90,16 +90,17 @@ def settings(job: Job) -> BusSettings:
 async def _do(job: Job) -> None:
     ledger = Ledger(Path(job.folder))
     async with open_store(job.store) as opened:
-        store: Store = opened
+        store: Store | MischievousStore | MortalStore = opened
         if job.seed is not None:
-            store = cast("Store", MischievousStore(opened, job.seed))
+            store = MischievousStore(opened, job.seed)
         if job.dies_at:
-            mortal = MortalStore(opened, nth=abs(job.dies_at), before=job.dies_at > 0)
-            store = cast("Store", mortal)
-        async with Bus(store, settings=settings(job)) as bus:
+            store = MortalStore(opened, nth=abs(job.dies_at), before=job.dies_at > 0)
+        async with Bus(cast("Store", store), settings=settings(job)) as bus:
             match job.task:
                 case "serve":
                     await _serve(bus, job, ledger)
+                    if isinstance(store, MischievousStore):
+                        ledger.note("mischief", done=dict(store.done))
                 case "ask":
                     await asyncio.gather(*(_ask(bus, each, ledger) for each in job.ids))
                 case "tell":

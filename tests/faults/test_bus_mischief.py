@@ -32,6 +32,7 @@ async def test_whatever_the_queue_does_there_is_one_answer_and_one_effect(
             folder=str(ledger.folder),
             seed=10 * seed + number,
             visibility_s=3.0,
+            waits=True,
         )
         for number in range(2)
     ]
@@ -44,7 +45,10 @@ async def test_whatever_the_queue_does_there_is_one_answer_and_one_effect(
             store = MischievousStore(opened, 10 * seed + 9)
             async with Bus(cast("Store", store), settings=settings(jobs[0])) as bus:
                 sending = asyncio.gather(*(bus.send(news(each)) for each in notes))
-                answers = await asyncio.gather(*(bus.query(question(each)) for each in queries))
+                asking = asyncio.gather(*(bus.query(question(each)) for each in queries))
+                await until(lambda: len(_who_got_any(ledger)) == len(servers), "both have some")
+                (ledger.folder / "answer").touch()
+                answers = await asking
                 await sending
                 again = await asyncio.gather(*(bus.query(question(each)) for each in queries))
                 while (await bus.depths()).get(CLERK):
@@ -63,5 +67,11 @@ async def test_whatever_the_queue_does_there_is_one_answer_and_one_effect(
     seen = ledger.lines("got")
     first = Counter(line["id"] for line in seen if not line["redelivered"])
     assert set(first.values()) == {1}
-    assert len(seen) > 2 * EACH, "nothing was ever delivered again"
-    assert min(store.done["doubled"], len({line["pid"] for line in seen})) > 1
+    # Whether somebody gets it before the first one has answered is a matter of time.
+    again_for_others = [each["done"].get("delivered again", 0) for each in ledger.lines("mischief")]
+    assert sum(again_for_others) > 1, "nothing was ever there for others, too"
+    assert store.done["doubled"] > 1
+
+
+def _who_got_any(ledger: Ledger) -> set[int]:
+    return {line["pid"] for line in ledger.lines("got")}

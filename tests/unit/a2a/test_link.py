@@ -153,9 +153,9 @@ async def test_a_server_that_is_busy_is_asked_again() -> None:
 async def test_a_task_without_end_is_given_up() -> None:
     partner = Partner()
     async with partner_served(partner, streaming=False) as (url, _):
-        link = link_to(url, timeout_s=0.2)
+        link = link_to(url)
         view = await said(link, "hold on")
-        view = await link.wait(view.task_id)
+        view = await link_to(url, timeout_s=0.2).wait(view.task_id)
         assert view.state == "unavailable"
         assert "within 0.2 s" in view.text
         assert await link.cancel("nobody")
