@@ -111,6 +111,7 @@ def test_loops_are_folded_and_a_rollback_looks_like_one(
     panel.get_by_role("button", name=re.compile("again")).press("Enter")
     expect(page).to_have_url(re.compile(r"handoff=s1\.h3$"))
     expect(panel.locator(".moves")).to_be_visible()
+    expect(panel.locator(".counts")).to_be_visible()  # What comes later moves the link.
     panel.get_by_role("link", name="Audit records").click()
     expect(page.get_by_role("heading", name="s1.h3")).to_be_visible()
     expect(page.locator("main")).to_contain_text("again")
