@@ -20,8 +20,9 @@ $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
+# The lock names everything, so nothing has to be resolved; what is imported is compiled then.
 $(VENV)/.locked: requirements/dev.lock | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.lock
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --no-compile -r requirements/dev.lock
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml $(VENV)/.locked
