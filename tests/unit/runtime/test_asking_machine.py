@@ -17,10 +17,11 @@ LENGTH = 400
 """Bytes that every story can be made of."""
 throws = st.binary(min_size=LENGTH, max_size=LENGTH)
 
-EVERYTHING = {
-    "answered", "failed", "timed_out", "cancelled", "deadlocks", "withdrawn", "rolled back",
-    "people", "paid", "tells", "deaths",
+OFTEN = {
+    "answered", "failed", "timed_out", "cancelled", "deadlocks", "withdrawn", "people", "paid",
+    "tells", "deaths",
 }  # fmt: skip
+SELDOM = {"rolled back"}
 
 
 def play_stories(number: int, *, derandomize: bool) -> Counter[str]:
@@ -46,10 +47,10 @@ def play_stories(number: int, *, derandomize: bool) -> Counter[str]:
 
 
 def test_every_question_ends_once_and_nothing_is_left_waiting() -> None:
-    assert set(+play_stories(120, derandomize=True)) >= EVERYTHING
+    assert set(+play_stories(120, derandomize=True)) >= OFTEN
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_same_of_many_more_stories() -> None:
-    play_stories(5_000, derandomize=False)
+    assert set(+play_stories(5_000, derandomize=False)) >= OFTEN | SELDOM
