@@ -18,7 +18,7 @@ from ekiden.server import ServerConfig
 from tests.console.place import Console, Look
 from tests.support.server_thread import server_in_thread
 
-expect.set_options(timeout=20_000)
+expect.set_options(timeout=60_000)  # A busy machine is slow.
 
 WIDE = Look(width=1280, height=860, theme="light")
 NARROW = Look(width=360, height=740, theme="dark")
@@ -107,4 +107,5 @@ def new_page(browser: Browser, stack: ExitStack, look: Look, **context: Any) -> 
         **context,
     )
     stack.callback(visitor.close)
+    visitor.set_default_timeout(60_000)
     return visitor.new_page()

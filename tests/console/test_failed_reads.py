@@ -29,7 +29,7 @@ def test_a_list_is_read_again_after_reads_that_failed(open_console: OpenConsole)
 
     console.page.route(LIST, fail)
     console.open("sessions")
-    expect(console.page.get_by_role("link", name="missed")).to_be_visible(timeout=20_000)
+    expect(console.page.get_by_role("link", name="missed")).to_be_visible()
     expect(console.page.get_by_role("alert")).to_have_count(0)
     assert len(failed) == BY_THEMSELVES
 
@@ -62,5 +62,5 @@ def test_a_list_is_read_again_when_the_connection_is_back(open_console: OpenCons
         console.open("sessions")
     page.unroute(LIST)
     sockets[-1].close()
-    expect(page.get_by_role("link", name="missed")).to_be_visible(timeout=20_000)
+    expect(page.get_by_role("link", name="missed")).to_be_visible()
     assert len(sockets) == 2

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 """For a machine that is busy with other things; nobody waits that long for good news."""
 
 
