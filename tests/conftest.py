@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from tests.support.commands import close_commands
@@ -16,6 +18,17 @@ pytest_plugins = ["tests.support.postgres", "tests.support.temporal"]
 def pytest_configure(config: pytest.Config) -> None:
     """Properties are tried with all examples unless slow tests are left out."""
     choose_profile(slow_tests_too="not slow" not in str(config.getoption("markexpr")))
+
+
+def pytest_collection() -> None:
+    """Nothing of what is collected is garbage."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Whoever looks for garbage need not look through twenty thousand tests each time."""
+    gc.enable()
+    gc.freeze()
 
 
 def pytest_unconfigure() -> None:
