@@ -38,7 +38,7 @@ def test_a_tool_is_approved_with_the_keyboard_alone_and_the_run_goes_on(
     assert run["chain"][-1] == "desk"
     [item] = console.api("GET", "/inbox?status=answered")["items"]
     assert item["answer"]["choice"] == "approve"
-    assert item["answer"]["by"] == "local"
+    assert (item["answer"]["by"], item["answer"]["via"]) == ("local", "console")
 
 
 def test_a_rejection_has_a_reason_and_the_next_question_follows(
