@@ -12,7 +12,7 @@ from tests.support.examples import choose_profile
 # Failing assertions inside the contract suites show their values: to be said before any import.
 pytest.register_assert_rewrite("ekiden.testing.contracts", "ekiden.testing.engine_contracts")
 
-pytest_plugins = ["tests.support.postgres", "tests.support.temporal"]
+pytest_plugins = ["tests.support.postgres", "tests.support.temporal", "tests.support.timings"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

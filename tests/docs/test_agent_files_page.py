@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import ekiden.agents
 from ekiden.agents.objects import Object
 from ekiden.agents.table import AGENT
@@ -38,9 +36,8 @@ def keys(of: Object, above: str = "") -> Iterator[str]:
             yield from keys(inside, f"{whole}.")
 
 
-@pytest.mark.parametrize("key", list(keys(AGENT)))
-def test_every_key_has_a_row(key: str) -> None:
-    assert re.search(rf"^\| `{re.escape(key)}` \|", PAGE, re.MULTILINE)
+def test_every_key_has_a_row() -> None:
+    assert not [key for key in keys(AGENT) if f"\n| `{key}` |" not in PAGE]
 
 
 def test_no_row_is_about_a_key_that_is_gone() -> None:

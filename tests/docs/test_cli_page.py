@@ -37,9 +37,8 @@ def commands() -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("command", commands())
-def test_every_command_has_a_heading(command: str) -> None:
-    assert f"\n## ekiden {command}\n" in PAGE
+def test_every_command_has_a_heading() -> None:
+    assert not [command for command in commands() if f"\n## ekiden {command}\n" not in PAGE]
 
 
 @pytest.mark.parametrize("command", commands())

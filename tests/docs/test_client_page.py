@@ -39,10 +39,10 @@ def test_the_page_lists_the_methods_of_every_resource(name: str) -> None:
     assert methods_on_page(name) == own
 
 
-@pytest.mark.parametrize("command", LOCAL_ONLY)
 @pytest.mark.parametrize("name", ["client.md", "cli.md"])
-def test_the_commands_that_are_not_for_servers_are_named(command: str, name: str) -> None:
-    assert f"`{command}`" in page(name).text
+def test_the_commands_that_are_not_for_servers_are_named(name: str) -> None:
+    text = page(name).text
+    assert not [command for command in LOCAL_ONLY if f"`{command}`" not in text]
 
 
 def test_every_public_name_of_the_client_is_on_some_page() -> None:

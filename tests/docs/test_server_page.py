@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 
-import pytest
-
 from ekiden.app.keys import SCOPES
-from ekiden.core.errors import EkidenError
 from ekiden.server.access import OPEN
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.problems import status_of
@@ -32,26 +29,26 @@ def statuses() -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
-def test_the_status_of_every_error_follows_from_the_table(error: type[EkidenError]) -> None:
+def test_the_status_of_every_error_follows_from_the_table() -> None:
     listed = statuses()
-    nearest = next(kind.__name__ for kind in error.__mro__ if kind.__name__ in listed)
-    assert listed[nearest] == status_of(error.__new__(error))
+    for error in ERRORS:
+        nearest = next(kind.__name__ for kind in error.__mro__ if kind.__name__ in listed)
+        assert listed[nearest] == status_of(error.__new__(error)), error
 
 
 def test_the_table_of_statuses_has_no_error_that_is_gone() -> None:
     assert not statuses().keys() - {error.__name__ for error in ERRORS}
 
 
-@pytest.mark.parametrize("scope", sorted(SCOPES))
-def test_every_scope_has_a_row(scope: str) -> None:
-    assert re.search(rf"^\| `{scope}` \|", section("Keys and tenants"), re.MULTILINE)
+def test_every_scope_has_a_row() -> None:
+    text = section("Keys and tenants")
+    assert not [scope for scope in SCOPES if f"\n| `{scope}` |" not in text]
 
 
 def test_what_is_open_to_all_is_listed() -> None:
     assert not [path for path in OPEN if f"`{path}`" not in section("Keys and tenants")]
 
 
-@pytest.mark.parametrize("name", [each.name for each in fields(ServerConfig)])
-def test_everything_that_can_be_set_of_a_server_is_on_the_page(name: str) -> None:
-    assert re.search(rf"`(server\.)?{name}`", PAGE)
+def test_everything_that_can_be_set_of_a_server_is_on_the_page() -> None:
+    names = [each.name for each in fields(ServerConfig)]
+    assert not [name for name in names if not re.search(rf"`(server\.)?{name}`", PAGE)]

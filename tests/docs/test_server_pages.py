@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from typing import get_args
 
-import pytest
-
 from ekiden.app.keys import SCOPES
 from ekiden.core.redaction import SENSITIVE_KINDS
 from ekiden.server.access import OPEN
-from ekiden.server.mcp.offers import OFFERS, Offer
+from ekiden.server.mcp.offers import OFFERS
 from ekiden.server.metrics import Metrics
 from ekiden.server.openai.bodies import CHAT_REFUSED, RESPONSE_REFUSED
 from ekiden.tracing import SpanKind
@@ -27,32 +25,29 @@ async def test_the_metrics_on_the_page_are_those_of_the_server() -> None:
     assert sorted(listed) == sorted(_FAMILY.findall(shown))
 
 
-@pytest.mark.parametrize("kind", get_args(SpanKind))
-def test_every_kind_of_span_has_a_row(kind: str) -> None:
-    assert f"\n| `{kind}` |" in TRACING
+def test_every_kind_of_span_has_a_row() -> None:
+    assert not [kind for kind in get_args(SpanKind) if f"\n| `{kind}` |" not in TRACING]
 
 
-@pytest.mark.parametrize("offer", OFFERS, ids=lambda offer: offer.name)
-def test_every_tool_of_the_mcp_server_is_on_its_page_with_its_scope(offer: Offer) -> None:
+def test_every_tool_of_the_mcp_server_is_on_its_page_with_its_scope() -> None:
     table = re.findall(r"^\| (`\w+`.*?) \| `(\w+)` \|", page("mcp-server.md").text, re.MULTILINE)
-    assert [scope for names, scope in table if f"`{offer.name}`" in names] == [offer.scope]
+    for offer in OFFERS:
+        assert [scope for names, scope in table if f"`{offer.name}`" in names] == [offer.scope]
 
 
-@pytest.mark.parametrize("name", sorted({*CHAT_REFUSED, *RESPONSE_REFUSED}))
-def test_everything_that_is_refused_of_openai_clients_is_on_the_page(name: str) -> None:
+def test_everything_that_is_refused_of_openai_clients_is_on_the_page() -> None:
     table = page("openai-api.md").text.partition("## What is refused")[2].partition("\n## ")[0]
-    assert re.search(rf"^\|.*`{name}\b.*\|", table, re.MULTILINE)
+    for name in {*CHAT_REFUSED, *RESPONSE_REFUSED}:
+        assert re.search(rf"^\|.*`{name}\b.*\|", table, re.MULTILINE), name
 
 
-@pytest.mark.parametrize("scope", SCOPES)
-def test_every_scope_has_a_row(scope: str) -> None:
-    assert f"\n| `{scope}` |" in SECURITY
+def test_every_scope_has_a_row() -> None:
+    assert not [scope for scope in SCOPES if f"\n| `{scope}` |" not in SECURITY]
 
 
 def test_what_is_open_to_all_is_named() -> None:
     assert not [path for path in OPEN if f"`{path}`" not in SECURITY]
 
 
-@pytest.mark.parametrize("kind", SENSITIVE_KINDS)
-def test_every_kind_that_is_covered_is_named(kind: str) -> None:
-    assert f"`{kind}`" in SECURITY
+def test_every_kind_that_is_covered_is_named() -> None:
+    assert not [kind for kind in SENSITIVE_KINDS if f"`{kind}`" not in SECURITY]

@@ -76,9 +76,8 @@ def test_the_public_names_are_these() -> None:
     assert dir(ekiden) == sorted(NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_public_name_can_be_imported(name: str) -> None:
-    assert not isinstance(getattr(ekiden, name), ModuleType)
+def test_every_public_name_can_be_imported() -> None:
+    assert not [name for name in NAMES if isinstance(getattr(ekiden, name), ModuleType)]
 
 
 def test_type_checkers_are_told_the_same_names_as_programs() -> None:
