@@ -6,8 +6,8 @@ import gc
 
 import pytest
 
-from tests.support.commands import close_commands
 from tests.support.examples import choose_profile
+from tests.support.forked import close_forker
 
 # Failing assertions inside the contract suites show their values: to be said before any import.
 pytest.register_assert_rewrite("ekiden.testing.contracts", "ekiden.testing.engine_contracts")
@@ -33,4 +33,4 @@ def pytest_collection_finish() -> None:
 
 def pytest_unconfigure() -> None:
     """Leave no process behind."""
-    close_commands()
+    close_forker()

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.commands import commands
+from tests.support import forked
+from tests.support.forked import ForkedPopen
 
 _SCRIPT = Path(sys.executable).with_name("ekiden")
 COMMAND = [str(_SCRIPT)] if _SCRIPT.exists() else [sys.executable, "-m", "ekiden.cli"]
@@ -52,8 +53,14 @@ class Ekiden:
         """Run it to its end; if `env` has what only a start of Python heeds, with such a start."""
         if not all(name.startswith("EKIDEN_") for name in env):
             return self.really(*arguments, input=input, **env)
-        ended = commands()(arguments, folder=self.folder, env={**self.env, **env}, input=input)
-        return _ran(ended.code, ended.out, ended.err)
+        done = forked.run(
+            ["ekiden", *arguments],
+            cwd=self.folder,
+            env={**self.env, **env},
+            input=input,
+            capture_output=True,
+        )
+        return _ran(done.returncode, done.stdout, done.stderr)
 
     def really(self, *arguments: str | bytes, input: bytes = b"", **env: str) -> Ran:
         """Start the installed program and run it to its end."""
@@ -70,7 +77,7 @@ class Ekiden:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Begin it, with pipes to read from."""
-        return subprocess.Popen(
+        return ForkedPopen(
             [*COMMAND, *arguments],
             cwd=self.folder,
             env=self.env,

@@ -7,6 +7,7 @@ import pty
 import subprocess
 
 from tests.acceptance.conftest import COMMAND, Project
+from tests.support.forked import ForkedPopen
 
 
 def test_a_bad_file_among_good_ones_is_named_and_can_be_left_out(project: Project) -> None:
@@ -42,7 +43,7 @@ def test_a_person_at_the_terminal_is_asked_before_a_tool_runs(project: Project) 
     reader = "---\nname: reader\ntools: {allow: [read_file]}\n---\nYou read files.\n"
     project.agent("reader", reader)
     mine, theirs = pty.openpty()
-    running = subprocess.Popen(
+    running = ForkedPopen(
         [*COMMAND, "run", "@reader what is in notes.txt ?"],
         cwd=project.folder,
         env=project.ekiden.env,

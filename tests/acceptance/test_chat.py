@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.conftest import COMMAND, Ekiden, Ran
+from tests.support.forked import ForkedPopen
 
 ORDER = "Where is my order 1042?"
 ANSWER = "Order 1042 is shipped with Yamato, expected 2026-11-18.\n"
@@ -216,7 +217,7 @@ def test_agent_files_route_and_a_bad_one_is_named(ekiden: Ekiden) -> None:
 
 def _begin(ekiden: Ekiden, *options: str) -> subprocess.Popen[str]:
     ekiden.write("slow.py", SLOW_TEAM)
-    process = subprocess.Popen(
+    process = ForkedPopen(
         [*COMMAND, "chat", "--team", "slow:team", "--session", "s1", *options],
         cwd=ekiden.folder,
         env=ekiden.env,

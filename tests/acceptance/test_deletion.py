@@ -17,6 +17,8 @@ from ekiden.testing import call, say
 from ekiden.testing.openai_server import OpenAIServer
 from tests.acceptance.conftest import COMMAND, Project, Ran
 from tests.acceptance.test_asking_people import ended, waiting
+from tests.support import forked
+from tests.support.forked import ForkedPopen
 
 DELETE = "rm -rf precious"
 ANSWER = "I have left precious alone."
@@ -137,7 +139,7 @@ async def test_in_the_inbox_of_another_terminal(desk: Desk) -> None:
 def at_a_terminal(desk: Desk, answer: bytes) -> tuple[int, str, bytes]:
     """Run the command for somebody who types `answer` when they are asked."""
     mine, theirs = pty.openpty()
-    running = subprocess.Popen(
+    running = ForkedPopen(
         [*COMMAND, "run", "--session", "s1", REQUEST],
         cwd=desk.project.folder,
         env=desk.project.ekiden.env,
@@ -205,7 +207,7 @@ async def test_by_a_program(desk: Desk) -> None:
     async with OpenAIServer(steps()) as server:
         desk.connect(server)
         ran = await asyncio.to_thread(
-            subprocess.run,
+            forked.run,
             [sys.executable, "program.py"],
             cwd=desk.project.folder,
             env=desk.project.ekiden.env,

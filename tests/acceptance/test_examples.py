@@ -15,6 +15,8 @@ import pytest
 
 from ekiden.testing.openai_server import OpenAIServer
 from tests.acceptance.conftest import Ekiden
+from tests.support import forked
+from tests.support.forked import ForkedPopen
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -28,7 +30,7 @@ def start(ekiden: Ekiden) -> Iterator[Start]:
     processes: list[subprocess.Popen[str]] = []
 
     def begin(name: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
+        process = ForkedPopen(
             [sys.executable, str(EXAMPLES / name)],
             cwd=ekiden.folder,
             env={**ekiden.env, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -89,7 +91,7 @@ def test_the_offer_goes_on_after_its_program_was_killed(ekiden: Ekiden, start: S
 
 def ask_the_desk(ekiden: Ekiden, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The travel desk, to its end."""
-    return subprocess.run(
+    return forked.run(
         [sys.executable, str(EXAMPLES / "travel_desk.py"), *arguments],
         cwd=ekiden.folder,
         env={**ekiden.env, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONIOENCODING": "utf-8"},
@@ -185,7 +187,7 @@ def server(ekiden: Ekiden) -> Iterator[str]:
     """The served desk, behind a socket; gives its address."""
     command = [sys.executable, "-m", "ekiden.cli", "serve", "--port", "0", "--json"]
     path = os.pathsep.join([str(EXAMPLES), *sys.path])
-    with subprocess.Popen(
+    with ForkedPopen(
         [*command, "--team", "served_desk:team", "--store", "served.db", "--log", "none"],
         cwd=ekiden.folder,
         env={**ekiden.env, "PYTHONPATH": path},
@@ -207,7 +209,7 @@ def server(ekiden: Ekiden) -> Iterator[str]:
 def test_a_client_of_the_served_desk_is_asked_before_money_is_paid_back(
     ekiden: Ekiden, server: str, choice: str, end: str
 ) -> None:
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, str(EXAMPLES / "served_desk.py"), "--server", server, "Refund 1042"],
         cwd=ekiden.folder,
         env={**ekiden.env, "PYTHONPATH": os.pathsep.join(sys.path)},

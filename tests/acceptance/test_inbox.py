@@ -14,6 +14,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.acceptance.conftest import COMMAND, Ekiden
+from tests.support import forked
+from tests.support.forked import ForkedPopen
 
 ASK = """
 import asyncio, json, sys
@@ -52,7 +54,7 @@ class Office(Ekiden):
 
     def ask(self, item: str) -> subprocess.Popen[str]:
         """A program that asks, and waits for the answer."""
-        return subprocess.Popen(
+        return ForkedPopen(
             [sys.executable, "ask.py", "ask", item],
             cwd=self.folder,
             env=self.env,
@@ -63,7 +65,7 @@ class Office(Ekiden):
 
     def post(self, *items: str) -> None:
         """Ask, and go on."""
-        subprocess.run(
+        forked.run(
             [sys.executable, "ask.py", "post", *items],
             cwd=self.folder,
             env=self.env,
@@ -171,7 +173,7 @@ def test_a_person_at_the_terminal_is_shown_what_they_changed(office: Office) -> 
     arguments = '{"order": 1042, "amount": 5}'
     office.post(question("c1", kind="confirmation", tool="refund", arguments=arguments))
     mine, theirs = pty.openpty()
-    running = subprocess.Popen(
+    running = ForkedPopen(
         [*COMMAND, "inbox", "answer", "c1", "yes", "--arguments", '{"order": 1042, "amount": 3}'],
         cwd=office.folder,
         env=office.env,

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import Ekiden
+from tests.support.forked import ForkedPopen
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,7 +34,7 @@ class Server:
             "EKIDEN_STORE": str(folder / "s.db"),
             **(env or {}),
         }
-        self.process = subprocess.Popen(
+        self.process = ForkedPopen(
             command,
             cwd=folder,
             env=self.env,
@@ -186,7 +187,7 @@ class Terminal:
 
     def __init__(self, ekiden: Ekiden) -> None:
         self._master, slave = pty.openpty()
-        self._process = subprocess.Popen(
+        self._process = ForkedPopen(
             [sys.executable, "-m", "ekiden.cli", "chat"],
             cwd=ekiden.folder,
             env={**ekiden.env, "TERM": "dumb", "HOME": str(ekiden.folder)},

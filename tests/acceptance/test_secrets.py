@@ -37,6 +37,7 @@ from ekiden.testing.loopback import HttpReply, HttpRequest, LoopbackServer
 from ekiden.testing.otlp_server import OtlpServer
 from tests.acceptance.conftest import Ekiden, Ran
 from tests.support.canaries import NOWHERE, SAID, plant
+from tests.support.forked import ForkedPopen
 
 ROOT = Path(__file__).parents[2]
 API = "/api/v1"
@@ -130,7 +131,7 @@ class Serving:
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         command = [sys.executable, "-m", "ekiden.cli", "serve", "--port", "0", "--json"]
         command += ["--team", "tests.support.leaky_team:team", "--log", "json"]
-        self.process = subprocess.Popen(
+        self.process = ForkedPopen(
             command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         self.log: list[bytes] = []

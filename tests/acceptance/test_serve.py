@@ -14,6 +14,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.support import forked
+from tests.support.forked import ForkedPopen
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -30,7 +33,7 @@ class Served:
             "RELAY_FOLDER": str(folder),
             "EKIDEN_STORE": str(folder / "s.db"),
         }
-        self.process = subprocess.Popen(
+        self.process = ForkedPopen(
             command,
             cwd=folder,
             env=environment,
@@ -148,7 +151,7 @@ def test_without_workers_of_its_own_it_leaves_the_work_to_others(start: Any) -> 
 
 def test_a_port_that_is_taken_is_told(start: Any, tmp_path: Path) -> None:
     port = start().told["url"].rpartition(":")[2]
-    again = subprocess.run(
+    again = forked.run(
         [sys.executable, "-m", "ekiden.cli", "serve", "--port", port, "--json"],
         cwd=tmp_path,
         capture_output=True,
@@ -166,7 +169,7 @@ def test_with_reload_it_starts_anew_when_an_agents_file_changes(tmp_path: Path) 
     file.write_text("---\nname: helper\ndescription: Helps.\nmodel: demo:offline\n---\nHelp.\n")
     command = [sys.executable, "-m", "ekiden.cli", "serve", "--port", "0", "--json", "--reload"]
     command += ["--log", "none"]
-    process = subprocess.Popen(
+    process = ForkedPopen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:

@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.console.conftest import WIDE, new_page
 from tests.console.place import Console
+from tests.support.forked import ForkedPopen
 
 
 def free_port() -> int:
@@ -31,7 +32,7 @@ def server(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
     """`ekiden serve` as a process of its own, once it listens."""
     clean = {name: text for name, text in os.environ.items() if not name.startswith("EKIDEN_")}
     command = [sys.executable, "-m", "ekiden.cli", "serve", "--port", str(port), "--log", "none"]
-    process = subprocess.Popen(
+    process = ForkedPopen(
         [*command, "--store", "desk.db", "--json"],
         cwd=folder,
         env={**clean, "HOME": str(folder)},

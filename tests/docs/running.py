@@ -22,7 +22,7 @@ from tests.docs.matching import difference, matches
 from tests.docs.pages import ROOT, Block, Page
 from tests.docs.screens import play
 from tests.docs.serving import PORTS_VARIABLE, Servers
-from tests.support.commands import commands
+from tests.support import forked
 from tests.support.terminal import TMUX
 
 COMMANDS = ("ekiden", "python", "echo", "curl", "kill", "export")
@@ -201,18 +201,19 @@ def _output(command: str, folder: Path, env: Mapping[str, str]) -> str:
     """What a command writes to its standard output."""
     words = shlex.split(command)
     assert words[0] == "ekiden", command
-    ended = commands()(words[1:], folder=folder, env=env, offline=True)
-    if ended.code:
-        raise PageError(f"{command!r} fails: {ended.err.decode()}")
-    return ended.out.decode().strip()
+    done = forked.run(words, cwd=folder, env=env, capture_output=True)
+    if done.returncode:
+        raise PageError(f"{command!r} fails: {done.stderr.decode()}")
+    return done.stdout.decode().strip()
 
 
 def _run_command(command: str, folder: Path, env: Mapping[str, str]) -> tuple[int, str]:
     """The exit code, and all that was printed; what needs no shell begins quickly without one."""
     words = shlex.split(command)
     if words[0] == "ekiden" and _OF_SHELLS.isdisjoint(command):
-        ended = commands()(words[1:], folder=folder, env=env, offline=True, together=True)
-        return ended.code, ended.out.decode()
+        out = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        done = forked.run(words, cwd=folder, env=env, **out)
+        return done.returncode, done.stdout.decode()
     done = subprocess.run(
         ["sh", "-c", command],
         cwd=folder,

@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support.forked import ForkedPopen
+
 PORTS_VARIABLE = "DOCS_PORTS"
 """Tells the processes that a page starts which ports of this machine they may call."""
 DEFAULT_PORT = 8321
@@ -113,7 +115,7 @@ class _Server:
         assert words[:2] == ["ekiden", "serve"], f"only servers stay in the background: {command}"
         self._lines: list[str] = []
         self._is_ready = threading.Event()
-        self._process = subprocess.Popen(
+        self._process = ForkedPopen(
             [sys.executable, "-m", "ekiden.cli", *words[1:]],
             cwd=folder,
             env={**os.environ, **env},

@@ -25,6 +25,7 @@ from ekiden.core.messages import AgentMessage
 from tests.faults.ledger import Ledger
 from tests.faults.processes import ROOT, environment
 from tests.faults.waiting import until
+from tests.support.forked import ForkedPopen
 
 FOR_EVER_S = 3600.0
 """Nothing but a broken deadlock ends the wait for one who waits too."""
@@ -47,7 +48,7 @@ class Job:
 def start(job: Job) -> subprocess.Popen[bytes]:
     """The process; what it prints goes to the ledger's folder."""
     with Path(job.folder, "output.txt").open("ab") as output:
-        return subprocess.Popen(
+        return ForkedPopen(
             [sys.executable, "-m", "tests.faults.bus_agents", json.dumps(asdict(job))],
             cwd=ROOT,
             env=environment(),

@@ -19,6 +19,7 @@ from tests.faults.mischief import MischievousStore
 from tests.faults.mortal import MortalStore
 from tests.faults.processes import ROOT, environment
 from tests.faults.waiting import DEADLINE_S, until
+from tests.support.forked import ForkedPopen
 
 CLERK = "clerk"
 
@@ -50,7 +51,7 @@ class Job:
 def start(job: Job, **env: str) -> subprocess.Popen[bytes]:
     """The process; what it prints goes to the ledger's folder."""
     with Path(job.folder, "output.txt").open("ab") as output:
-        return subprocess.Popen(
+        return ForkedPopen(
             [sys.executable, "-m", "tests.faults.bus_child", json.dumps(asdict(job))],
             cwd=ROOT,
             env={**environment(), **env},

@@ -17,6 +17,7 @@ from typing import Self
 
 from tests.faults.processes import ROOT, environment
 from tests.faults.waiting import DEADLINE_S, until
+from tests.support.forked import ForkedPopen
 
 Command = Sequence[str]
 
@@ -80,7 +81,7 @@ class Crew:
         self._started += 1
         path = self._folder / f"{self._started}.txt"
         with path.open("wb") as output:
-            process = subprocess.Popen(
+            process = ForkedPopen(
                 self._command,
                 cwd=ROOT,
                 env=self._environment,

@@ -21,6 +21,7 @@ from tests.faults.processes import ROOT, environment
 from tests.faults.scenarios import KNOWN
 from tests.faults.waiting import DEADLINE_S, until
 from tests.faults.world import World
+from tests.support.forked import ForkedPopen
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ class Job:
 def start(job: Job, **env: str) -> subprocess.Popen[bytes]:
     """The process; what it prints goes to the ledger's folder."""
     with Path(job.folder, "output.txt").open("ab") as output:
-        return subprocess.Popen(
+        return ForkedPopen(
             [sys.executable, "-m", "tests.faults.steady", json.dumps(asdict(job))],
             cwd=ROOT,
             env={**environment(), **env},

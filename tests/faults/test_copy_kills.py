@@ -21,6 +21,8 @@ from ekiden.core.copy_errors import StoreUnfinished
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut
 from tests.faults.processes import environment
 from tests.faults.waiting import DEADLINE_S
+from tests.support import forked
+from tests.support.forked import ForkedPopen
 
 KILLED_ON_THE_WAY = [
     "copy.begun",
@@ -61,7 +63,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def copied(*arguments: str, fault: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
-    return subprocess.run(
+    return forked.run(
         [*COMMAND, *arguments, "--json"],
         env=environment(fault),
         capture_output=True,
@@ -74,7 +76,7 @@ def copied(*arguments: str, fault: str = "", **options: Any) -> subprocess.Compl
 
 def interrupted(*arguments: str) -> tuple[int, str]:
     """Run the command, and press Ctrl-C when it has written a few rows."""
-    process = subprocess.Popen(
+    process = ForkedPopen(
         [*COMMAND, *arguments, "--json"],
         env=environment("copy.page:2:stop"),
         stdout=subprocess.PIPE,

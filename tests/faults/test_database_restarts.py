@@ -21,6 +21,7 @@ from tests.faults.databases import PostgresDatabase
 from tests.faults.ledger import Ledger
 from tests.faults.processes import environment
 from tests.faults.waiting import DEADLINE_S
+from tests.support.forked import ForkedPopen
 from tests.support.server import Server, private_server
 
 DEATHS = [2, pytest.param(25, marks=pytest.mark.slow)]
@@ -92,7 +93,7 @@ def check_words(told: list[str]) -> None:
 def http_server(folder: Path, store: str) -> Iterator[str]:
     """`ekiden serve` as a process, over a store; its address."""
     command = [sys.executable, "-m", "ekiden.cli", "serve", "--port", "0", "--log", "none"]
-    process = subprocess.Popen(
+    process = ForkedPopen(
         [*command, "--store", store, "--json"],
         cwd=folder,
         env={**environment(), "HOME": str(folder), "EKIDEN_TESTING": ""},

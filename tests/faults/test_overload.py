@@ -18,6 +18,7 @@ import pytest
 
 from tests.faults.processes import environment
 from tests.faults.waiting import DEADLINE_S
+from tests.support.forked import ForkedPopen
 
 ROOM = 8
 """Requests that the server takes at the same time."""
@@ -35,7 +36,7 @@ def small_server(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
     (folder / ".ekiden").mkdir()
     (folder / ".ekiden" / "settings.json").write_text(json.dumps(settings))
     command = [sys.executable, "-m", "ekiden.cli", "serve", "--port", "0", "--log", "none"]
-    process = subprocess.Popen(
+    process = ForkedPopen(
         [*command, "--store", "desk.db", "--json"],
         cwd=folder,
         env={**environment(), "HOME": str(folder), "EKIDEN_TESTING": ""},

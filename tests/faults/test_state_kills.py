@@ -16,6 +16,7 @@ from ekiden.sessions import Session, variables_at
 from tests.faults.processes import ROOT, environment
 from tests.faults.state_child import STEPS
 from tests.faults.waiting import DEADLINE_S
+from tests.support import forked
 
 KILLS = [
     ("run.begin.before_commit", 1),
@@ -29,7 +30,7 @@ QUICK = {("turn.tool.after_call", 3), ("turn.model.before_call", 2)}
 
 
 def _lived(url: str, fault: str = "") -> int:
-    ended = subprocess.run(
+    ended = forked.run(
         [sys.executable, "-m", "tests.faults.state_child", url],
         cwd=ROOT,
         env=environment(fault),

@@ -27,6 +27,7 @@ from ekiden.storage.postgres import PostgresStore
 from ekiden.testing.engine_contracts.base import asked_person, decide, done
 from tests.faults.processes import ROOT, environment
 from tests.faults.temporal_child import relay_team
+from tests.support.forked import ForkedPopen
 from tests.support.temporal import DevServer, client_of
 from tests.support.temporal_engine import TemporalEngine
 
@@ -39,7 +40,7 @@ SEVERAL = 6
 def worker_process(url: str, address: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A worker of its own from the very beginning; killed at the end if it still lives."""
     with (folder / "output.txt").open("ab") as output:
-        process = subprocess.Popen(
+        process = ForkedPopen(
             [
                 sys.executable,
                 "-m",

@@ -24,6 +24,7 @@ from ekiden.core.messages import AgentMessage, GroupMode, Letter, agent_queue
 from ekiden.storage.base import MessageFilter, MessageSettle, QueuePut, Store, StoredMessage
 from tests.faults.ledger import Ledger
 from tests.faults.processes import ROOT, environment
+from tests.support.forked import ForkedPopen
 
 _FOR_EVER_S = 3600.0
 _HINT_S = 0.1
@@ -46,7 +47,7 @@ class Job:
 def start(job: Job) -> subprocess.Popen[bytes]:
     """The process; what it prints goes to the ledger's folder."""
     with Path(job.folder, "output.txt").open("ab") as output:
-        return subprocess.Popen(
+        return ForkedPopen(
             [sys.executable, "-m", "tests.faults.waiters", json.dumps(asdict(job))],
             cwd=ROOT,
             env=environment(),

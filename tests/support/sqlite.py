@@ -13,6 +13,7 @@ import apsw
 from ekiden.core.events import Event
 from ekiden.storage.base import Commit, SessionPatch
 from ekiden.storage.sqlite.clock import LeaseClock
+from tests.support.forked import ForkedPopen
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -46,7 +47,7 @@ def execute(path: Path, sql: str) -> list[tuple[Any, ...]]:
 
 def start_child(*arguments: str, fault: str = "") -> subprocess.Popen[str]:
     """A real process that runs `sqlite_child` and is told by lines, and tells by lines."""
-    return subprocess.Popen(
+    return ForkedPopen(
         [sys.executable, "-m", "tests.support.sqlite_child", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

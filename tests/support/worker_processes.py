@@ -14,6 +14,8 @@ from typing import Any
 
 import httpx2
 
+from tests.support.forked import ForkedPopen
+
 ROOT = Path(__file__).parents[2]
 TEAM = "tests.support.relay_team:team"
 
@@ -22,7 +24,7 @@ class Process:
     """A command that says in a line of JSON that it is ready."""
 
     def __init__(self, folder: Path, store: str, *arguments: str) -> None:
-        self.process = subprocess.Popen(
+        self.process = ForkedPopen(
             [sys.executable, "-m", "ekiden.cli", *arguments, "--json"],
             cwd=folder,
             env={

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support import forked
 
 CHILD = """
 import asyncio, json, sys
@@ -49,7 +50,7 @@ asyncio.run(main())
 
 def run(path: Path, fault: str = "") -> tuple[int, dict[str, Any]]:
     environment = {**os.environ, "EKIDEN_TESTING": "1", "EKIDEN_FAULT": fault}
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-c", CHILD, str(path)],
         env=environment, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip

@@ -15,6 +15,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from tests.support.forked import ForkedPopen
+
 BODY = {"input": "Where is my order 1042?", "background": True}
 ONCE = {"Idempotency-Key": "3f1c"}
 
@@ -24,7 +26,7 @@ def server(folder: Path, **env: str) -> Iterator[tuple[str, subprocess.Popen[str
     """`ekiden serve` as a process; its address."""
     clean = {name: text for name, text in os.environ.items() if not name.startswith("EKIDEN_")}
     command = [sys.executable, "-m", "ekiden.cli", "serve", "--port", "0", "--log", "none"]
-    process = subprocess.Popen(
+    process = ForkedPopen(
         [*command, "--store", "desk.db", "--json"],
         cwd=folder,
         env={**clean, "HOME": str(folder), **env},

@@ -18,6 +18,7 @@ from ekiden.collaboration.ledger import EXECUTIONS
 from ekiden.core.messages import agent_queue
 from ekiden.storage.base import MessageFilter
 from ekiden.storage.sqlite import SqliteStore
+from tests.support.forked import ForkedPopen
 from tests.unit.collaboration.child import SETTINGS, Counting
 from tests.unit.collaboration.offices import path
 
@@ -37,7 +38,7 @@ def collaborations(store: SqliteStore) -> Collaborations:
 
 
 def start(where: Path, *arguments: str, moment: str = "never:0") -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return ForkedPopen(
         [sys.executable, "-m", "tests.unit.collaboration.child", str(where), moment, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -1,0 +1,357 @@
+"""Python programs of this project as processes of their own that start in milliseconds.
+
+To start Python and import a server takes seconds of CPU. So each test process has one process that
+imports it all (``python -m tests.support.forked``) and forks for each program. `ForkedPopen` and
+`run` are `subprocess.Popen` and `subprocess.run` for ``ekiden …``, ``python -m …``, ``python -c …``
+and ``python file.py``.
+
+Use a real start where the start itself is tested: imports, the locale, warnings, options of Python.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import gc
+import importlib
+import inspect
+import io
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+from types import ModuleType
+from typing import Any, NoReturn
+
+ROOT = Path(__file__).resolve().parents[2]
+OFFLINE = ROOT / "tests" / "docs" / "offline"
+"""Programs with this folder in PYTHONPATH have no network."""
+_START_TIMEOUT_S = 300.0
+_STATUS = struct.Struct("=i")
+_MODULES = (
+    "asyncpg",
+    "ekiden.cli.commands.serve",
+    "ekiden.cli.commands.worker",
+    "ekiden.client",
+    "ekiden.engine.worker",
+    "ekiden.server.application",
+    "ekiden.storage.postgres",
+    "ekiden.testing",
+    "httpx2",
+    "uvicorn",
+    "uvicorn.lifespan.on",
+    "uvicorn.loops.asyncio",
+    "uvicorn.protocols.http.auto",
+    "uvicorn.protocols.websockets.auto",
+)
+_WARM_UP = (
+    ["init"],
+    ["run", "--session", "s", "@auto Where is my order 1042?"],
+    ["route", "--strategy", "semantic", "I want a refund"],
+    ["agents", "list"],
+    ["session", "list"],
+    ["handoff", "list"],
+    ["audit", "list"],
+    ["chain"],
+    ["config", "list"],
+    ["chat"],
+)
+"""Commands that are run once before the first fork, so that all children share what they load."""
+
+
+class ForkedPopen(subprocess.Popen[Any]):
+    """`subprocess.Popen` that forks a process which has imported the project already.
+
+    A program with a preloaded library gets a real start.
+    """
+
+    _status: socket.socket | None = None
+    """Where its pid and the way it ended are read from."""
+
+    def _execute_child(self, *given: Any) -> None:
+        """Override the step of `Popen` that starts the program."""
+        options = inspect.signature(subprocess.Popen._execute_child).bind(self, *given).arguments  # type: ignore[attr-defined]
+        if "LD_PRELOAD" in (options["env"] or ()):
+            super()._execute_child(*given)  # type: ignore[misc]
+            return
+        names = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+        pipes = [options[name] for name in names]
+        streams = [
+            number if pipe == -1 else pipe
+            for number, pipe in enumerate(
+                (options["p2cread"], options["c2pwrite"], options["errwrite"])
+            )
+        ]
+        order = {
+            "arguments": [os.fsdecode(each) for each in options["args"]],
+            "folder": os.fspath(options["cwd"] or os.getcwd()),
+            "env": dict(os.environ if options["env"] is None else options["env"]),
+            "new_session": options["start_new_session"],
+        }
+        self._status, theirs = socket.socketpair()
+        with theirs:
+            _forker().send(order, [*streams, theirs.fileno()])
+        (self.pid,) = _STATUS.unpack(self._read_status())
+        self._child_created = True
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+
+    def _read_status(self) -> bytes:
+        assert self._status is not None
+        data = self._status.recv(_STATUS.size)
+        assert data, "the process that forks has ended"
+        return data
+
+    def _try_wait(self, wait_flags: int) -> tuple[int, int]:
+        """Override `Popen`: the process is no child of this one, so `os.waitpid` cannot be used."""
+        if self._status is None:
+            return super()._try_wait(wait_flags)  # type: ignore[misc, no-any-return]
+        if wait_flags & os.WNOHANG and not select.select([self._status], [], [], 0)[0]:
+            return 0, 0
+        (status,) = _STATUS.unpack(self._read_status())
+        self._status.close()
+        return self.pid, status
+
+    def _internal_poll(self, *_: Any, **__: Any) -> int | None:
+        """Override `Popen` for the same reason."""
+        if self.returncode is None and self._waitpid_lock.acquire(False):  # type: ignore[attr-defined]
+            try:
+                if self.returncode is None:
+                    pid, status = self._try_wait(os.WNOHANG)
+                    if pid:
+                        self._handle_exitstatus(status)  # type: ignore[attr-defined]
+            finally:
+                self._waitpid_lock.release()  # type: ignore[attr-defined]
+        return self.returncode
+
+    def __del__(self, *_: Any, **__: Any) -> None:
+        """Leave no socket open; a process that still runs is closed by the end of the forker."""
+        if self._status is not None:
+            self._status.close()
+
+
+def run(
+    arguments: Sequence[str | bytes],
+    *,
+    input: bytes | str | None = None,
+    timeout: float | None = 120,
+    capture_output: bool = False,
+    check: bool = False,
+    **options: Any,
+) -> subprocess.CompletedProcess[Any]:
+    """Run the program to its end, as `subprocess.run` does."""
+    if capture_output:
+        options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    stdin = subprocess.DEVNULL if input is None else subprocess.PIPE
+    with ForkedPopen(arguments, **{"stdin": stdin, **options}) as process:
+        try:
+            out, err = process.communicate(input, timeout=timeout)
+        except BaseException:
+            process.kill()
+            raise
+    done = subprocess.CompletedProcess(arguments, process.returncode, out, err)
+    if check:
+        done.check_returncode()
+    return done
+
+
+class _Forker:
+    """The process that forks, as seen from the test process."""
+
+    def __init__(self) -> None:
+        self._orders, theirs = socket.socketpair()
+        self._lock = threading.Lock()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.forked", str(theirs.fileno())],
+                cwd=ROOT,
+                env={
+                    **{k: v for k, v in os.environ.items() if not k.startswith("EKIDEN_")},
+                    "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
+                    "OPENBLAS_NUM_THREADS": "1",
+                },
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+        assert select.select([self._orders], [], [], _START_TIMEOUT_S)[0], "it does not start"
+        assert self._orders.recv(16), "the process that forks could not start"
+
+    def send(self, order: dict[str, Any], files: list[int]) -> None:
+        """Send it as a file: arguments may be larger than a message."""
+        with TemporaryFile() as text:
+            text.write(json.dumps(order).encode())
+            text.seek(0)
+            with self._lock:
+                socket.send_fds(self._orders, [b"o"], [text.fileno(), *files])
+
+    def close(self) -> None:
+        self._orders.close()
+        self._process.wait()
+
+
+@cache
+def _forker() -> _Forker:
+    return _Forker()
+
+
+def close_forker() -> None:
+    """End the process that forks, if there is one."""
+    if _forker.cache_info().currsize:
+        _forker().close()
+        _forker.cache_clear()
+
+
+def _serve(orders: socket.socket) -> None:
+    """Fork for each order until the test process has ended."""
+    base = list(sys.path)
+    _warm_up()
+    orders.send(b"ready")
+    while True:
+        message, files, _, _ = socket.recv_fds(orders, 1, 5)
+        if not message:
+            return
+        if os.fork() == 0:
+            orders.close()
+            with open(files[0], encoding="utf-8") as text:
+                order = json.load(text)
+            _keep(order, files[1:], base)
+        for number in files:
+            os.close(number)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def _keep(order: dict[str, Any], files: list[int], base: list[str]) -> NoReturn:
+    """Fork the program, report its pid and how it ended; the forker takes the next order."""
+    status = socket.socket(fileno=files.pop())
+    pid = os.fork()
+    if pid == 0:
+        status.close()
+        _become(order, files, base)
+    for number in (*files, 0, 1, 2):
+        with contextlib.suppress(OSError):
+            os.close(number)
+    with contextlib.suppress(OSError):  # The test process may have ended.
+        status.send(_STATUS.pack(pid))
+        status.send(_STATUS.pack(os.waitpid(pid, 0)[1]))
+    os._exit(0)
+
+
+def _become(order: dict[str, Any], files: list[int], base: list[str]) -> NoReturn:
+    """Be the program."""
+    if order["new_session"]:
+        os.setsid()
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+    for file in files:
+        if file > 2:
+            os.close(file)
+    os.chdir(order["folder"])
+    os.environ.clear()
+    os.environ.update(order["env"])
+    time.tzset()
+    paths = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+    sys.path[:] = ["", *paths, *base]
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    from ekiden.core import faults
+
+    importlib.reload(faults)
+    if str(OFFLINE) in paths:
+        runpy.run_path(str(OFFLINE / "sitecustomize.py"))
+    code = 1
+    try:
+        _run_program(order["arguments"])
+        code = 0
+    except SystemExit as exit_:
+        code = _exit_code(exit_)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(BaseException):
+            threading._shutdown()  # type: ignore[attr-defined]
+            atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+
+def _exit_code(exit_: SystemExit) -> int:
+    if exit_.code is None or isinstance(exit_.code, int):
+        return exit_.code or 0
+    print(exit_.code, file=sys.stderr)
+    return 1
+
+
+def _run_program(arguments: list[str]) -> None:
+    program, *rest = arguments
+    if Path(program).name == "ekiden":
+        from ekiden.cli.main import main
+
+        sys.argv = arguments
+        sys.exit(main())
+    if rest[0] == "-m":
+        sys.argv = rest[1:]
+        sys.path[0] = os.getcwd()
+        runpy.run_module(rest[1], run_name="__main__", alter_sys=True)
+    elif rest[0] == "-c":
+        sys.argv = ["-c", *rest[2:]]
+        main_module = sys.modules["__main__"] = ModuleType("__main__")
+        exec(compile(rest[1], "<string>", "exec"), vars(main_module))
+    else:
+        sys.argv = rest
+        sys.path[0] = str(Path(rest[0]).resolve().parent)
+        runpy.run_path(rest[0], run_name="__main__")
+
+
+async def _serve_once(folder: Path) -> None:
+    """Answer one request, so that the routes are prepared for all children."""
+    from tests.support.serving import application, client_of
+
+    async with application(folder) as app, client_of(app) as client:
+        await client.post("/api/v1/runs", json={"input": "hello"})
+
+
+def _warm_up() -> None:
+    """Import and call what programs need, far from everything that tests look at."""
+    from ekiden.cli.main import main
+
+    for module in _MODULES:
+        importlib.import_module(module)
+    place, environment = Path.cwd(), dict(os.environ)
+    with TemporaryDirectory() as folder, contextlib.ExitStack() as quiet:
+        quiet.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        quiet.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        os.chdir(folder)
+        os.environ.update(HOME=folder, EKIDEN_STORE="ekiden.db")
+        for arguments in _WARM_UP:
+            main(arguments)
+        asyncio.run(_serve_once(Path(folder)))
+        os.chdir(place)
+    os.environ.clear()
+    os.environ.update(environment)
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=int(sys.argv[1])) as given:
+        _serve(given)
