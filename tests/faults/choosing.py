@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import pytest
 
-from tests.faults.scenario import DatabaseName, Scenario
+from tests.faults.scenario import DATABASES, DatabaseName, Scenario
 
 Kill: TypeAlias = tuple[DatabaseName, str, str]
 """A database, a scenario, and the point with the number of the visit."""
@@ -22,14 +22,40 @@ def marked(cases: Iterable[T], quick: Collection[T]) -> list[Any]:
     ]
 
 
-def first_visits(scenarios: Mapping[str, Scenario], database: DatabaseName) -> Iterator[Kill]:
-    """Each point once, in the first scenario that comes by it."""
-    seen: set[str] = set()
-    for name, scenario in scenarios.items():
-        for point in scenario.visits_on(database):
-            if point not in seen:
-                seen.add(point)
-                yield database, name, f"{point}:1"
+def all_kills(scenarios: Mapping[str, Scenario]) -> Iterator[Kill]:
+    """Each database with each scenario and each visit of each of its points."""
+    for database in DATABASES:
+        for name, scenario in scenarios.items():
+            for point, visits in scenario.visits_on(database).items():
+                for nth in range(1, visits + 1):
+                    yield database, name, f"{point}:{nth}"
+
+
+def one_each(kills: Sequence[Kill]) -> list[Kill]:
+    """A few of them: each kind of point once, and each scenario on each database once.
+
+    A kind is a point without its last word: ``turn.tool`` of ``turn.tool.before_call``.
+    """
+    chosen: list[Kill] = []
+    kinds: set[str] = set()
+    places: set[tuple[str, str]] = set()
+
+    def choose(kill: Kill) -> None:
+        chosen.append(kill)
+        kinds.add(_kind(kill))
+        places.add(kill[:2])
+
+    for kill in kills:
+        if _kind(kill) not in kinds and kill[:2] not in places:
+            choose(kill)
+    for kill in kills:
+        if _kind(kill) not in kinds or kill[:2] not in places:
+            choose(kill)
+    return chosen
+
+
+def _kind(kill: Kill) -> str:
+    return kill[2].rpartition(".")[0]
 
 
 def some(cases: Sequence[T], number: int) -> list[T]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import random
 import signal
-from collections.abc import Iterator
 
 import pytest
 
 from tests.faults.ask_scenarios import ASKS
-from tests.faults.choosing import Kill, first_visits, marked, some
+from tests.faults.choosing import all_kills, marked, one_each
 from tests.faults.databases import Database
 from tests.faults.family import Family
 from tests.faults.family_scene import FamilyReference, FamilyScene
@@ -26,24 +25,9 @@ def scene(
     return FamilyScene(request.param, database, session_id, ledger)
 
 
-def _all_kills() -> Iterator[Kill]:
-    for database in DATABASES:
-        for name, scenario in ASKS.items():
-            for point, visits in scenario.visits_on(database).items():
-                for nth in range(1, visits + 1):
-                    yield database, name, f"{point}:{nth}"
-
-
-ALL_KILLS = list(_all_kills())
-_FIRST = list(first_visits(ASKS, "sqlite"))
-_OF_QUESTIONS = [kill for kill in ALL_KILLS if kill[2].startswith("ask.")]
-QUICK_KILLS = {
-    *some([kill for kill in _FIRST if kill not in _OF_QUESTIONS], 7),
-    *(kill for kill in _OF_QUESTIONS if kill[0] == "sqlite" and kill[2].endswith(":1")),
-    *some(_OF_QUESTIONS, 5),
-    *some([kill for kill in ALL_KILLS if kill[0] == "postgres"], 2),
-}
-"""Those of questions, in each scenario; and some of all the others."""
+ALL_KILLS = list(all_kills(ASKS))
+_OF_QUESTIONS = [kill for kill in ALL_KILLS if kill[2].startswith(("ask.", "plan."))]
+QUICK_KILLS = one_each(_OF_QUESTIONS)
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,6 @@ from ekiden.core.copy_errors import StoreUnfinished
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut
 from tests.faults.processes import environment
 from tests.faults.waiting import DEADLINE_S
-from tests.support import forked
-from tests.support.forked import ForkedPopen
 
 KILLED_ON_THE_WAY = [
     "copy.begun",
@@ -63,7 +61,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def copied(*arguments: str, fault: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
-    return forked.run(
+    return subprocess.run(
         [*COMMAND, *arguments, "--json"],
         env=environment(fault),
         capture_output=True,
@@ -76,7 +74,7 @@ def copied(*arguments: str, fault: str = "", **options: Any) -> subprocess.Compl
 
 def interrupted(*arguments: str) -> tuple[int, str]:
     """Run the command, and press Ctrl-C when it has written a few rows."""
-    process = ForkedPopen(
+    process = subprocess.Popen(
         [*COMMAND, *arguments, "--json"],
         env=environment("copy.page:2:stop"),
         stdout=subprocess.PIPE,

@@ -55,13 +55,8 @@ STOPS = [
     if (database, name) != ("sqlite", "compared")
 ]
 QUICK = {
-    *(
-        (("sqlite", name, f"{point}:stop"))
-        for name, points in _POINTS.items()
-        for point in points[:3]
-    ),
+    *(("sqlite", name, f"{points[0]}:stop") for name, points in _POINTS.items()),
     ("postgres", "planned", f"{_POINTS['planned'][1]}:stop"),
-    ("postgres", "approved", f"{_POINTS['approved'][1]}:stop"),
 }
 
 

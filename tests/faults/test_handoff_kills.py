@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import random
 import signal
-from collections.abc import Iterator
 
 import pytest
 
 from tests.faults.aftermath import check_people_asked, check_settled
-from tests.faults.choosing import Kill, first_visits, marked, some
+from tests.faults.choosing import all_kills, marked, one_each
 from tests.faults.conftest import Reference
 from tests.faults.databases import Database
 from tests.faults.evidence import Record, check_ending, check_work
@@ -21,31 +20,8 @@ from tests.faults.scene import Scene
 
 LEAST_POINTS = 20
 """That each policy is killed at."""
-SAMPLE = 2
-"""So many kills of each scenario are for the normal run, on each database."""
-
-QUICK_SEEDS = {"sqlite": 2, "postgres": 1}
-"""So many chains of kills are for the normal run."""
-
-
-def _all_kills() -> Iterator[Kill]:
-    for database in DATABASES:
-        for name, scenario in HANDOFFS.items():
-            for point, visits in scenario.visits_on(database).items():
-                for nth in range(1, visits + 1):
-                    yield database, name, f"{point}:{nth}"
-
-
-def _quick_kills() -> Iterator[Kill]:
-    """Each point once, on SQLite, and some of each scenario."""
-    yield from first_visits(HANDOFFS, "sqlite")
-    for database in DATABASES:
-        for name in HANDOFFS:
-            yield from some([kill for kill in ALL_KILLS if kill[:2] == (database, name)], SAMPLE)
-
-
-ALL_KILLS = list(_all_kills())
-KILLS = marked(ALL_KILLS, set(_quick_kills()))
+ALL_KILLS = list(all_kills(HANDOFFS))
+KILLS = marked(ALL_KILLS, one_each(ALL_KILLS))
 
 
 async def check_end(scene: Scene, left: Record | None, rescuer: int, unharmed: Reference) -> None:
@@ -71,7 +47,7 @@ async def test_a_handoff_is_wholly_made_or_wholly_undone_whenever_the_process_is
 
 
 SEEDS = [
-    pytest.param(database, seed, marks=[] if seed < QUICK_SEEDS[database] else [pytest.mark.slow])
+    pytest.param(database, seed, marks=[] if seed == 0 else [pytest.mark.slow])
     for database in DATABASES
     for seed in range(50)
 ]
@@ -132,7 +108,7 @@ def test_every_policy_is_killed_at_twenty_points_at_least(scene: Scene, victims:
     [counted] = scene.ledger.lines("result", pid=pid)
     killed = {
         fault.partition(":")[0]
-        for database, name, fault in _all_kills()
+        for database, name, fault in ALL_KILLS
         if (database, name) == (scene.database.name, scene.job.scenario)
     }
     assert killed == set(counted["value"])

@@ -25,7 +25,7 @@ KILLS = [
 
 
 @pytest.mark.parametrize(
-    ("database", "scene", "fault"), marked(KILLS, some(KILLS, 12)), indirect=["database", "scene"]
+    ("database", "scene", "fault"), marked(KILLS, some(KILLS, 4)), indirect=["database", "scene"]
 )
 async def test_a_new_message_after_a_kill_is_answered(
     scene: Scene, fault: str, victims: Nursery

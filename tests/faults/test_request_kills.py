@@ -70,9 +70,9 @@ MASON = pytest.mark.parametrize("scene", ["mason"], indirect=True)
 
 
 def kills(points: Iterable[str], *chosen: str) -> pytest.MarkDecorator:
-    """A test for each database and point; on PostgreSQL the chosen ones are for the normal run."""
+    """A test for each database and point; the chosen ones are for the normal run."""
     each = [
-        pytest.param(database, point, marks=quick(database == "sqlite" or point in chosen))
+        pytest.param(database, point, marks=quick(point in chosen))
         for database in DATABASES
         for point in points
     ]
@@ -189,7 +189,7 @@ async def test_whoever_asked_sees_to_it_when_the_one_who_runs_the_session_dies(
 
 @DESK
 @pytest.mark.parametrize("policy", ["immediate", "graceful"])
-@kills(ASKED)
+@kills(ASKED, ASKED[1])
 async def test_a_request_is_served_or_was_never_made_when_the_one_who_asks_dies(
     scene: Scene, fault: str, policy: Any, victims: Nursery, rescuers: Nursery
 ) -> None:
@@ -205,7 +205,7 @@ async def test_a_request_is_served_or_was_never_made_when_the_one_who_asks_dies(
 
 
 @DESK
-@kills(TAKEN)
+@kills(TAKEN, TAKEN[0])
 async def test_a_session_that_became_free_is_handed_over_wholly_or_not_at_all(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery
 ) -> None:
@@ -268,7 +268,7 @@ def check_cancelled(scene: Scene, ending: Record, made: HandoffRecord | None) ->
 
 
 @DESK
-@kills(NOTED)
+@kills(NOTED, NOTED[1])
 async def test_a_request_stands_or_is_withdrawn_when_the_one_who_withdraws_it_dies(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery
 ) -> None:
@@ -292,7 +292,7 @@ async def test_a_request_stands_or_is_withdrawn_when_the_one_who_withdraws_it_di
 
 
 @DESK
-@kills(NOTED)
+@kills(NOTED, NOTED[1])
 async def test_a_request_that_is_late_is_not_served_though_the_one_who_asked_dies(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery
 ) -> None:
@@ -306,7 +306,7 @@ async def test_a_request_that_is_late_is_not_served_though_the_one_who_asked_die
 
 
 @DESK
-@kills(RECORDED)
+@kills(RECORDED, RECORDED[0])
 async def test_a_late_request_is_put_on_record_once_or_still_lies_there(
     scene: Scene, fault: str, victims: Nursery, rescuers: Nursery
 ) -> None:

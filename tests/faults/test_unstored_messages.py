@@ -17,7 +17,11 @@ from tests.faults.scene import Scene
 from tests.faults.world import World
 
 
-@pytest.mark.parametrize("scene", SCENARIOS, indirect=True)
+@pytest.mark.parametrize(
+    "scene",
+    [name if name == "relay" else pytest.param(name, marks=pytest.mark.slow) for name in SCENARIOS],
+    indirect=True,
+)
 async def test_the_session_is_absent_or_empty(scene: Scene, victims: Nursery) -> None:
     _, code = victims.run(scene.job, fault="run.begin.before_commit")
     assert code == -signal.SIGKILL

@@ -75,7 +75,7 @@ _WARM_UP = (
 class ForkedPopen(subprocess.Popen[Any]):
     """`subprocess.Popen` that forks a process which has imported the project already.
 
-    A program with a preloaded library gets a real start.
+    A program with a preloaded library or a `preexec_fn` gets a real start.
     """
 
     _status: socket.socket | None = None
@@ -84,7 +84,7 @@ class ForkedPopen(subprocess.Popen[Any]):
     def _execute_child(self, *given: Any) -> None:
         """Override the step of `Popen` that starts the program."""
         options = inspect.signature(subprocess.Popen._execute_child).bind(self, *given).arguments  # type: ignore[attr-defined]
-        if "LD_PRELOAD" in (options["env"] or ()):
+        if options["preexec_fn"] or "LD_PRELOAD" in (options["env"] or ()):
             super()._execute_child(*given)  # type: ignore[misc]
             return
         names = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
