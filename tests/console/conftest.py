@@ -47,7 +47,12 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
     browser.close()
 
 
-@pytest.fixture(params=[WIDE, NARROW], ids=["wide-light", "narrow-dark"])
+@pytest.fixture(
+    params=[
+        pytest.param(WIDE, id="wide-light"),
+        pytest.param(NARROW, id="narrow-dark", marks=pytest.mark.slow),
+    ]
+)
 def look(request: pytest.FixtureRequest) -> Look:
     """How the page is looked at: a test that asks for it runs for each."""
     look: Look = request.param

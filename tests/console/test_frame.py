@@ -7,13 +7,14 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.conftest import OpenConsole
+from tests.console.conftest import NARROW, WIDE, OpenConsole
 from tests.console.place import Look
 from tests.support.relay_team import relay_team
 
 PARTS = ["inbox", "sessions", "agents", "plans", "audit"]
 
 
+@pytest.mark.parametrize("look", [WIDE, NARROW], ids=["wide-light", "narrow-dark"])
 @pytest.mark.parametrize("part", PARTS)
 def test_each_part_is_reached_and_nothing_serious_is_wrong_with_it(
     open_console: OpenConsole, look: Look, part: str

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from ekiden.testing import call, fail, say, transfer
@@ -302,6 +303,7 @@ DRAWN_MS = """(wanted) => new Promise((done) => {
 })"""
 
 
+@pytest.mark.slow
 def test_large_graphs_are_drawn_quickly(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     console.run("hello", session="s1")

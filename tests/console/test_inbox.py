@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Route, expect
 
 from ekiden import EscalationStep, InboxItem
@@ -162,6 +163,7 @@ def test_who_may_only_read_is_offered_nothing_else(
     assert console.api("GET", f"/inbox/{item}")["status"] == "open"
 
 
+@pytest.mark.slow
 def test_a_thousand_questions_stay_quick(open_console: OpenConsole, tmp_path: Path) -> None:
     console = open_console(relay_team())
     page = console.page

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.console.place import ROOT
 
 
@@ -22,6 +24,7 @@ def node(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_drawings_are_those_of_the_whole_dagre() -> None:
     done = node("scripts/check_lean.mjs")
     assert done.returncode == 0, done.stderr

@@ -6,6 +6,7 @@ import re
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from playwright.sync_api import Route, expect
 
 from tests.console.conftest import OpenConsole
@@ -15,6 +16,7 @@ from tests.support.relay_team import relay_team
 LIST = re.compile(r"/api/v1/sessions\?")
 
 
+@pytest.mark.slow
 def test_a_list_of_thousands_that_changes_has_no_doubles_and_no_holes(
     open_console: OpenConsole,
 ) -> None:

@@ -164,7 +164,13 @@ PICTURES: dict[str, tuple[Scene, Look]] = {
 }
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if number else ())
+        for number, name in enumerate(PICTURES)
+    ],
+)
 def test_a_picture_is_taken(name: str, open_console: OpenConsole, tmp_path: Path) -> None:
     scene, look = PICTURES[name]
     console = scene(open_console, look, tmp_path)

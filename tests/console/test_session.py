@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from ekiden.server import ServerConfig
@@ -91,6 +92,7 @@ def test_an_answer_is_seen_while_it_is_made_and_stands_there_once(
     assert console.serious() == []
 
 
+@pytest.mark.slow
 def test_a_long_conversation_begins_with_its_end(open_console: OpenConsole, tmp_path: Path) -> None:
     console = open_console(session_team())
     tell(tmp_path, "long", [f"word {number} of 2000" for number in range(1, 2001)])

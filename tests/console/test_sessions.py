@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.console.conftest import OpenConsole
@@ -173,6 +174,7 @@ def test_a_new_session_is_begun_with_the_keyboard(open_console: OpenConsole, loo
     is_state(console, "Idle")
 
 
+@pytest.mark.slow
 def test_a_long_list_draws_only_what_is_seen(open_console: OpenConsole, tmp_path: Path) -> None:
     console = open_console(session_team())
     begin(tmp_path, [f"n{number:04}" for number in range(600)])
@@ -195,6 +197,7 @@ def test_a_long_list_draws_only_what_is_seen(open_console: OpenConsole, tmp_path
     expect(rows).to_contain_text("user of n0042")
 
 
+@pytest.mark.slow
 def test_the_page_stays_responsive_while_a_thousand_sessions_work(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:

@@ -110,7 +110,13 @@ def worked_s(page: Page) -> float:
     return float(next(each["value"] for each in metrics if each["name"] == "TaskDuration"))
 
 
-@pytest.mark.parametrize("name", BUSY)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if number < 2 else pytest.param(name, marks=pytest.mark.slow)
+        for number, name in enumerate(BUSY)
+    ],
+)
 def test_no_text_keeps_the_page_busy(open_console: OpenConsole, name: str) -> None:
     console = open_console(teller(BUSY))
     console.run(f"<{name}>", "told")

@@ -7,6 +7,7 @@ import re
 import threading
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.console.conftest import WIDE, OpenConsole
@@ -207,6 +208,7 @@ def place(bar: Locator) -> float:
     return float(bar.evaluate(begins))
 
 
+@pytest.mark.slow
 def test_a_thousand_spans_are_drawn_as_far_as_they_are_seen(open_console: OpenConsole) -> None:
     console = open_console(trace_team())
     console.run("many:1000", "s", max_turns=20)

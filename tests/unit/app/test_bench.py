@@ -11,6 +11,7 @@ from ekiden.app.bench.measure import Memory, WrongAnswer
 from ekiden.core.messages import AgentMessage
 
 
+@pytest.mark.slow
 async def test_every_scenario_gives_figures_and_the_floor_beside_them(tmp_path: Path) -> None:
     figures = await bench(tuple(SCENARIOS), Sizes.quick(), tmp_path)
     assert figures["floor_us"]["before"]["cpu"] > 0
@@ -24,6 +25,12 @@ async def test_every_scenario_gives_figures_and_the_floor_beside_them(tmp_path: 
     assert in_memory["x_floor"] > 0
     assert in_memory["stored"]["x_floor"] > 0
     assert not list(tmp_path.iterdir()), "nothing is left behind"
+
+
+async def test_a_figure_has_the_floor_beside_it(tmp_path: Path) -> None:
+    figures = await bench(["s1"], Sizes.quick(), tmp_path)
+    assert figures["floor_us"]["before"]["cpu"] > 0
+    assert figures["scenarios"]["s1"]["x_floor"] > 0
 
 
 async def test_a_run_that_did_something_else_is_not_counted(
