@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # Tests start many processes: each would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
-DEMO := EKIDEN_STORE=.ekiden/demo/relay.db $(BIN)/ekiden
+# A lock names everything, so nothing has to be resolved.
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps
 
 .DEFAULT_GOAL := help
 .PHONY: help setup browser console demo test test-all coverage check format lock bench docs openapi conformance mutations clean
@@ -14,19 +15,26 @@ DEMO := EKIDEN_STORE=.ekiden/demo/relay.db $(BIN)/ekiden
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: $(VENV)/.installed  ## Create .venv with everything the tests need (only when the lock changed)
+setup: $(VENV)/.installed  ## Create .venv with everything the tests need (only when a lock changed)
 
-$(VENV)/bin/python:
+# The demo needs no more than this. To install the package takes its build requirements, and longer than
+# all the rest: a path and a script do the same. Modules are compiled when they are first imported.
+$(VENV)/.core: requirements/core.lock
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@echo "Setting up $(VENV) (about 20 packages) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) --no-compile --require-hashes -r requirements/core.lock
+	@echo "$(CURDIR)/src" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/ekiden.pth"
+	@printf '#!/bin/sh\nexec "%s" -P -m ekiden.cli "$$@"\n' "$(CURDIR)/$(BIN)/python" > $(BIN)/ekiden
+	@chmod +x $(BIN)/ekiden
+	@touch $@
 
-# The lock names everything, so nothing has to be resolved.
-$(VENV)/.locked: requirements/dev.lock | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements/dev.lock
+$(VENV)/.locked: requirements/dev.lock $(VENV)/.core
+	$(PIP) --require-hashes -r requirements/dev.lock
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml $(VENV)/.locked
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	$(PIP) --no-build-isolation -e .
 	@touch $@
 
 # Chromium and fonts for the tests of the console: Debian's packages, if there is no browser yet.
@@ -49,14 +57,8 @@ console: setup openapi console/node_modules/.installed  ## Build the console fro
 	$(NPM) run --silent check
 	$(NPM) run --silent build
 
-demo: setup  ## A request, a handoff, a tool, an answer; a routed one; stored, then shown
-	@rm -rf .ekiden/demo && mkdir -p .ekiden/demo
-	$(DEMO) run --session demo "Where is my order 1042?"
-	$(DEMO) run --session demo "我的订单1043呢？"
-	$(DEMO) route "我想退款"
-	$(DEMO) run --session routed "@auto Please send me the invoice for 1042"
-	$(DEMO) session show demo
-	$(DEMO) chain demo
+demo: $(VENV)/.core  ## A handoff, a rollback, a kill -9 and a resume, the audit; no key needed
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 SIDE_BY_SIDE := -n 2 --dist worksteal
 
@@ -87,11 +89,13 @@ format: setup  ## Apply the formatter and the safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: setup  ## Resolve requirements/dev.lock anew
-	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 \
-		--no-emit-index-url --custom-compile-command "make lock" \
-		--extra dev pyproject.toml -o requirements/dev.lock
+RESOLVE := $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --universal --python-version 3.11 \
+	--no-emit-index-url --custom-compile-command "make lock" pyproject.toml
+
+lock: setup  ## Resolve requirements/dev.lock and core.lock, which has the same versions, anew
+	$(PIP) uv
+	$(RESOLVE) --extra dev -o requirements/dev.lock
+	$(RESOLVE) --constraint requirements/dev.lock -o requirements/core.lock
 
 bench: setup  ## Ekiden and the floor, as JSON
 	@$(BIN)/ekiden bench --json
