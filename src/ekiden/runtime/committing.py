@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -305,13 +306,12 @@ class Committing(Recording):
         return batch
 
     def _put_back(self, batch: _Batch) -> None:
-        self._pending = [*batch.events, *self._pending]
-        self._steps = {**batch.steps, **self._steps}
+        events = batch.events
         if batch.state is not None:
             self.variables.put_back(batch.state)
-            for event in batch.events:
-                if event.details is not None and STATE in event.details:
-                    event.details = {k: v for k, v in event.details.items() if k != STATE} or None
+            events = [_without_state(event) for event in events]
+        self._pending = [*events, *self._pending]
+        self._steps = {**batch.steps, **self._steps}
         self._pending_items = batch.items_before
         self._beside = batch.beside.extended(self._beside)
 
@@ -381,3 +381,12 @@ class Committing(Recording):
                 await onlooker.see(self, events)
             except Exception:
                 _log.exception("an onlooker could not take events of %s", self.session_id)
+
+
+def _without_state(event: Event) -> Event:
+    """The event without its changes of variables; a copy, as the store may hold the original."""
+    if event.details is None or STATE not in event.details:
+        return event
+    event = copy(event)
+    event.details = {k: v for k, v in (event.details or {}).items() if k != STATE} or None
+    return event

@@ -17,7 +17,7 @@ from ekiden.core.usage import Usage
 from ekiden.handoff import handoff, person
 from ekiden.handoff.records import records_of
 from ekiden.runtime import HandoffController, Limits, RunConfig, Runner
-from ekiden.sessions import Session
+from ekiden.sessions import Session, variables_at
 from ekiden.testing import ScriptedModel, call, fail, say, transfer
 from ekiden.tools import function_tool
 from tests.unit.runtime.handoff_machine.stores import Cut, CuttingMemory
@@ -288,3 +288,20 @@ async def test_a_trigger_does_not_tell_what_is_not_to_be_told() -> None:
     assert record.trigger is not None
     assert record.trigger["type"] == "error"
     assert "slipped" not in str(record.trigger)
+
+
+async def test_stored_events_keep_their_variables_after_a_commit_breaks_off(
+    store: CuttingMemory, session: Session
+) -> None:
+    @function_tool
+    def count(ctx: RunContextWrapper[Any]) -> str:
+        ctx.set("n", 1)
+        return "1"
+
+    a = Agent("a", model=ScriptedModel([call("count")]), tools=[count])
+    cut_at(store, 3, AFTER)
+    with pytest.raises(Cut):
+        await Runner.run(a, "go", session=session)
+    assert (await session.row()).variables == {"n": 1}
+    events = await session.events()
+    assert variables_at(events, len(events)) == {"n": 1}
