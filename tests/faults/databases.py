@@ -9,6 +9,7 @@ import apsw
 
 from ekiden.app.stores import open_store
 from ekiden.storage.base import Store
+from ekiden.storage.sqlite.clock import machine_clock
 from tests.faults.scenarios import DatabaseName
 from tests.support.sql import execute
 
@@ -27,12 +28,12 @@ class Database(Protocol):
         """A handle of this process's own; ``async with`` opens it."""
         ...
 
-    async def expire_lease(self, session_id: str) -> None:
-        """Let the session's lease, if there is one, have run out."""
+    async def expire_lease(self, session_id: str, *, in_s: float = 0.0) -> None:
+        """Let the session's lease, if there is one, run out so soon, or have run out."""
         ...
 
-    async def expire_leases_of(self, pid: int) -> None:
-        """Let all leases of a process have run out."""
+    async def expire_leases_of(self, pid: int, *, in_s: float = 0.0) -> None:
+        """The same for all leases of a process."""
         ...
 
 
@@ -41,7 +42,7 @@ class PostgresDatabase:
 
     name: DatabaseName = "postgres"
     _EXPIRE = (
-        "update sessions set lease_until = clock_timestamp() - interval '1 second', "
+        "update sessions set lease_until = clock_timestamp() + $2 * interval '1 second', "
         "lapses_at = '-infinity'"
     )
 
@@ -51,15 +52,16 @@ class PostgresDatabase:
     def open(self) -> Store:
         return open_store(self.url)
 
-    async def expire_lease(self, session_id: str) -> None:
+    async def expire_lease(self, session_id: str, *, in_s: float = 0.0) -> None:
         await execute(
             self.url,
             f"{self._EXPIRE} where id = $1 and owner is not null",
             session_id,
+            in_s,
         )
 
-    async def expire_leases_of(self, pid: int) -> None:
-        await execute(self.url, f"{self._EXPIRE} where owner like $1", f"%-{pid}-%")
+    async def expire_leases_of(self, pid: int, *, in_s: float = 0.0) -> None:
+        await execute(self.url, f"{self._EXPIRE} where owner like $1", f"%-{pid}-%", in_s)
 
 
 class SqliteDatabase:
@@ -77,16 +79,17 @@ class SqliteDatabase:
     def open(self) -> Store:
         return open_store(self.url)
 
-    async def expire_lease(self, session_id: str) -> None:
-        self._expire("id = ? and owner is not null", session_id)
+    async def expire_lease(self, session_id: str, *, in_s: float = 0.0) -> None:
+        self._expire("id = ? and owner is not null", session_id, in_s)
 
-    async def expire_leases_of(self, pid: int) -> None:
-        self._expire("owner like ?", f"%-{pid}-%")
+    async def expire_leases_of(self, pid: int, *, in_s: float = 0.0) -> None:
+        self._expire("owner like ?", f"%-{pid}-%", in_s)
 
-    def _expire(self, condition: str, value: str) -> None:
+    def _expire(self, condition: str, value: str, in_s: float) -> None:
+        until_ms = machine_clock().now_ms() + int(in_s * 1000)
         db = apsw.Connection(str(self._file))
         try:
-            db.set_busy_timeout(10_000)
-            db.execute(f"update sessions set lease_until = 0 where {condition}", (value,))
+            db.set_busy_timeout(60_000)
+            db.execute(f"update sessions set lease_until = ? where {condition}", (until_ms, value))
         finally:
             db.close()

@@ -38,7 +38,7 @@ def answer(request: Any) -> Any:
 async def carry_on(url: str) -> None:
     """Begin the session, or go on with it."""
     agent = Agent("a", model=ScriptedModel(respond=answer), tools=[count])
-    config = RunConfig(app="shop", lease_s=0.2)
+    config = RunConfig(app="shop")
     async with open_store(url) as store:
         session = Session("s", store=store, user_id="ada")
         try:

@@ -13,6 +13,7 @@ from ekiden.app.stores import open_store
 from ekiden.core.errors import SessionNotFound
 from ekiden.runtime.outside_state import shared_state
 from ekiden.sessions import Session, variables_at
+from tests.faults.databases import SqliteDatabase
 from tests.faults.processes import ROOT, environment
 from tests.faults.state_child import STEPS
 from tests.faults.waiting import DEADLINE_S
@@ -72,9 +73,11 @@ async def _counted(url: str) -> int:
 async def test_state_at_every_step_fits_the_events_after_a_kill(
     tmp_path: Path, point: str, nth: int
 ) -> None:
-    url = f"sqlite:///{tmp_path / 'state.db'}"
+    database = SqliteDatabase(tmp_path / "state.db")
+    url = database.url
     assert _lived(url, f"{point}:{nth}") == -signal.SIGKILL
     killed_at = await _counted(url)
+    await database.expire_lease("s")
     assert killed_at < STEPS or point == "run.finish.before_commit"
     assert _lived(url) == 0
     assert await _counted(url) == STEPS

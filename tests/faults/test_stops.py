@@ -108,10 +108,10 @@ async def test_a_process_that_wakes_when_all_is_stored_has_nothing_to_be_refused
 async def test_a_lease_runs_out_by_itself_while_its_owner_is_stopped(
     scene: Scene, victims: Nursery, rescuers: Nursery, unharmed: Reference
 ) -> None:
-    job = scene.job_with(lease_s=0.5)
-    victim = victims.start(job, fault="turn.answer.before_commit:1:stop")
+    victim = victims.start(scene.job, fault="turn.answer.before_commit:1:stop")
     victim.wait_until_stopped()
     left = await scene.read()
+    await scene.database.expire_lease(scene.session_id, in_s=0.5)
     # Who goes on waits for the lease of the stopped process, as any second run would.
     rescuer, code = rescuers.run(scene.job)
     assert code == 0
@@ -128,7 +128,7 @@ async def test_a_lease_runs_out_by_itself_while_its_owner_is_stopped(
 async def test_a_process_that_only_waits_for_its_model_notices_that_its_lease_is_gone(
     scene: Scene, victims: Nursery, rescuers: Nursery, unharmed: Reference
 ) -> None:
-    victim = victims.start(scene.job_with(lease_s=0.5, hang_at="*/1.3.m"))
+    victim = victims.start(scene.job_with(lease_s=6, hang_at="*/1.3.m"))
     await until(lambda: bool(scene.ledger.lines("model", step="1.3.m")), "the model is asked")
     victim.stop()
     victim.wait_until_stopped()

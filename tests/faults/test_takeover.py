@@ -29,12 +29,13 @@ async def test_the_sessions_of_a_dead_worker_are_taken_over_when_its_leases_have
     async with empty_database.open() as store:
         for name in NAMES:
             await submit(team, f"please book {name}", session=Session(name, store=store))
-        job = Job(task="toil", store=empty_database.url, folder=str(ledger.folder), lease_s=1.0)
+        job = Job(task="toil", store=empty_database.url, folder=str(ledger.folder))
         victim = victims.start(replace(job, hang_at="*/1.3.m"))
         await until(lambda: len(ledger.lines("model", step="1.3.m")) == len(NAMES), "all hang")
         epochs = {name: (await store.get(name)).epoch for name in NAMES}
         victims.kill_child()
         assert victim.wait() == -signal.SIGKILL
+        await empty_database.expire_leases_of(victim.pid, in_s=0.5)
         rescuer, code = rescuers.run(job)
         assert code == 0
         for name in NAMES:

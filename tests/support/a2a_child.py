@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from ekiden import Agent, RunConfig, Runner, Session, SqliteStore, Team
+from ekiden import Agent, Runner, Session, SqliteStore, Team
 from ekiden.a2a import RemoteA2A, a2a_agent
 from ekiden.testing import ScriptedModel, transfer
 
@@ -21,8 +21,7 @@ async def main() -> None:
     """One request."""
     async with SqliteStore(sys.argv[1]) as store:
         session = Session("s1", store=store)
-        config = RunConfig(lease_s=0.5)
-        await Runner.run(child_team(sys.argv[2]), "flyers", session=session, run_config=config)
+        await Runner.run(child_team(sys.argv[2]), "flyers", session=session)
 
 
 if __name__ == "__main__":

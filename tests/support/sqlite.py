@@ -16,6 +16,8 @@ from ekiden.storage.sqlite.clock import LeaseClock
 from tests.support.forked import ForkedPopen
 
 ROOT = Path(__file__).resolve().parents[2]
+LEASES_RUN_OUT = "update sessions set lease_until = 0 where owner is not null"
+"""To be executed when whoever had the sessions is dead."""
 
 
 class MovableMilliseconds:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support import forked
+from tests.support.sqlite import LEASES_RUN_OUT, execute
 
 CHILD = """
 import asyncio, json, sys
@@ -43,7 +44,7 @@ async def main():
         agent = Agent("a", model=ScriptedModel(respond=answer), tools=[pay])
         if kind == "code":
             agent = Agent("a", run=code, tools=[pay])
-        config = RunConfig(approver=Person(), lease_s=0.5)
+        config = RunConfig(approver=Person())
         try:
             await store.get("s")
         except Exception:
@@ -61,7 +62,7 @@ def run(*arguments: str, fault: str = "") -> tuple[int, dict[str, Any]]:
     environment = {**os.environ, "EKIDEN_TESTING": "1", "EKIDEN_FAULT": fault}
     done = forked.run(
         [sys.executable, "-c", CHILD, *arguments],
-        env=environment, capture_output=True, text=True, timeout=60, check=False,
+        env=environment, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     return done.returncode, json.loads(done.stdout or "{}")
 
@@ -72,20 +73,22 @@ def run(*arguments: str, fault: str = "") -> tuple[int, dict[str, Any]]:
 def test_a_yes_is_asked_for_once_though_the_process_is_killed_before_the_call(
     tmp_path: Path, kind: str, point: str
 ) -> None:
-    store = str(tmp_path / "s.db")
-    killed, _ = run("yes", kind, store, fault=point)
+    store = tmp_path / "s.db"
+    killed, _ = run("yes", kind, str(store), fault=point)
     assert killed == -9
+    execute(store, LEASES_RUN_OUT)
     # The second one would say no, if it were asked.
-    code, done = run("no", kind, store)
+    code, done = run("no", kind, str(store))
     assert code == 0
     assert (done["asked"], done["paid"]) == (0, [5])
     assert done["events"].count("tool_confirmation") == 1
 
 
 def test_a_no_stays_a_no_though_the_process_is_killed(tmp_path: Path) -> None:
-    store = str(tmp_path / "s.db")
-    killed, _ = run("no", "model", store, fault="turn.tools.before_commit")
+    store = tmp_path / "s.db"
+    killed, _ = run("no", "model", str(store), fault="turn.tools.before_commit")
     assert killed == -9
-    code, done = run("yes", "model", store)
+    execute(store, LEASES_RUN_OUT)
+    code, done = run("yes", "model", str(store))
     assert code == 0
     assert (done["asked"], done["paid"]) == (0, [])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support import forked
+from tests.support.sqlite import LEASES_RUN_OUT, execute
 
 CHILD = """
 import asyncio, json, sys
@@ -34,7 +35,7 @@ async def main():
     async with SqliteStore(sys.argv[1]) as store:
         session = Session("s", store=store, user_id="anna")
         agent = Agent("a", model=ScriptedModel(respond=answer), memory=MemorySettings())
-        config = RunConfig(app="shop", lease_s=0.5)
+        config = RunConfig(app="shop")
         try:
             await store.get("s")
         except Exception:
@@ -52,7 +53,7 @@ def run(path: Path, fault: str = "") -> tuple[int, dict[str, Any]]:
     environment = {**os.environ, "EKIDEN_TESTING": "1", "EKIDEN_FAULT": fault}
     done = forked.run(
         [sys.executable, "-c", CHILD, str(path)],
-        env=environment, capture_output=True, text=True, timeout=60, check=False,
+        env=environment, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     return done.returncode, json.loads(done.stdout or "{}")
 
@@ -67,6 +68,7 @@ def test_what_is_remembered_is_there_once_though_the_process_is_killed(
     store = tmp_path / "s.db"
     killed, _ = run(store, f"{point}:{visit}")
     assert killed == -9
+    execute(store, LEASES_RUN_OUT)
     code, done = run(store)
     assert code == 0
     assert done["kept"] == ["She likes blue."]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ekiden import Agent, EkidenError, MemoryStore, RunConfig, Runner, Session, SqliteStore, Team
+from ekiden import Agent, EkidenError, MemoryStore, Runner, Session, SqliteStore, Team
 from ekiden.a2a import RemoteA2A, a2a_agent
 from ekiden.core.acting import AGENT_HEADER
 from ekiden.inbox import Inbox
@@ -22,6 +22,7 @@ from tests.support.a2a_server import Partner, partner_served
 from tests.support.gates import TokenGate, caller
 from tests.support.relay_team import relay_team
 from tests.support.serving import application, served
+from tests.support.sqlite import LEASES_RUN_OUT, execute
 from tests.support.until import until
 
 
@@ -198,10 +199,10 @@ async def test_a_request_is_begun_once_though_we_were_killed_after_sending_it(
             *(sys.executable, "-m", "tests.support.a2a_child", path, url), env=environment
         )
         assert await child.wait() == -signal.SIGKILL
+        execute(Path(path), LEASES_RUN_OUT)
         async with SqliteStore(path) as store:
             session = Session("s1", store=store)
-            config = RunConfig(on_busy="wait")
-            result = await Runner.resume(child_team(url), session, run_config=config)
+            result = await Runner.resume(child_team(url), session)
     assert result.final_output == "printed: flyers"
     assert len(partner.received) == 1
     assert cuts.calls.count("SendMessage") == 1
