@@ -86,7 +86,7 @@ def asleep(ekiden: Ekiden, message: str) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
 
 
 def test_an_idle_session_is_handed_over_and_the_target_answers(shop: Ekiden) -> None:
@@ -122,7 +122,7 @@ def test_a_running_session_is_handed_over_at_once(shop: Ekiden) -> None:
         ran = hand(shop, "clerk", "--policy", "immediate", session="busy")
         assert (ran.code, ran.json["status"], ran.json["source"]) == (0, "completed", "sleeper")
         assert json.loads(ran.err.splitlines()[0])["waiting"]["session_id"] == "busy"
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=60)
         assert (process.returncode, out) == (0, "the clerk sees 3: 您好 👋\n")
     assert [status for _, status, _ in handoffs(shop, "busy")] == ["completed"] * 2
 
@@ -149,7 +149,7 @@ def test_ctrl_c_says_how_to_withdraw_what_was_asked_for(shop: Ekiden) -> None:
         while not shop("handoff", "list", "--status", "initiated", "--json").json:
             assert asking.poll() is None
         asking.send_signal(signal.SIGINT)
-        _, err = asking.communicate(timeout=30)
+        _, err = asking.communicate(timeout=60)
         assert asking.returncode == 130
         said, _, hint = err.strip().rpartition(": ")
         assert said == (
@@ -167,7 +167,7 @@ def test_a_handoff_that_is_not_confirmed_is_cancelled_in_the_process_that_runs_i
         shop.write("alone", "")
         ran = shop("handoff", "cancel", "busy.h1", "--reason", "he sleeps", *TEAM)
         assert (ran.code, ran.out) == (0, "busy.h1: door → sleeper rolled_back\n")
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=60)
         assert (process.returncode, out) == (0, "door heard: pass on\n")
     assert "error: he sleeps\n" in shop("handoff", "show", "busy.h1").out
     settled = shop("handoff", "cancel", "busy.h1", *TEAM)

@@ -41,7 +41,7 @@ def test_a_reader_that_goes_away_is_no_error_message(ekiden: Ekiden) -> None:
     assert process.stderr is not None
     with process.stderr as stderr:
         assert stderr.read() == ""
-    assert process.wait(timeout=30) == 141
+    assert process.wait(timeout=60) == 141
 
 
 def test_the_package_can_be_run_as_a_module(ekiden: Ekiden) -> None:

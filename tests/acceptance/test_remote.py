@@ -49,7 +49,7 @@ class Server:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(timeout=20)
+        code = self.process.wait(timeout=60)
         for stream in (self.process.stdout, self.process.stderr):
             assert stream is not None
             stream.close()
@@ -99,7 +99,7 @@ def test_a_question_is_answered_from_another_terminal(remote: Ekiden) -> None:
     assert waiting.stderr is not None
     asked = json.loads(waiting.stderr.readline())["waiting"]["waiting_for"][0]
     assert remote("inbox", "answer", asked["id"], asked["options"][0]).code == 0
-    out, err = waiting.communicate(timeout=30)
+    out, err = waiting.communicate(timeout=60)
     assert waiting.returncode == 0, err
     assert json.loads(out)["output"] == "1042 is paid back"
 
@@ -111,7 +111,7 @@ def test_ctrl_c_stops_the_run_and_its_session_can_be_resumed(
     assert running.stdout is not None
     assert json.loads(running.stdout.readline())["event"]["seq"] == 1
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=30)
+    _, err = running.communicate(timeout=60)
     assert running.returncode == 130
     assert "ekiden session resume held" in err
     found = remote("session", "show", "held", "--json").json
@@ -131,7 +131,7 @@ def test_events_are_watched_until_ctrl_c(remote: Ekiden) -> None:
     first = json.loads(watching.stdout.readline())
     assert (first["session_id"], first["seq"]) == ("seen", 1)
     watching.send_signal(signal.SIGINT)
-    _, err = watching.communicate(timeout=30)
+    _, err = watching.communicate(timeout=60)
     assert watching.returncode == 130
     assert json.loads(err.splitlines()[-1])["after"]
 
@@ -216,4 +216,4 @@ class Terminal:
             except OSError:
                 break
         os.close(self._master)
-        return self._process.wait(timeout=30)
+        return self._process.wait(timeout=60)

@@ -195,7 +195,7 @@ def test_ctrl_c_keeps_the_session_and_says_how_to_go_on(ekiden: Ekiden) -> None:
     assert process.stderr is not None
     assert process.stderr.readline() == "arrived\n"
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == ""
     hint = "ekiden session resume s1 --team shop:team"
@@ -235,7 +235,7 @@ def test_a_session_that_a_dead_process_holds_is_waited_for_aloud(ekiden: Ekiden)
     assert dead.stderr is not None
     assert dead.stderr.readline() == "arrived\n"
     dead.kill()
-    dead.communicate(timeout=30)
+    dead.communicate(timeout=60)
     for command in (["session", "resume", "s1"], ["run", "--session", "s1", "hello"]):
         process = ekiden.start(*command, "--team", "shop:team")
         assert process.stderr is not None
@@ -243,4 +243,4 @@ def test_a_session_that_a_dead_process_holds_is_waited_for_aloud(ekiden: Ekiden)
         assert remark.startswith("waiting for session s1, held by ")
         assert "at most 30 s" in remark
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)

@@ -151,9 +151,9 @@ class Serving:
         assert self.process.stdout is not None
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            self.process.wait(timeout=30)
+            self.process.wait(timeout=60)
         rest = self.process.stdout.read()
-        self._reader.join(timeout=10)
+        self._reader.join(timeout=60)
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()

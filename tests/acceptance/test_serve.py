@@ -45,7 +45,7 @@ class Served:
         line = self.process.stdout.readline()
         assert line, self.process.stderr and self.process.stderr.read()
         self.told = json.loads(line)
-        self.client = httpx2.Client(base_url=self.told["url"], timeout=30)
+        self.client = httpx2.Client(base_url=self.told["url"], timeout=60)
 
     def post(self, path: str, **body: Any) -> httpx2.Response:
         return self.client.post(f"/api/v1{path}", json=body)
@@ -58,7 +58,7 @@ class Served:
     def stop(self, number: int = signal.SIGTERM) -> int:
         self.client.close()
         self.process.send_signal(number)
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=60)
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_a_stream_ends_at_once_when_it_stops_and_goes_on_at_the_next(
                 seen.append(0)
             assert not line.startswith("event: end")
     seen.remove(0)
-    assert first.process.wait(timeout=20) == 0
+    assert first.process.wait(timeout=60) == 0
     (tmp_path / "go").touch()
     second = start()
     headers = {"Last-Event-ID": str(seen[-1])}
@@ -156,7 +156,7 @@ def test_a_port_that_is_taken_is_told(start: Any, tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
     assert again.returncode == 2
     assert "cannot listen" in json.loads(again.stderr)["error"]["message"]
@@ -175,7 +175,7 @@ def test_with_reload_it_starts_anew_when_an_agents_file_changes(tmp_path: Path) 
     try:
         assert process.stdout is not None
         url = json.loads(process.stdout.readline())["url"]
-        with httpx2.Client(base_url=url, timeout=30) as client:
+        with httpx2.Client(base_url=url, timeout=60) as client:
             assert client.post(
                 "/api/v1/runs", json={"input": "x", "agent": "other"}
             ).status_code == (404)
@@ -186,7 +186,7 @@ def test_with_reload_it_starts_anew_when_an_agents_file_changes(tmp_path: Path) 
             answer = client.post("/api/v1/runs", json={"input": "x", "agent": "other"})
             assert answer.status_code == 200, answer.text
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=60) == 0
     finally:
         if process.poll() is None:
             process.kill()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,14 +50,14 @@ async def test_what_is_not_over_when_it_is_told_to_end_is_ready_for_others_at_on
     assert (listed["owner"], listed["state"]) == (first.told["owner"], "working")
     first.send(signal.SIGTERM)
     assert first.line() == {"finished": 0}
-    assert first.process.wait(timeout=20) == 0
+    assert first.process.wait(timeout=60) == 0
     left = await row(at, "a")
     assert (left.status, left.owner) == ("ready", None)
     (tmp_path / "go").touch()
     second = at.worker("--until-idle")
     assert second.told
     assert second.line() == {"finished": 1}
-    assert second.process.wait(timeout=20) == 0
+    assert second.process.wait(timeout=60) == 0
     assert (await row(at, "a")).outcome == "done"
     assert at.command("worker", "list") == {"workers": [], "unserved": []}
 
@@ -73,17 +72,15 @@ async def test_it_lets_what_is_under_way_end_and_a_second_signal_does_not_wait(
     patient.send(signal.SIGINT)
     (tmp_path / "go").touch()
     assert patient.line() == {"finished": 1}
-    assert patient.process.wait(timeout=20) == 0
+    assert patient.process.wait(timeout=60) == 0
 
     await say(at, "b", "hello hold:never")
-    hasty = at.worker("--grace", "60")
+    hasty = at.worker("--grace", "600")
     assert hasty.told
     await row(at, "b", taken=True)
     hasty.send(signal.SIGTERM)
     hasty.send(signal.SIGINT)
-    began = time.monotonic()
-    assert hasty.process.wait(timeout=20) == 0
-    assert time.monotonic() - began < 15
+    assert hasty.process.wait(timeout=60) == 0
     left = await row(at, "b")
     assert (left.status, left.owner) == ("ready", None)
 

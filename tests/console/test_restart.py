@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,16 +19,9 @@ from tests.console.place import Console
 from tests.support.forked import ForkedPopen
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
 @contextmanager
-def server(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
-    """`ekiden serve` as a process of its own, once it listens."""
+def server(folder: Path, port: int = 0) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`ekiden serve` as a process of its own, once it listens; and its address."""
     clean = {name: text for name, text in os.environ.items() if not name.startswith("EKIDEN_")}
     command = [sys.executable, "-m", "ekiden.cli", "serve", "--port", str(port), "--log", "none"]
     process = ForkedPopen(
@@ -42,8 +34,7 @@ def server(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
     )
     assert process.stdout is not None
     try:
-        json.loads(process.stdout.readline())
-        yield process
+        yield process, json.loads(process.stdout.readline())["url"]
     finally:
         process.kill()
         process.wait()
@@ -54,12 +45,11 @@ def server(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
 def test_it_resumes_after_the_server_restarts_without_a_reload(
     browser: Browser, tmp_path: Path, how: signal.Signals
 ) -> None:
-    port = free_port()
     with ExitStack() as stack:
         page = new_page(browser, stack, WIDE)
-        console = Console(page, f"http://127.0.0.1:{port}")
-        console.expected = ["WebSocket", "ERR_", "EventSource"]
-        with server(tmp_path, port) as process:
+        with server(tmp_path) as (process, url):
+            console = Console(page, url)
+            console.expected = ["WebSocket", "ERR_", "EventSource"]
             console.run("Where is my order 1042?", "before")
             console.open("sessions")
             expect(page.get_by_role("link", name="before")).to_be_visible()
@@ -68,7 +58,7 @@ def test_it_resumes_after_the_server_restarts_without_a_reload(
             process.send_signal(how)
             process.wait()
             expect(page.locator(".connection")).to_contain_text("lost")
-        with server(tmp_path, port):
+        with server(tmp_path, int(url.rpartition(":")[2])):
             console.run("Where is my order 1043?", "meanwhile")
             expect(page.locator(".connection")).to_have_text("Live")
             expect(page.get_by_role("link", name="meanwhile")).to_be_visible()

@@ -53,7 +53,7 @@ def team_of(world: World, accepts: Hesitant) -> Team:
 async def interrupted(work: Any, accepts: Hesitant) -> None:
     """Begin `work` and break it off while orders looks at the offer."""
     task = asyncio.ensure_future(work)
-    await asyncio.wait_for(accepts.asked.wait(), 10)
+    await asyncio.wait_for(accepts.asked.wait(), 60)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
@@ -87,7 +87,7 @@ async def test_a_handoff_that_breaks_it_off_leaves_no_call_with_two_answers(
     config, session = RunConfig(approver=Yes(ledger)), Session("s", store=store)
     team = team_of(world, accepts)
     run = asyncio.create_task(Runner.run(team, "hi", session=session, run_config=config))
-    await asyncio.wait_for(accepts.asked.wait(), 10)
+    await asyncio.wait_for(accepts.asked.wait(), 60)
     made = await HandoffController(team, store, run_config=config).start(
         "s", to="billing", policy="immediate"
     )

@@ -111,7 +111,6 @@ async def test_a_killed_worker_is_replaced_in_the_middle_of_a_handoff(
     assert stamps == {f"stamp-{name}": 1 for name in names}
     again = [name for name, pid in effects(tmp_path) if pid == other.pid]
     assert sorted(again) == [f"second-{name}" for name in names]
-    assert took_s < LEASE_S + 10, "the machine may be slow, but not so slow"
 
 
 @pytest.mark.slow

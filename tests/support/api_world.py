@@ -57,10 +57,12 @@ def api_world(root: Path) -> Iterator[ApiWorld]:
     config = ServerConfig(rate=0, wait_s=2.0, heartbeat_s=0.2)
     store = str(root / "api.db")
     with server_in_thread(root, store=store, team=relay_team(), config=config) as url:
-        made = httpx2.post(f"{url}{API}/keys", json={"name": "tester", "scopes": ["admin"]})
+        made = httpx2.post(
+            f"{url}{API}/keys", json={"name": "tester", "scopes": ["admin"]}, timeout=60
+        )
         key = made.json()["key"]
         headers = {"Authorization": f"Bearer {key}"}
-        with httpx2.Client(base_url=url, headers=headers, timeout=30) as client:
+        with httpx2.Client(base_url=url, headers=headers, timeout=60) as client:
             yield ApiWorld(url=url, key=key, client=client)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 _QUICK = "quick"
 _ALL = "all"
@@ -10,9 +10,9 @@ _PART = 4
 _FEWEST = 10
 
 # How long an example takes says more about the machine than about the property.
-settings.register_profile(_ALL, settings(), deadline=None)
+settings.register_profile(_ALL, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
-    _QUICK, settings(), deadline=None, max_examples=settings().max_examples // _PART
+    _QUICK, settings.get_profile(_ALL), max_examples=settings().max_examples // _PART
 )
 
 

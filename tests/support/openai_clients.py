@@ -11,6 +11,6 @@ def openai_client(url: str, *, key: str = "none", retries: int = 2) -> openai.As
         base_url=f"{url}/v1",
         api_key=key,
         max_retries=retries,
-        timeout=20,
+        timeout=60,
         http_client=openai.DefaultAsyncHttpxClient(verify=False),
     )

@@ -52,12 +52,12 @@ def server_in_thread(
 
     thread = threading.Thread(target=run, name="server", daemon=True)
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(60)
     url = told[0]
     assert isinstance(url, str), url
     try:
         yield url
     finally:
         loop.call_soon_threadsafe(over.set)
-        thread.join(30)
+        thread.join(60)
         assert len(told) == 1, told[1:]

@@ -60,7 +60,7 @@ class Process:
     def end(self, number: int = signal.SIGTERM) -> int:
         """Send it a signal and wait for its end; the exit code."""
         self.send(number)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=60)
 
     def errors(self) -> str:
         """What an ended one wrote to standard error."""
@@ -115,5 +115,5 @@ def site(folder: Path, store: str) -> Iterator[Site]:
 @contextmanager
 def client_of(server: Process) -> Iterator[httpx2.Client]:
     """A client of the server's API."""
-    with httpx2.Client(base_url=f"{server.told['url']}/api/v1", timeout=40) as client:
+    with httpx2.Client(base_url=f"{server.told['url']}/api/v1", timeout=60) as client:
         yield client

@@ -105,7 +105,7 @@ async def test_it_follows_until_it_is_asked_to_end_and_another_one_is_told(
         while "more" not in server.said():
             await server.until_asked(len(server.requests) + 1)
         process.send_signal(signal.SIGTERM)
-        out, err = await asyncio.to_thread(process.communicate, timeout=30)
+        out, err = await asyncio.to_thread(process.communicate, timeout=60)
     finally:
         process.kill()
         process.wait()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 import traceback
 from contextlib import aclosing
 from typing import Any
@@ -135,22 +136,19 @@ async def test_a_slow_answer_is_a_time_out(api: str, streamed: bool, ask: Any, w
 
 async def test_an_answer_after_a_time_out_is_taken(ask: Any, waits: Any) -> None:
     async with OpenAIServer([hang(), say("at last")]) as server:
-        model = connect("openai", server, timeout_s=1.0, retries=waits.policy())
+        model = connect("openai", server, timeout_s=3.0, retries=waits.policy())
         _, response = await ask(model, request())
     assert text_of(response.output[0]) == "at last"
 
 
 async def test_the_time_a_consumer_takes_does_not_count() -> None:
     async with OpenAIServer([say("one two three")]) as server:
-        model = connect("openai", server, timeout_s=1.0, retries=0)
+        model = connect("openai", server, timeout_s=2.0, retries=0)
         events = []
         async with aclosing(model.respond(request(stream=True))) as stream:
             async for event in stream:
                 if not events:
-                    loop = asyncio.get_running_loop()
-                    busy_until = loop.time() + 1.1
-                    while loop.time() < busy_until:
-                        pass
+                    time.sleep(2.1)  # noqa: ASYNC251 - it does not let others work
                 events.append(event)
     assert text_of(events[-1].output[0]) == "one two three"
 
@@ -271,7 +269,7 @@ async def test_cancelling_a_call_closes_its_connection(api: str, streamed: bool,
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        await asyncio.wait_for(server.gone.wait(), 10)
+        await asyncio.wait_for(server.gone.wait(), 60)
 
 
 async def test_closing_a_stream_early_closes_its_connection(api: str) -> None:
@@ -279,7 +277,7 @@ async def test_closing_a_stream_early_closes_its_connection(api: str) -> None:
         events = connect(api, server).respond(request(stream=True))
         assert isinstance(await anext(events), ModelDelta)
         await events.aclose()
-        await asyncio.wait_for(server.gone.wait(), 10)
+        await asyncio.wait_for(server.gone.wait(), 60)
 
 
 async def test_a_key_appears_in_no_error_repr_or_log(

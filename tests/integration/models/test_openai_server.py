@@ -26,7 +26,7 @@ async def post(
     server: OpenAIServer, path: str, body: Any, key: str | None = "k"
 ) -> tuple[int, dict[str, Any]]:
     headers = {"authorization": f"Bearer {key}"} if key else {}
-    async with httpx2.AsyncClient() as client:
+    async with httpx2.AsyncClient(timeout=60) as client:
         answer = await client.post(f"{server.base_url}/{path}", json=body, headers=headers)
     return answer.status_code, answer.json()
 
@@ -185,7 +185,7 @@ async def test_keys_and_paths_are_checked() -> None:
 
 
 async def test_a_body_that_is_not_json_is_refused() -> None:
-    async with OpenAIServer() as server, httpx2.AsyncClient() as client:
+    async with OpenAIServer() as server, httpx2.AsyncClient(timeout=60) as client:
         answer = await client.post(
             f"{server.base_url}/responses", content="{", headers={"authorization": "Bearer k"}
         )

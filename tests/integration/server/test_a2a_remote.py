@@ -160,7 +160,7 @@ async def test_a_remote_agent_that_stays_away_undoes_the_handoff() -> None:
 async def test_a_task_that_takes_too_long_is_given_up_and_cancelled_there() -> None:
     partner = Partner()
     async with partner_served(partner) as (url, _):
-        team = team_with(url, say("that takes too long"), timeout_s=1.0)
+        team = team_with(url, say("that takes too long"), timeout_s=3.0)
         result = await Runner.run(team, "hold on", session=Session("s1", store=MemoryStore()))
         assert result.final_output == "that takes too long"
         await until(lambda: bool(partner.cancelled))

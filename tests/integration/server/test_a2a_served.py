@@ -64,7 +64,7 @@ class Served:
         self, token: str = "all", *, path: str = "", binding: str = "JSONRPC", **config: Any
     ) -> AsyncIterator[Client]:
         headers = {"Authorization": f"Bearer {token}", **config.pop("headers", {})}
-        async with httpx.AsyncClient(headers=headers, timeout=20) as http:
+        async with httpx.AsyncClient(headers=headers, timeout=60) as http:
             made = ClientConfig(
                 httpx_client=http,
                 supported_protocol_bindings=[binding],
@@ -273,7 +273,7 @@ async def test_a_tenant_sees_only_its_own_tasks(team: Served) -> None:
 
 
 async def test_keys_and_scopes_hold_here_too(team: Served) -> None:
-    async with httpx.AsyncClient(base_url=team.url) as http:
+    async with httpx.AsyncClient(base_url=team.url, timeout=60) as http:
         card = await http.get("/.well-known/agent-card.json")
         assert card.status_code == 200
         assert (await http.post("/a2a", json={})).status_code == 401
@@ -300,7 +300,7 @@ async def test_keys_and_scopes_hold_here_too(team: Served) -> None:
 )
 async def test_nonsense_is_refused_in_the_words_of_the_protocol(team: Served, body: bytes) -> None:
     headers = {"Authorization": "Bearer all", "A2A-Version": "1.0"}
-    async with httpx.AsyncClient(base_url=team.url, headers=headers) as http:
+    async with httpx.AsyncClient(base_url=team.url, headers=headers, timeout=60) as http:
         answer = await http.post("/a2a", content=body)
     assert answer.status_code in (200, 400, 422)
     if answer.status_code == 200:
@@ -353,7 +353,7 @@ async def test_each_agent_has_a_card_and_takes_conversations_itself(team: Served
     async with team.client(path="/a2a/desk", streaming=False) as client:
         task = await task_of(client, message("hello"))
         assert list(task.metadata["chain"]) == ["user", "desk"]
-    async with httpx.AsyncClient(base_url=team.url) as http:
+    async with httpx.AsyncClient(base_url=team.url, timeout=60) as http:
         headers = {"Authorization": "Bearer reads"}
         card = (await http.get("/.well-known/agent-card.json")).json()
         assert [skill["id"] for skill in card["skills"]] == ["triage", "desk"]
@@ -377,7 +377,7 @@ async def test_clients_of_the_protocol_before_are_served_too(team: Served) -> No
             }
         },
     }
-    async with httpx.AsyncClient(base_url=team.url) as http:
+    async with httpx.AsyncClient(base_url=team.url, timeout=60) as http:
         headers = {"Authorization": "Bearer all"}
         answer = (await http.post("/a2a", json=body, headers=headers)).json()
     assert answer["result"]["status"]["state"] == "completed"

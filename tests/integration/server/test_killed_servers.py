@@ -45,7 +45,7 @@ def server(folder: Path, **env: str) -> Iterator[tuple[str, subprocess.Popen[str
 
 def said(url: str, session_id: str) -> int:
     """How often something was said to the session."""
-    found = httpx2.get(f"{url}/api/v1/sessions/{session_id}/items?limit=1000")
+    found = httpx2.get(f"{url}/api/v1/sessions/{session_id}/items?limit=1000", timeout=60)
     assert found.status_code == 200, found.text
     return len([item for item in found.json()["items"] if item.get("role") == "user"])
 
@@ -70,16 +70,16 @@ def test_a_message_is_said_once_though_the_server_was_killed(
 ) -> None:
     with server(tmp_path, EKIDEN_TESTING="1", EKIDEN_FAULT=point) as (url, process):
         with pytest.raises(httpx2.TransportError):
-            httpx2.post(f"{url}/api/v1/runs", json=body, headers=ONCE, timeout=30)
-        assert process.wait(30) == -signal.SIGKILL
+            httpx2.post(f"{url}/api/v1/runs", json=body, headers=ONCE, timeout=60)
+        assert process.wait(60) == -signal.SIGKILL
     with server(tmp_path) as (url, _):
         first = _sent(url, body)
         again = _sent(url, body)
         assert first["run_id"] == again["run_id"]
-        [session] = httpx2.get(f"{url}/api/v1/sessions").json()["items"]
+        [session] = httpx2.get(f"{url}/api/v1/sessions", timeout=60).json()["items"]
         assert session["session_id"] == first["session_id"]
         assert said(url, first["session_id"]) == 1
-        other = httpx2.post(f"{url}/api/v1/runs", json={"input": "x"}, headers=ONCE)
+        other = httpx2.post(f"{url}/api/v1/runs", json={"input": "x"}, headers=ONCE, timeout=60)
         assert other.status_code == 409
 
 

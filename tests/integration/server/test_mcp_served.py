@@ -40,7 +40,7 @@ class Served:
         self, token: str = "all", *, mode: Any = "auto", **headers: str
     ) -> AsyncIterator[Client]:
         headers = {"Authorization": f"Bearer {token}", **headers}
-        async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+        async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
             transport = streamable_http_client(f"{self.url}/mcp", http_client=http)
             async with Client(transport, mode=mode) as client:
                 yield client
@@ -191,7 +191,7 @@ async def test_nobody_gets_in_without_a_key_or_with_the_session_of_another(team:
         },
     }
     headers = {"Accept": "application/json, text/event-stream"}
-    async with httpx2.AsyncClient(base_url=team.url, headers=headers) as http:
+    async with httpx2.AsyncClient(base_url=team.url, headers=headers, timeout=60) as http:
         assert (await http.post("/mcp", json=body)).status_code == 401
         mine = {"Authorization": "Bearer all"}
         opened = await http.post("/mcp", json=body, headers=mine)
@@ -216,7 +216,7 @@ async def test_a_call_that_is_given_up_stops_its_run(team: Served, mode: str) ->
                     break
             call.cancel()
             await asyncio.wait({call})
-        record = await desk.runs.wait(f"{session_id}:1", timeout_s=10)
+        record = await desk.runs.wait(f"{session_id}:1", timeout_s=60)
     assert record["status"] == "stopped"
 
 

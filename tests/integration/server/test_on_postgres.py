@@ -54,7 +54,7 @@ async def tenants(tmp_path: Path, postgres_url: str) -> AsyncIterator[tuple[Tena
     async with (
         application(tmp_path, team=relay_team(), store=postgres_url, config=config) as app,
         served(app) as url,
-        httpx2.AsyncClient(base_url=url, timeout=30) as client,
+        httpx2.AsyncClient(base_url=url, timeout=60) as client,
     ):
         keys = [await make_key(app, "admin", tenant=name, name=name) for name in ("acme", "beta")]
         acme, beta = (Tenant(client, key.text) for key in keys)

@@ -258,7 +258,7 @@ async def test_a_client_that_goes_away_does_not_stop_the_run(
     first: Any = await anext(aiter(stream))
     await stream.close()
     (tmp_path / "go").touch()
-    record = await (await desk_of(app)).runs.wait(first.metadata["run_id"], timeout_s=20)
+    record = await (await desk_of(app)).runs.wait(first.metadata["run_id"], timeout_s=60)
     assert record["output"] == "you said: hold:go now"
 
 
@@ -288,7 +288,7 @@ async def test_a_quiet_stream_shows_that_it_is_alive(
     async with (
         application(tmp_path, team=relay_team(), config=config) as app,
         served(app) as url,
-        httpx2.AsyncClient(base_url=url, timeout=20) as client,
+        httpx2.AsyncClient(base_url=url, timeout=60) as client,
     ):
         for name, (path, body) in zip("abc", bodies.items(), strict=True):
             async with client.stream("POST", path, json=body) as response:

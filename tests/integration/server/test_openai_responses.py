@@ -147,7 +147,7 @@ async def test_a_background_response_is_read_later_or_cancelled(
     assert begun.status in ("queued", "in_progress")
     (tmp_path / "go").touch()
     desk: Desk = await app.state.service.desk()
-    await desk.runs.wait(begun.metadata["run_id"], timeout_s=20)
+    await desk.runs.wait(begun.metadata["run_id"], timeout_s=60)
     assert (await read(client, begun)).output_text == "you said: hold:go"
     cancelled = await client.responses.cancel(other.id)
     assert cancelled.status == "cancelled"

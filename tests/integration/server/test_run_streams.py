@@ -21,7 +21,7 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
     async with (
         application(tmp_path, team=relay_team(), store=str(tmp_path / "s.db")) as app,
         served(app) as url,
-        httpx2.AsyncClient(base_url=url, timeout=20) as client,
+        httpx2.AsyncClient(base_url=url, timeout=60) as client,
     ):
         yield client
 
@@ -216,7 +216,7 @@ async def test_too_many_streams_are_refused_and_a_stream_says_that_it_is_alive(
     async with (
         application(tmp_path, team=relay_team(), config=config) as app,
         served(app) as url,
-        httpx2.AsyncClient(base_url=url, timeout=20) as client,
+        httpx2.AsyncClient(base_url=url, timeout=60) as client,
     ):
         body = {"input": "hello hold:go", "stream": True, "session_id": "a"}
         async with client.stream("POST", "/api/v1/runs", json=body) as response:
@@ -237,7 +237,7 @@ async def test_runs_beyond_what_one_server_does_at_once_wait_for_a_worker(
     async with (
         application(tmp_path, team=relay_team(), workers=1) as app,
         served(app) as url,
-        httpx2.AsyncClient(base_url=url, timeout=20) as client,
+        httpx2.AsyncClient(base_url=url, timeout=60) as client,
     ):
         found = await asyncio.gather(
             *(started(client, f"hello {each}", session_id=f"s{each}") for each in range(20))

@@ -19,6 +19,8 @@ from ekiden.server.promptness import connections_allowed, prompt_protocol
 from tests.support.serving import application
 
 HEAD_S = 0.2
+ENOUGH_S = 2.0
+"""For a head that comes as soon as a busy machine lets it."""
 GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
 
@@ -31,15 +33,16 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def _served(app: FastAPI, *, most: int = 10) -> AsyncIterator[int]:
+async def _served(app: FastAPI, *, most: int = 10, head_s: float = HEAD_S) -> AsyncIterator[int]:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(64)
         config = uvicorn.Config(
             app,
-            http=prompt_protocol(most=most, head_s=HEAD_S),
+            http=prompt_protocol(most=most, head_s=head_s),
             lifespan="off",
             log_config=None,
+            timeout_keep_alive=600,
             timeout_graceful_shutdown=1,
         )
         server = _Server(config)
@@ -101,31 +104,29 @@ async def test_a_head_that_comes_byte_by_byte_is_cut_too(app: FastAPI) -> None:
 
 
 async def test_the_second_request_of_a_connection_is_waited_for_no_longer(app: FastAPI) -> None:
-    async with _served(app) as port:
+    async with _served(app, head_s=ENOUGH_S) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for _ in range(2):
             writer.write(GET + b"\r\n")
             assert await _answer(reader) == b"HTTP/1.1 200 OK"
         writer.write(GET)
-        began = asyncio.get_running_loop().time()
         async with asyncio.timeout(60):
             assert await reader.read() == b""
-        assert asyncio.get_running_loop().time() - began < 4  # What uvicorn itself gives is 5.
         writer.close()
 
 
 async def test_what_was_asked_in_time_may_take_long(app: FastAPI) -> None:
     async with (
-        _served(app) as port,
+        _served(app, head_s=ENOUGH_S) as port,
         asyncio.timeout(60),
         connect(f"ws://127.0.0.1:{port}/api/v1/events?after=") as live,
     ):
-        kinds = [json.loads(await live.recv())["type"] for _ in range(3)]
-        assert kinds == ["subscribed", "heartbeat", "heartbeat"]
+        kinds = [json.loads(await live.recv())["type"] for _ in range(5)]
+        assert kinds == ["subscribed", *["heartbeat"] * 4]
 
 
 async def test_one_connection_too_many_is_told_so_and_closed(app: FastAPI) -> None:
-    async with _served(app, most=1) as port:
+    async with _served(app, most=1, head_s=60) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(GET + b"\r\n")
         assert await _answer(reader) == b"HTTP/1.1 200 OK"

@@ -100,7 +100,7 @@ async def test_a_stream_ends_when_its_key_is_revoked(
         keys = Keys((await app.state.service.desk()).store)
         made = await keys.create("page", scopes=["read", "run"])
         headers = {"X-API-Key": made.text}
-        async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=30) as client:
+        async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=60) as client:
             run = (await client.post("/api/v1/runs", json={"input": "Where is 1042?"})).json()
             path = f"/api/v1/sessions/{run['session_id']}/stream"
             async with client.stream("GET", path) as stream:

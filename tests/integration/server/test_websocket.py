@@ -43,7 +43,7 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
             tmp_path, team=relay_team(), store=str(tmp_path / "s.db"), config=config
         ) as app,
         served(app) as url,
-        httpx2.AsyncClient(base_url=url, timeout=20) as client,
+        httpx2.AsyncClient(base_url=url, timeout=60) as client,
     ):
         yield Place(url, client, app)
 

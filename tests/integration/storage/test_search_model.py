@@ -72,7 +72,9 @@ async def follow(store: Store, history: list[Any], query: str) -> None:
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 @given(history=histories(), query=TEXTS)
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_a_store_finds_what_the_model_finds(
     tmp_path: Path, kind: str, history: list[Any], query: str
 ) -> None:

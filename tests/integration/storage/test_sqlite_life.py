@@ -21,7 +21,7 @@ from ekiden.storage.sqlite.readers import Readers
 from ekiden.storage.sqlite.writer import Writer
 from tests.support.sqlite import one_event
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 class Gate:
@@ -256,7 +256,7 @@ async def test_a_read_that_takes_long_does_not_keep_others_waiting(tmp_path: Pat
     try:
         async with asyncio.timeout(60):
             quick = [readers.read(lambda _: "quick", quick=True) for _ in range(5)]
-            slow = asyncio.ensure_future(readers.read(lambda _: go_on.wait(30)))
+            slow = asyncio.ensure_future(readers.read(lambda _: go_on.wait(60)))
             assert await asyncio.gather(*quick) == ["quick"] * 5
             assert await readers.read(lambda _: "beside") == "beside"
             assert not slow.done()

@@ -17,7 +17,7 @@ from tests.unit.tracing.otel_team import clean_environment, conversation
 
 __all__ = ["clean_environment"]
 
-POLICY = FollowPolicy(page=7, first_pause_s=0.01, longest_pause_s=0.05, lease_s=1.0)
+POLICY = FollowPolicy(page=7, first_pause_s=0.01, longest_pause_s=0.05)
 SESSIONS = [f"s{number}" for number in range(6)]
 
 

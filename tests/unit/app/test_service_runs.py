@@ -43,7 +43,7 @@ def order(text: str = "hello", **more: object) -> RunOrder:
 async def test_a_run_goes_on_by_itself_and_is_read_when_it_is_over(desk: Desk) -> None:
     started = await desk.runs.start(order(session_id="a", title="A title", user_id="kim"))
     assert (started.run_id, started.after) == ("a:1", 0)
-    record = await desk.runs.wait("a:1", timeout_s=10)
+    record = await desk.runs.wait("a:1", timeout_s=60)
     assert (record["status"], record["output"]) == ("done", "you said: hello")
     row = await desk.store.get("a")
     assert (row.user_id, row.meta["title"]) == ("kim", "A title")
@@ -62,7 +62,7 @@ async def test_a_caller_that_is_cancelled_does_not_stop_what_it_began(
         async for shown in tail:
             if getattr(shown, "type", None) == "agent_complete":
                 break
-    assert (await desk.runs.wait("a:1", timeout_s=10))["status"] == "done"
+    assert (await desk.runs.wait("a:1", timeout_s=60))["status"] == "done"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ async def test_the_document_that_goes_along_decides_whether_the_message_is_said(
         return DocumentWrite(collection="once", key="k", body=body, expected_version=0)
 
     await desk.runs.start(order(session_id="a", along=along))
-    await desk.runs.wait("a:1", timeout_s=10)
+    await desk.runs.wait("a:1", timeout_s=60)
     document = await desk.store.get_document("once", "k")
     assert document is not None
     assert document.body == {"number": 1}
@@ -106,14 +106,14 @@ async def test_a_session_that_is_run_is_busy(desk: Desk, tmp_path: Path) -> None
     with pytest.raises(SessionBusy):
         await desk.runs.start(order(session_id="a"))
     (tmp_path / "go").touch()
-    assert (await desk.runs.wait("a:1", timeout_s=10))["status"] == "done"
+    assert (await desk.runs.wait("a:1", timeout_s=60))["status"] == "done"
 
 
 async def test_waiting_ends_with_the_time_as_the_run_stands(desk: Desk, tmp_path: Path) -> None:
     await desk.runs.start(order("hello hold:go", session_id="a"))
     assert (await desk.runs.wait("a:1", timeout_s=0.01))["status"] == "running"
     (tmp_path / "go").touch()
-    assert (await desk.runs.wait("a:1", timeout_s=10))["status"] == "done"
+    assert (await desk.runs.wait("a:1", timeout_s=60))["status"] == "done"
 
 
 async def test_who_begins_when_too_many_wait_is_told_to_come_again(service: Service) -> None:
@@ -146,7 +146,7 @@ async def test_a_service_that_stops_takes_nothing_new_and_loses_nothing(
     (tmp_path / "go").touch()
     async with Service(service.project, store=service.store_url) as another:
         again = await another.desk()
-        assert (await again.runs.wait("a:1", timeout_s=10))["output"] == "you said: hello hold:go"
+        assert (await again.runs.wait("a:1", timeout_s=60))["output"] == "you said: hello hold:go"
 
 
 async def test_a_failed_run_says_why(desk: Desk) -> None:
@@ -158,14 +158,14 @@ async def test_a_failed_run_says_why(desk: Desk) -> None:
     for agent in desk.team:
         agent.model = Broken()
     await desk.runs.start(order(session_id="a"))
-    record = await desk.runs.wait("a:1", timeout_s=10)
+    record = await desk.runs.wait("a:1", timeout_s=60)
     assert (record["status"], record["output"]) == ("failed", None)
     assert record["error"] == {"code": "run.failed", "message": "RuntimeError: no luck"}
 
 
 async def test_resuming_what_is_over_or_unknown_is_refused(desk: Desk) -> None:
     await desk.runs.start(order(session_id="a"))
-    await desk.runs.wait("a:1", timeout_s=10)
+    await desk.runs.wait("a:1", timeout_s=60)
     with pytest.raises(UserError):
         await desk.runs.resume("a")
     with pytest.raises(SessionNotFound):
@@ -185,7 +185,7 @@ def test_a_session_may_have_colons_in_its_id() -> None:
 async def test_tenants_have_stores_of_their_own(service: Service, tmp_path: Path) -> None:
     ours, theirs = await service.desk(), await service.desk("acme")
     await ours.runs.start(order(session_id="a"))
-    await ours.runs.wait("a:1", timeout_s=10)
+    await ours.runs.wait("a:1", timeout_s=60)
     with pytest.raises(SessionNotFound):
         await theirs.store.get("a")
     assert ours.app != theirs.app
@@ -219,17 +219,17 @@ async def test_a_run_that_waits_for_people_is_stopped_and_they_are_not_asked_any
     desk: Desk,
 ) -> None:
     await desk.runs.start(order("please refund it", session_id="a"))
-    record = await desk.runs.wait("a:1", timeout_s=10)
+    record = await desk.runs.wait("a:1", timeout_s=60)
     [question] = record["questions"]
     stopped = await desk.runs.cancel("a:1")
     assert (stopped["status"], stopped["outcome"], stopped["questions"]) == ("stopped", None, [])
     assert (await desk.inbox.get(question)).status == "cancelled"
     await desk.runs.resume("a")
-    again = await desk.runs.wait("a:1", timeout_s=10)
+    again = await desk.runs.wait("a:1", timeout_s=60)
     assert again["status"] == "waiting"
     assert again["questions"] != [question]
     await desk.runs.start(order("hello", session_id="a"))
-    assert (await desk.runs.wait("a:2", timeout_s=10))["status"] == "done"
+    assert (await desk.runs.wait("a:2", timeout_s=60))["status"] == "done"
     assert (await desk.runs.read("a:1"))["status"] in ("stopped", "waiting")
 
 
@@ -249,7 +249,7 @@ async def test_resuming_what_is_being_run_leaves_it_alone(desk: Desk, tmp_path: 
     with pytest.raises(SessionBusy):
         await desk.runs.resume("a")
     (tmp_path / "go").touch()
-    record = await desk.runs.wait("a:1", timeout_s=10)
+    record = await desk.runs.wait("a:1", timeout_s=60)
     assert (record["status"], record["output"]) == ("done", "you said: hello hold:go")
 
 
@@ -272,7 +272,7 @@ async def test_a_line_that_became_shorter_takes_more(desk: Desk, tmp_path: Path)
     for name in "abc":
         await none.start(order(session_id=name))
     for name in "abc":
-        assert (await none.wait(f"{name}:1", timeout_s=10))["status"] == "done"
+        assert (await none.wait(f"{name}:1", timeout_s=60))["status"] == "done"
     assert (await none.start(order(session_id="d"))).run_id == "d:1"
 
 
@@ -292,11 +292,11 @@ async def test_deltas_of_the_run_before_are_not_shown(desk: Desk, tmp_path: Path
 
 async def test_a_run_is_waited_for_and_not_what_came_after_it(desk: Desk, tmp_path: Path) -> None:
     await desk.runs.start(order("one", session_id="a"))
-    await desk.runs.wait("a:1", timeout_s=10)
+    await desk.runs.wait("a:1", timeout_s=60)
     await desk.runs.start(order("two hold:go", session_id="a"))
-    assert (await desk.runs.wait("a:1", timeout_s=30))["output"] == "you said: one"
+    assert (await desk.runs.wait("a:1", timeout_s=60))["output"] == "you said: one"
     (tmp_path / "go").touch()
-    assert (await desk.runs.wait("a:2", timeout_s=10))["status"] == "done"
+    assert (await desk.runs.wait("a:2", timeout_s=60))["status"] == "done"
 
 
 async def test_stopping_a_run_leaves_messages_that_wait_for_the_session(
@@ -306,13 +306,13 @@ async def test_stopping_a_run_leaves_messages_that_wait_for_the_session(
     waits = asyncio.create_task(desk.runs.start(order("two", session_id="a", on_busy="wait")))
     assert (await desk.runs.cancel("a:1"))["status"] == "stopped"
     assert (await waits).run_id == "a:2"
-    assert (await desk.runs.wait("a:2", timeout_s=10))["output"] == "you said: two"
+    assert (await desk.runs.wait("a:2", timeout_s=60))["output"] == "you said: two"
 
 
 async def test_a_run_that_the_worker_took_up_is_stopped(desk: Desk, tmp_path: Path) -> None:
     await desk.runs.start(order("please refund it hold:go", session_id="a"))
     (tmp_path / "go").touch()
-    [question] = (await desk.runs.wait("a:1", timeout_s=10))["questions"]
+    [question] = (await desk.runs.wait("a:1", timeout_s=60))["questions"]
     (tmp_path / "go").unlink()
     await desk.inbox.answer(question, choice="approve", by="kim", via="test")
     while (await desk.runs.read("a:1"))["status"] != "running":
@@ -336,7 +336,7 @@ async def test_an_earlier_run_that_a_message_broke_off_is_stopped_and_its_stream
     desk: Desk,
 ) -> None:
     await desk.runs.start(order("please refund it", session_id="a"))
-    await desk.runs.wait("a:1", timeout_s=10)
+    await desk.runs.wait("a:1", timeout_s=60)
     watching = desk.runs.watch("a:1", through_waits=True, quiet_s=0.05)
     seen = []
     async for shown in watching:
@@ -345,7 +345,7 @@ async def test_an_earlier_run_that_a_message_broke_off_is_stopped_and_its_stream
         if shown is None and "a:2" not in seen:
             seen.append("a:2")
             await desk.runs.start(order("never mind", session_id="a"))
-    await desk.runs.wait("a:2", timeout_s=10)
+    await desk.runs.wait("a:2", timeout_s=60)
     numbers = [each for each in seen if each != "a:2"]
     second = [each async for each in desk.runs.watch("a:2") if isinstance(each, Event)]
     assert numbers == list(range(1, second[0].seq))

@@ -66,7 +66,7 @@ async def test_a_worker_elsewhere_stops_and_the_run_can_be_resumed(
             assert (await door.runs.cancel("a:1"))["status"] == "stopped"
             (tmp_path / "go").touch()
             await door.runs.resume("a")
-            assert (await door.runs.wait("a:1", timeout_s=10))["status"] == "done"
+            assert (await door.runs.wait("a:1", timeout_s=60))["status"] == "done"
             worker.stop()
 
 

@@ -328,7 +328,7 @@ async def test_a_query_that_was_given_up_by_a_short_life_says_so(place: Place) -
 async def test_a_long_wait_is_not_lost_among_many_short_ones(place: Place) -> None:
     bus, desk = await place.bus(), Desk("at last", hold=True)
     async with bus.serve("sales", desk), bus.serve("stock", echo):
-        waiting = asyncio.create_task(bus.query(query(timeout_seconds=0.3)))
+        waiting = asyncio.create_task(bus.query(query(timeout_seconds=2)))
         await desk.has(1)
         for number in range(100):
             assert await bus.agent("pm").ask("stock", "left", number, timeout_s=60) == number

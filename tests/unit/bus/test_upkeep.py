@@ -21,12 +21,12 @@ from tests.unit.bus.places import Desk, Place, becomes, echo, everywhere, holds,
 
 
 async def test_whoever_serves_says_so_again_and_again(place: Place) -> None:
-    bus, other = await place.bus(visibility_s=0.2), await place.bus()
+    bus, other = await place.bus(visibility_s=2), await place.bus()
     async with bus.serve("sales", echo), bus.serve("stock", echo):
 
         async def is_renewed() -> bool:
             documents = await other.store.list_documents(PRESENCE)
-            return len(documents) == 2 and all(each.version > 3 for each in documents)
+            return len(documents) == 2 and all(each.version > 2 for each in documents)
 
         await until(is_renewed)
         assert await other.agents() == ["sales", "stock"]
@@ -37,7 +37,7 @@ async def test_whoever_serves_says_so_again_and_again(place: Place) -> None:
 async def test_whoever_was_taken_for_dead_leaves_others_what_it_had_not_begun(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bus, desk = await place.bus(visibility_s=0.3), Desk(hold=True)
+    bus, desk = await place.bus(visibility_s=2), Desk(hold=True)
     async with bus.serve("sales", desk):
         seat = bus.agent("pm")
         first, second = [await seat.send("sales", subject) for subject in ("first", "second")]
@@ -76,7 +76,7 @@ async def bury(store: Store, message_id: str) -> None:
 async def test_a_message_that_comes_again_while_it_is_worked_on_is_not_begun_twice(
     place: Place,
 ) -> None:
-    bus, desk = await place.bus(visibility_s=0.3), Desk("done", hold=True)
+    bus, desk = await place.bus(visibility_s=2), Desk("done", hold=True)
     async with bus.serve("sales", desk):
         asking = asyncio.create_task(bus.agent("pm").ask("sales", "price"))
         [asked] = await desk.has(1)

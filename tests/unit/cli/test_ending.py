@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -15,13 +14,13 @@ from ekiden.cli.ending import end_for_sure
 async def ignores():
     while True:
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         except asyncio.CancelledError:
             pass
 
 async def tidies():
     try:
-        await asyncio.sleep(60)
+        await asyncio.sleep(600)
     finally:
         print("tidied")
 
@@ -40,8 +39,8 @@ asyncio.run(main())
     ("begin", "said"),
     [
         ("task = asyncio.create_task(ignores())", "the last line"),
-        ("task = asyncio.create_task(asyncio.to_thread(time.sleep, 60))", "the last line"),
-        ("threading.Thread(target=time.sleep, args=(60,)).start()", "the last line"),
+        ("task = asyncio.create_task(asyncio.to_thread(time.sleep, 600))", "the last line"),
+        ("threading.Thread(target=time.sleep, args=(600,)).start()", "the last line"),
         (
             "task = asyncio.create_task(tidies()); await asyncio.to_thread(time.sleep, 0)",
             "the last linetidied\n and a good end",
@@ -50,13 +49,11 @@ asyncio.run(main())
     ids=["task", "executor", "thread", "nothing"],
 )
 def test_a_process_ends_whatever_is_left_in_it(begin: str, said: str) -> None:
-    began = time.monotonic()
     ended = subprocess.run(
         [sys.executable, "-c", HEAD.replace("{begin}", begin)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert (ended.returncode, ended.stdout) == (0, said), ended.stderr
-    assert time.monotonic() - began < 20

@@ -39,7 +39,7 @@ async def followed(store: MemoryStore, **options: Any) -> int:
         task = asyncio.create_task(follower.follow("s1", stream))
         await asyncio.sleep(0)
         await Runner.run(team(), "count", session=Session("s1", store=store))
-        return await asyncio.wait_for(task, 30)
+        return await asyncio.wait_for(task, 60)
 
 
 async def a_store() -> MemoryStore:

@@ -121,7 +121,7 @@ def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 @settings(
     max_examples=examples(80),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
 async def test_whatever_is_changed_in_a_message_it_is_refused(data: st.DataObject) -> None:

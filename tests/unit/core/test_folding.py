@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
-
 import pytest
 
 from ekiden.core.folding import alike
@@ -33,6 +31,5 @@ def test_what_differs_is_not_alike() -> None:
 
 
 def test_very_many_combining_marks_take_no_time() -> None:
-    began = perf_counter()
-    assert len(alike("e" + "\u0301\u0316" * 50_000)) < 100
-    assert perf_counter() - began < 5
+    # What sorts them all would take half an hour.
+    assert len(alike("e" + "\u0301\u0316" * 500_000)) < 100

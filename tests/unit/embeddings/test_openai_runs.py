@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from ekiden import Agent, Runner, Session
@@ -37,7 +35,6 @@ async def test_what_is_remembered_meanwhile_is_found_by_words_and_later_by_meani
             call("recall", query="colour blue"),
             say("done"),
         ]
-        began = time.monotonic()
         result = await Runner.run(
             Agent("desk", model=ScriptedModel(steps), memory=VECTOR),
             "hello",
@@ -45,7 +42,6 @@ async def test_what_is_remembered_meanwhile_is_found_by_words_and_later_by_meani
             run_config=RunConfig(app="desk", embedder=embedder),
         )
         assert result.final_output == "done"
-        assert time.monotonic() - began < 5.0
         assert len(server.requests) == 1
         server.away = None
         back = OpenAIEmbedder(base_url=server.base_url, api_key="sk-test")

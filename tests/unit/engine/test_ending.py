@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +50,21 @@ async def test_pauses_that_cannot_be_looked_for_are_looked_for_again() -> None:
         await Worker(Blinking(), Desk().agent("a")).run(until_idle=True)
 
 
-async def test_a_session_whose_worker_died_is_taken_over_within_a_second(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "s.db")
+class Waited(SqliteStore):
+    """Notes for how long it was to wait."""
+
+    longest_s = 0.0
+
+    async def wait_for_change(self, timeout_s: float) -> None:
+        self.longest_s = max(self.longest_s, timeout_s)
+        await super().wait_for_change(timeout_s)
+
+
+async def test_a_session_whose_worker_died_is_looked_for_every_second(tmp_path: Path) -> None:
+    store = Waited(tmp_path / "s.db")
     team = Team(Desk().agent("a"))
     await submit(team, "go", session=Session("s", store=store))
     await store.claim("s", owner="a dead worker", lease_s=0.3)
-    died = time.monotonic()
     worker = Worker(store, team)
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(worker.run())
@@ -64,7 +72,7 @@ async def test_a_session_whose_worker_died_is_taken_over_within_a_second(tmp_pat
             await store.wait_for_change(0.05)
         worker.stop()
     await store.close()
-    assert time.monotonic() - died < 0.3 + 1
+    assert 0 < store.longest_s <= 1
 
 
 async def test_a_circle_whose_last_process_died_is_broken() -> None:

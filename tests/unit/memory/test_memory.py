@@ -301,7 +301,7 @@ async def test_embedding_does_not_stop_the_loop(quick_store: Store) -> None:
             async def turn() -> None:
                 turned.set()
 
-            asyncio.run_coroutine_threadsafe(turn(), loop).result(timeout=5)
+            asyncio.run_coroutine_threadsafe(turn(), loop).result(timeout=60)
             return super().embed(texts)
 
     await Memory(quick_store, user="u", settings=VECTOR, embedder=Slow()).store("k", "blue")

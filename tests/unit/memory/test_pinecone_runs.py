@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -96,10 +95,8 @@ async def test_a_run_with_the_vendor_away_goes_on_and_everything_arrives_afterwa
     monkeypatch.setattr("ekiden.memory.memory.SEARCH_TIMEOUT_S", 0.1)
     server.away = trouble
     async with MemoryStore() as store:
-        began = time.monotonic()
         steps = [remembered(number) for number in range(5)]
         assert await ask(store, *steps, call("recall", query="lucky number blue")) == "done"
-        assert time.monotonic() - began < 5.0
         found = await memory(store).retrieve("lucky number blue", top_k=10)
         assert len(found) == 5
         assert not server.namespaces

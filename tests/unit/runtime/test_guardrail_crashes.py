@@ -85,7 +85,7 @@ def passes(*_: Any) -> GuardrailFunctionOutput:
 
 
 async def run_to_failure(team: Agent[Any], *, streamed: bool) -> tuple[GuardrailFailed, RunResult]:
-    session, config = Session("s", store=MemoryStore()), RunConfig(tool_timeout_s=0.05)
+    session, config = Session("s", store=MemoryStore()), RunConfig(tool_timeout_s=0.5)
     with pytest.raises(GuardrailFailed) as got:
         if streamed:
             async for _ in Runner.run_streamed(
@@ -171,7 +171,7 @@ async def test_what_only_warns_warns_if_it_crashes(crash: Guardrail) -> None:
         handoffs=[other],
         handoff_guardrails=[HandoffGuardrail(crash, "b", "warn")],
     )
-    result = await Runner.run(desk, "hello", run_config=RunConfig(tool_timeout_s=0.05))
+    result = await Runner.run(desk, "hello", run_config=RunConfig(tool_timeout_s=0.5))
     assert result.final_output == "the answer"
     found = [event.details for event in result.events if event.type == "guardrail"]
     assert [(each["guardrail"], each["result"], each["behavior"]) for each in found if each] == [

@@ -155,7 +155,7 @@ async def test_after_a_rollback_the_targets_mistakes_are_not_the_sources() -> No
 async def test_a_timeout_of_the_target_does_not_overtake_its_rollback() -> None:
     async def slow_undo() -> None:
         done.append("begun")
-        await asyncio.sleep(0.1)  # The trigger's time is over meanwhile
+        await asyncio.sleep(0.6)  # The trigger's time is over meanwhile
         done.append("undone")
 
     async def code(ctx: CodeContext[Any]) -> str:
@@ -163,7 +163,7 @@ async def test_a_timeout_of_the_target_does_not_overtake_its_rollback() -> None:
         raise RuntimeError("out of stock")
 
     c = Agent("c", model=ScriptedModel([]))
-    late = handoff(c, trigger=HandoffTrigger(type="timeout", seconds=0.05))
+    late = handoff(c, trigger=HandoffTrigger(type="timeout", seconds=0.5))
     b = Agent("b", run=code, handoffs=[late])
     a = Agent("a", model=ScriptedModel([transfer("b"), say("alone")]), handoffs=[b])
     result = await Runner.run(a, "hi", run_config=QUICK)

@@ -158,13 +158,13 @@ async def test_people_are_asked_anew_when_a_run_is_resumed_whose_item_was_cancel
         seen.add(item.id)
         await inbox.cancel(item.id, by="boss", reason="not now")
         with pytest.raises(InboxItemClosed, match="cancelled"):
-            await Runner.wait(team, session, timeout_s=20)
+            await Runner.wait(team, session, timeout_s=60)
         assert not (await inbox.list()).items
         again = await Runner.resume(team, session)
         assert again.outcome == Waiting("person:support")
     [item] = (await inbox.list()).items
     await inbox.answer(item.id, choice="answer", text="We replace it.", by="anna")
-    result = await Runner.wait(team, session, timeout_s=20)
+    result = await Runner.wait(team, session, timeout_s=60)
     assert result.final_output == "We replace it."
 
 

@@ -69,7 +69,7 @@ async def test_a_time_out_counts_though_somebody_else_sees_to_the_timer() -> Non
         task("slow"),
         task("b"),
         retries=0,
-        timeout_s=0.1,
+        timeout_s=1,
     )
     worker = Worker(store, Team(Agent("idle", run=hanging())))
     keeping = asyncio.create_task(worker.run())
@@ -207,7 +207,7 @@ async def test_what_somebody_used_who_did_not_answer_in_time_is_counted() -> Non
     meter = Agent("meter", model=Meter(70))
     slow_agent = Agent("slow", run=slow, tools=[meter.as_tool()])
     boss = supervisor(
-        [slow_agent, Desk().agent("b")], task("slow"), task("b"), retries=0, timeout_s=0.3
+        [slow_agent, Desk().agent("b")], task("slow"), task("b"), retries=0, timeout_s=1
     )
 
     result = await Runner.run(boss, "x")

@@ -209,7 +209,7 @@ async def test_a_task_that_takes_too_long_is_given_up() -> None:
 
     agents = [Agent("slow", run=hang), desk.agent("b")]
 
-    state = await supervisor(agents, task("slow"), task("b"), retries=0, timeout_s=0.05).run("x")
+    state = await supervisor(agents, task("slow"), task("b"), retries=0, timeout_s=1).run("x")
 
     by_agent = {each.agent: each for each in state.results}
     assert by_agent["b"].success

@@ -54,7 +54,7 @@ async def test_whoever_goes_away_is_not_read_for(
     monkeypatch.setattr(audit, "export_lines", endless)
     async with serving(tmp_path, monkeypatch) as desk, served(desk.app) as url:
         async with (
-            httpx2.AsyncClient(base_url=url) as client,
+            httpx2.AsyncClient(base_url=url, timeout=60) as client,
             client.stream("GET", f"{API}/audit/export") as response,
         ):
             assert response.status_code == 200
@@ -88,7 +88,7 @@ async def test_an_error_in_the_middle_breaks_the_connection_off(
     async with (
         serving(tmp_path, monkeypatch) as desk,
         served(desk.app) as url,
-        httpx2.AsyncClient(base_url=url) as client,
+        httpx2.AsyncClient(base_url=url, timeout=60) as client,
     ):
         with pytest.raises(httpx2.RemoteProtocolError):
             await client.get(f"{API}/audit/export")

@@ -52,17 +52,17 @@ async def test_a_run_that_waits_for_two_people_goes_on_after_both(tmp_path: Path
     model = ScriptedModel([[call("pay", amount=1), call("pay", amount=2)], say("both are paid")])
     async with working(tmp_path, Team(Agent("one", model=model, tools=[pay]))) as desk:
         followed = await begin_run(desk, RunOrder(input="pay"), live=True)
-        await followed.events(timeout_s=20)
+        await followed.events(timeout_s=60)
         record = await followed.record()
         assert record["status"] == "waiting"
         first, second = record["questions"]
         followed = await await_more(desk, record["run_id"])
         await answer(desk, first)
-        await followed.events(timeout_s=20)
+        await followed.events(timeout_s=60)
         assert (await followed.record())["questions"] == [second]
         followed = await await_more(desk, record["run_id"])
         await answer(desk, second)
-        await followed.events(timeout_s=20)
+        await followed.events(timeout_s=60)
         assert (await followed.record())["output"] == "both are paid"
 
 
@@ -76,24 +76,24 @@ async def test_a_run_that_asks_an_agent_who_asks_a_person_is_followed_to_its_end
     clerk = Agent("clerk", model=model, tools=[pay])
     async with working(tmp_path, Team(Agent("boss", run=boss), clerk)) as desk:
         followed = await begin_run(desk, RunOrder(input="go"), live=True)
-        await followed.events(timeout_s=20)
+        await followed.events(timeout_s=60)
         record = await followed.record()
         [question] = record["questions"]
         followed = await await_more(desk, record["run_id"])
         await answer(desk, question)
-        await followed.events(timeout_s=20)
+        await followed.events(timeout_s=60)
         assert (await followed.record())["output"] == "told: paid"
 
 
 async def test_what_happened_before_is_shown_to_whoever_joins_later(tmp_path: Path) -> None:
     async with working(tmp_path, relay_team()) as desk:
         started = await desk.runs.start(RunOrder(input="one", session_id="s"))
-        await desk.runs.wait(started.run_id, timeout_s=20)
+        await desk.runs.wait(started.run_id, timeout_s=60)
         await desk.runs.wait(
-            (await desk.runs.start(RunOrder(input="two", session_id="s"))).run_id, timeout_s=20
+            (await desk.runs.start(RunOrder(input="two", session_id="s"))).run_id, timeout_s=60
         )
         followed = await join_run(desk, "s:1", after=0)
-        events = await followed.events(timeout_s=20)
+        events = await followed.events(timeout_s=60)
         assert events[-1].type == "agent_complete"
         assert max(event.seq for event in events) < (await desk.store.get("s")).seq
 

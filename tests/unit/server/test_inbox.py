@@ -256,9 +256,12 @@ async def test_an_approval_lets_the_run_go_on_and_an_agent_cannot_give_it(
         assert run["questions"] == [item["id"]]
         await found.ask("help it", session_id="m", agent="meddler")
         problem(tried[0], 403, "inbox.forbidden")
-        async with served(found.app) as address, httpx2.AsyncClient(base_url=address) as person:
+        async with (
+            served(found.app) as address,
+            httpx2.AsyncClient(base_url=address, timeout=60) as person,
+        ):
             body = {"choice": item["options"][0]}
             done(await person.post(f"{API}/inbox/{item['id']}/answer", json=body))
         runs = (await found.desk()).runs
-        ended = await runs.wait(run["run_id"], timeout_s=30)
+        ended = await runs.wait(run["run_id"], timeout_s=60)
         assert (ended["status"], ended["output"]) == ("done", "退款完成")

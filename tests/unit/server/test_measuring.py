@@ -122,10 +122,10 @@ async def test_a_desk_that_closes_ends_its_counting(app: FastAPI) -> None:
     await asyncio.sleep(0)
     await desk.store.write(Batch(events=[lone]))
     await desk.hub.close()
-    await asyncio.wait(counting._tasks.values(), timeout=5)
+    await asyncio.wait(counting._tasks.values(), timeout=60)
     assert all(task.done() for task in counting._tasks.values())
     counting.watch(desk)
-    await asyncio.wait(counting._tasks.values(), timeout=5)
+    await asyncio.wait(counting._tasks.values(), timeout=60)
     await counting.close()
 
 

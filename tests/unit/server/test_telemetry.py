@@ -128,7 +128,7 @@ async def test_one_that_ends_by_a_mistake_is_told(
     telemetry = Telemetry()
     desk: Any = Desk(Broken())
     telemetry.watch(desk)
-    await asyncio.wait([task for _, task in telemetry._followers.values()], timeout=10)
+    await asyncio.wait([task for _, task in telemetry._followers.values()], timeout=60)
     await asyncio.sleep(0)
     assert "traces are not sent any more: broken" in caplog.text
     await telemetry.close()

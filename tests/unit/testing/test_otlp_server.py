@@ -45,7 +45,10 @@ async def test_it_reads_what_a_real_exporter_sends(
     ],
 )
 async def test_what_is_not_otlp_is_refused(method: str, path: str, headers: dict[str, str]) -> None:
-    async with OtlpServer() as collector, httpx2.AsyncClient(trust_env=False) as client:
+    async with (
+        OtlpServer() as collector,
+        httpx2.AsyncClient(trust_env=False, timeout=60) as client,
+    ):
         answer = await client.request(method, collector.origin + path, headers=headers, content=b"")
         assert answer.status_code == 400
         assert not collector.requests

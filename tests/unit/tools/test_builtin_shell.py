@@ -91,15 +91,9 @@ class TestStopping:
     WAIT = "import signal\n{ignore}\nprint('up', flush=True)\nsignal.pause()"
 
     async def test_time_is_up_for_the_whole_group(self, tmp_path: Path) -> None:
-        command = script(
-            tmp_path,
-            "import subprocess, sys, time\n"
-            "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-            "print(child.pid, flush=True)\n"
-            "time.sleep(600)",
-        )
+        (tmp_path / "script.sh").write_text("sleep 600 & echo $!; wait")
         with pytest.raises(ToolError, match="took longer than 2 s; it had written") as stopped:
-            await programs(tmp_path, sys.executable, timeout=2).shell(command)
+            await programs(tmp_path, "sh", timeout=2).shell("sh script.sh")
         await until_dead(int(str(stopped.value).split()[-1]))
 
     async def test_a_program_that_does_not_want_to_stop_is_killed(self, tmp_path: Path) -> None:
@@ -143,7 +137,7 @@ class TestStopping:
         command = script(
             tmp_path,
             "import subprocess, sys\n"
-            "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)'],\n"
+            "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],\n"
             "    start_new_session=True)\n"
             "print(child.pid)",
         )

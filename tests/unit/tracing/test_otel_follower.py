@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from tests.unit.tracing.otel_team import a_span, clean_environment, conversation
 
 __all__ = ["clean_environment"]
 
-QUICK = FollowPolicy(first_pause_s=0.01, longest_pause_s=0.02, lease_s=0.3)
+QUICK = FollowPolicy(first_pause_s=0.01, longest_pause_s=0.02)
 
 
 @pytest.fixture
@@ -217,7 +218,7 @@ async def test_one_that_died_is_followed_by_another_when_its_lease_is_over(
     store = MemoryStore()
     dead = Place(store, "default", lease_s=0.1)
     assert await dead.claim(from_start=True)
-    async with following(store, collector):
+    async with following(store, collector, policy=replace(QUICK, lease_s=0.3)):
         await conversation(store)
         await collector.wait_for_spans(9)
 

@@ -93,7 +93,7 @@ async def begin():
 
 asyncio.run(begin())
 """
-    done = run(code, str(tiny_gguf), timeout=30)
+    done = run(code, str(tiny_gguf), timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (3, "begun\n", "")
 
 

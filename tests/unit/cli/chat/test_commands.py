@@ -358,5 +358,5 @@ async def test_a_setting_that_the_environment_overrides_is_said_not_to_count(
 
 async def test_commands_do_not_disturb_each_other() -> None:
     chat = chat_of(*_desk())
-    await asyncio.wait_for(talk(chat, *(["/agents", "/session", "/help"] * 5)), 30)
+    await asyncio.wait_for(talk(chat, *(["/agents", "/session", "/help"] * 5)), 60)
     assert len(screen_of(chat).replies) == 15

@@ -186,7 +186,7 @@ async def test_an_answer_from_elsewhere_goes_on_while_the_prompt_is_there() -> N
     assert typing(chat).asides == 1
     typing(chat).lines.put_nowait("never mind")
     typing(chat).lines.put_nowait(None)
-    assert await asyncio.wait_for(chatting, 30) == Exit.OK
+    assert await asyncio.wait_for(chatting, 60) == Exit.OK
     assert screen_of(chat).outputs[2] == "as you wish"
 
 
@@ -226,7 +226,7 @@ async def test_how_somebody_else_ended_the_turn_is_shown() -> None:
     said = [event for event in screen_of(chat).shown if isinstance(event, Event) and event.items]
     assert text_of(said[-1].items[-1]) == "as you wish"
     typing(chat).lines.put_nowait(None)
-    await asyncio.wait_for(chatting, 30)
+    await asyncio.wait_for(chatting, 60)
 
 
 async def test_a_session_that_is_deleted_is_waited_for_no_more() -> None:
@@ -239,7 +239,7 @@ async def test_a_session_that_is_deleted_is_waited_for_no_more() -> None:
     assert screen_of(chat).notes == ["this session was deleted"]
     typing(chat).lines.put_nowait("never mind")
     typing(chat).lines.put_nowait(None)
-    await asyncio.wait_for(chatting, 30)
+    await asyncio.wait_for(chatting, 60)
     assert screen_of(chat).outputs[-1] == "as you wish"
 
 
@@ -270,7 +270,7 @@ async def test_a_store_that_is_away_does_not_end_the_chat() -> None:
     store.is_away = True
     typing(chat).lines.put_nowait("/help")
     typing(chat).lines.put_nowait(None)
-    await asyncio.wait_for(chatting, 30)
+    await asyncio.wait_for(chatting, 60)
     assert screen_of(chat).replies[-1].type == "help"
 
 

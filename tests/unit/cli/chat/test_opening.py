@@ -144,7 +144,7 @@ async def test_ctrl_c_at_a_prompt_is_told_to_whoever_wants_to_know() -> None:
     interrupts.when_idle = told.set
     with interrupts.installed():
         os.kill(os.getpid(), signal.SIGINT)
-        await asyncio.wait_for(told.wait(), 30)
+        await asyncio.wait_for(told.wait(), 60)
 
 
 async def test_ctrl_c_during_a_turn_cancels_the_turn_only() -> None:

@@ -185,7 +185,7 @@ async def test_what_happens_beside_a_simple_prompt_gets_lines_of_its_own(
     async with reader.aside():
         print("beside")
     pipe.write(b"hello\n")
-    assert await asyncio.wait_for(reading, 30) == "hello"
+    assert await asyncio.wait_for(reading, 60) == "hello"
     assert capsys.readouterr().out == "before\nclerk> \nbeside\nclerk> "
 
 
@@ -199,13 +199,13 @@ async def test_a_question_beside_a_simple_prompt_gets_the_next_line(
         asking = asyncio.create_task(reader.ask("may it? "))
         await asyncio.sleep(0)
         pipe.write(b"yes\n")
-        assert await asyncio.wait_for(asking, 30) == "yes"
+        assert await asyncio.wait_for(asking, 60) == "yes"
         impatient = asyncio.create_task(reader.ask("and this? "))
         await asyncio.sleep(0)
         impatient.cancel()
         await asyncio.wait({impatient})
     pipe.write(b"hello\n")
-    assert await asyncio.wait_for(reading, 30) == "hello"
+    assert await asyncio.wait_for(reading, 60) == "hello"
     assert capsys.readouterr().err == "may it? and this? "
 
 
@@ -214,4 +214,4 @@ async def test_a_pipe_has_nothing_that_could_be_in_the_way(pipe: Pipe) -> None:
     reading = asyncio.create_task(reader.read())
     async with reader.aside():
         pipe.write(b"hello\n")
-    assert await asyncio.wait_for(reading, 30) == "hello"
+    assert await asyncio.wait_for(reading, 60) == "hello"

@@ -73,7 +73,7 @@ def _reader(
 async def test_keys_do_what_they_should(keys: PipeInput, pressed: str, text: str | None) -> None:
     reader = _reader(keys, earlier=["earlier", "later"])
     keys.send_text(pressed)
-    assert await asyncio.wait_for(reader.read(), 30) == text
+    assert await asyncio.wait_for(reader.read(), 60) == text
 
 
 async def test_a_completion_is_taken_with_enter_and_sent_with_another(keys: PipeInput) -> None:
@@ -86,7 +86,7 @@ async def test_a_completion_is_taken_with_enter_and_sent_with_another(keys: Pipe
     await until(lambda: buffer.complete_state is None, "it is taken")
     assert not reading.done()
     keys.send_text(f"pay{ENTER}")
-    assert await asyncio.wait_for(reading, 30) == "@billing pay"
+    assert await asyncio.wait_for(reading, 60) == "@billing pay"
 
 
 async def test_the_prompt_tells_the_agent_and_the_session(keys: PipeInput) -> None:
@@ -113,16 +113,16 @@ async def test_what_is_typed_while_the_rest_is_loaded_is_read_later(keys: PipeIn
 async def test_a_prompt_that_nobody_reads_is_taken_back(keys: PipeInput) -> None:
     reader = _reader(keys)
     await reader.begin()
-    await asyncio.wait_for(reader.abandon(), 30)
+    await asyncio.wait_for(reader.abandon(), 60)
     keys.send_text(f"hello{ENTER}")
-    assert await asyncio.wait_for(reader.read(), 30) == "hello"
+    assert await asyncio.wait_for(reader.read(), 60) == "hello"
 
 
 async def test_a_prompt_that_was_left_already_can_be_taken_back(keys: PipeInput) -> None:
     reader = _reader(keys)
     keys.send_text(CTRL_D)
     await reader.begin()
-    await asyncio.wait_for(reader.abandon(), 30)
+    await asyncio.wait_for(reader.abandon(), 60)
 
 
 async def test_completion_needs_something_to_choose_from() -> None:
@@ -139,7 +139,7 @@ async def _asked(keys: PipeInput, reader: TerminalReader, pressed: str) -> str |
     asking = asyncio.create_task(reader.ask("may I?"))
     await asyncio.sleep(0)
     keys.send_text(pressed)
-    return await asyncio.wait_for(asking, 30)
+    return await asyncio.wait_for(asking, 60)
 
 
 @pytest.mark.parametrize(
@@ -158,10 +158,10 @@ async def test_a_question_is_answered_or_ctrl_c_stops_the_turn(
 async def test_keys_of_before_a_question_do_not_answer_it(keys: PipeInput) -> None:
     reader = _reader(keys)
     keys.send_text(f"hello{ENTER}y{ENTER}")
-    assert await asyncio.wait_for(reader.read(), 30) == "hello"
+    assert await asyncio.wait_for(reader.read(), 60) == "hello"
     keys.send_text(f"{'y' * 5000}{ENTER}\x1b")
     assert await _asked(keys, reader, f"n{ENTER}next{ENTER}") == "n"
-    assert await asyncio.wait_for(reader.read(), 30) == "next"
+    assert await asyncio.wait_for(reader.read(), 60) == "next"
 
 
 async def test_a_question_that_nobody_waits_for_any_more_is_taken_back(keys: PipeInput) -> None:
@@ -172,7 +172,7 @@ async def test_a_question_that_nobody_waits_for_any_more_is_taken_back(keys: Pip
     with pytest.raises(asyncio.CancelledError):
         await asking
     keys.send_text(f"hello{ENTER}")
-    assert await asyncio.wait_for(reader.read(), 30) == "hello"
+    assert await asyncio.wait_for(reader.read(), 60) == "hello"
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ async def test_arrows_and_enter_choose(keys: PipeInput, pressed: str, place: int
     reader = _reader(keys)
     keys.send_text(pressed)
     options = [f"option {number}\nwith lines \x1b[31m" for number in range(30)]
-    chosen = await asyncio.wait_for(reader.choose("which?", options, start=1), 30)
+    chosen = await asyncio.wait_for(reader.choose("which?", options, start=1), 60)
     assert chosen == place
 
 
@@ -229,7 +229,7 @@ async def test_what_was_typed_is_there_again_after_something_else_was_shown(
         await until(lambda: reader._session.app.is_running, "the prompt is back")
         assert (buffer.text, buffer.document.cursor_position) == ("half a", 5)
     keys.send_text(f"n {ENTER}")
-    assert await asyncio.wait_for(reading, 30) == "half n a"
+    assert await asyncio.wait_for(reading, 60) == "half n a"
     assert not reader._session.app.erase_when_done
 
 
@@ -238,4 +238,4 @@ async def test_without_a_prompt_nothing_is_put_aside(keys: PipeInput) -> None:
     async with asyncio.timeout(60), reader.aside():
         pass
     keys.send_text(f"hello{ENTER}")
-    assert await asyncio.wait_for(reader.read(), 30) == "hello"
+    assert await asyncio.wait_for(reader.read(), 60) == "hello"

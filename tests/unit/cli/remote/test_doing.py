@@ -108,7 +108,7 @@ def test_who_stays_sees_the_run_go_on_after_the_answer(
     person = threading.Thread(target=answer)
     person.start()
     told = ekiden("run", "refund please", "--session", "w5", "--wait")
-    person.join(20)
+    person.join(60)
     assert told.code == 0
     assert "1042 is paid back" in told.out
     assert "waits for an answer" in told.err

@@ -47,12 +47,12 @@ class SlowDesk:
 
         async def pm(ctx: CodeContext[Any]) -> Any:
             try:
-                return await ctx.ask("sales", "?", timeout_s=30)
+                return await ctx.ask("sales", "?", timeout_s=60)
             except QueryTimeout:
                 return "too late"
 
         async def sales(ctx: CodeContext[Any]) -> Any:
-            return await ctx.ask("legal", "?", timeout_s=30)
+            return await ctx.ask("legal", "?", timeout_s=60)
 
         async def legal(ctx: CodeContext[Any]) -> str:
             answer = await ctx.request_approval("?")
@@ -167,7 +167,7 @@ async def test_a_circle_of_a_team_and_the_bus_ends() -> None:
 
     async def pm(ctx: CodeContext[Any]) -> Any:
         try:
-            return await ctx.ask("ext", "?", timeout_s=20)
+            return await ctx.ask("ext", "?", timeout_s=60)
         except BusError as exc:
             return exc.code
 
@@ -176,7 +176,7 @@ async def test_a_circle_of_a_team_and_the_bus_ends() -> None:
     async with Bus(store) as bus:
 
         async def ext(message: AgentMessage) -> Any:
-            return await bus.agent("ext").ask("pm", "?", timeout_s=20)
+            return await bus.agent("ext").ask("pm", "?", timeout_s=60)
 
         async with TeamOnBus(bus, store, team), bus.serve("ext", ext, concurrency=16):
             running = asyncio.create_task(worker.run())

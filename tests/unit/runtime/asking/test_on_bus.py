@@ -18,7 +18,7 @@ from tests.unit.runtime.asking.desks import open_waits, outcome, said, team_of, 
 
 
 async def asks_price(ctx: CodeContext[Any]) -> str:
-    return f"it costs {await ctx.ask('price', 'lamp', {'id': 1}, timeout_s=20)}"
+    return f"it costs {await ctx.ask('price', 'lamp', {'id': 1}, timeout_s=60)}"
 
 
 async def price(message: AgentMessage) -> Any:
@@ -75,7 +75,7 @@ async def test_agents_of_a_team_are_asked_on_the_bus() -> None:
     async with Bus(store) as bus, TeamOnBus(bus, store, team):
         running = asyncio.create_task(worker.run())
         answers = await asyncio.gather(
-            *(bus.agent(f"asker{n}").ask("orders", "state?", timeout_s=20) for n in range(5))
+            *(bus.agent(f"asker{n}").ask("orders", "state?", timeout_s=60) for n in range(5))
         )
         assert [answer["for"] for answer in answers] == [f"asker{n}" for n in range(5)]
         worker.stop()
@@ -109,7 +109,7 @@ async def test_a_circle_through_sessions_and_the_bus_is_found() -> None:
         if ctx.received:
             return "desk itself"
         try:
-            return str(await ctx.ask("price", "lamp", timeout_s=20))
+            return str(await ctx.ask("price", "lamp", timeout_s=60))
         except DeadlockError as exc:
             told.append(exc)
             return "gave up"
@@ -119,7 +119,7 @@ async def test_a_circle_through_sessions_and_the_bus_is_found() -> None:
     async with Bus(store) as bus:
 
         async def asks_back(message: AgentMessage) -> Any:
-            return await bus.agent("price").ask("desk", "which lamp?", timeout_s=20)
+            return await bus.agent("price").ask("desk", "which lamp?", timeout_s=60)
 
         async with TeamOnBus(bus, store, team), await bus.serve("price", asks_back):
             running = asyncio.create_task(worker.run())

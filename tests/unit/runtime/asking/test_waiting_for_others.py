@@ -40,7 +40,7 @@ async def seen_by_waiter(
     """What `Runner.wait` gives if a worker has the session before it can take it."""
     claim, _ = await store.claim("s", owner="a worker", lease_s=60)
     await decide(store)
-    waiting = asyncio.create_task(Runner.wait(team, session, timeout_s=20))
+    waiting = asyncio.create_task(Runner.wait(team, session, timeout_s=60))
     await asyncio.sleep(0)
     worker = Station(store, team, serves=[each.name for each in team], config=config or RunConfig())
     await worker.advance(claim, await store.get("s"))
@@ -69,7 +69,7 @@ async def test_several_wait_for_one_session_and_each_gets_its_result() -> None:
 
     team = approving(answer)
     session = await parked(store, team)
-    waiting = [asyncio.create_task(Runner.wait(team, session, timeout_s=20)) for _ in range(3)]
+    waiting = [asyncio.create_task(Runner.wait(team, session, timeout_s=60)) for _ in range(3)]
     await decide(store)
     await begun.wait()
     gate.set()
@@ -189,11 +189,11 @@ async def test_a_store_that_is_away_for_a_moment_is_waited_for(
     if when == "waiting":
         store.away = 2
         store.back.clear()
-        waiting = asyncio.create_task(Runner.wait(team, session, timeout_s=20))
+        waiting = asyncio.create_task(Runner.wait(team, session, timeout_s=60))
         await store.back.wait()
         await decide(store)
     else:
         await decide(store)
         store.away = 2
-        waiting = asyncio.create_task(Runner.wait(team, session, timeout_s=20))
+        waiting = asyncio.create_task(Runner.wait(team, session, timeout_s=60))
     assert (await waiting).final_output == "done"
