@@ -57,6 +57,8 @@ class Referee:
         """Handoffs that the next events must confirm."""
         self.expected_route: str | None = None
         self.approvals: dict[str, bool] = {}
+        self.is_undone = False
+        """Whether the last event undid a handoff."""
         self.is_over = False
         """Whether a handoff was undone with which the run had begun: there is nothing to answer."""
 
@@ -71,6 +73,7 @@ class Referee:
                 raise
             if event.items:
                 self.said[event.seq] = event.items
+            self.is_undone = event.type == "handoff" and "undoes" in (event.details or {})
             self.owners.append(self.owner)
         assert not self.due, "an answer confirms in its own transaction"
         assert self.expected_route is None
@@ -94,6 +97,8 @@ class Referee:
             self._conclude(event)
         elif event.type == "message" and "published" in details:
             self.now.has_rung = True
+        elif event.type == "message" and "state" in details:
+            self._variables(details["state"])
         elif event.type == "tool_call":
             if event.error is None:
                 assert details["tool"] in self._tools(), "nobody gets tools by a handoff"
@@ -159,6 +164,14 @@ class Referee:
             self.now.variables["level"] = value
         elif call["name"] == "book" and self.open:
             self.open[-1].booked.append(told.removeprefix("done "))
+
+    def _variables(self, told: dict[str, Any]) -> None:
+        """What one of several calls set before all have ended; or a rollback put back."""
+        for name in told.get("deleted", ()):
+            self.now.variables.pop(name, None)
+        self.now.variables.update(told.get("set", {}))
+        if not self.is_undone:
+            self.now.changes += 1
 
     def _answer(self, event: Event) -> None:
         question = self.world.asked[str(event.step)]
