@@ -35,8 +35,12 @@ def playwright() -> Iterator[Playwright]:
 
 @pytest.fixture(scope="package")
 def browser(playwright: Playwright) -> Iterator[Browser]:
-    """Debian's Chromium; `EKIDEN_TEST_CHROMIUM` names another."""
-    path = os.environ.get("EKIDEN_TEST_CHROMIUM") or shutil.which("chromium")
+    """Debian's Chromium, best the one without windows; `EKIDEN_TEST_CHROMIUM` names another."""
+    path = (
+        os.environ.get("EKIDEN_TEST_CHROMIUM")
+        or shutil.which("chromium-headless-shell")
+        or shutil.which("chromium")
+    )
     if path is None:
         pytest.fail("Chromium is not there: `make browser`, or set EKIDEN_TEST_CHROMIUM")
     browser = playwright.chromium.launch(
