@@ -70,6 +70,7 @@ _LABELS = Names(
         in_schema={"pattern": rf"^\s*{LABEL}\s*$"},
     ),
     wanted="a list of labels, such as [gpu]",
+    in_schema={"pattern": rf"^(\s*({LABEL})?\s*,)*\s*({LABEL})?\s*$"},
 )
 _ROLES = Names(
     name=Text(

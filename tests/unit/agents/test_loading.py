@@ -198,6 +198,7 @@ def test_a_folder_of_countless_files_is_cut_off(
     assert [each.code for each in loaded.problems] == ["agent.unreadable_folder"]
 
 
+@pytest.mark.slow
 def test_a_thousand_files_load_fast_and_one_bad_one_is_named_exactly(project: Project) -> None:
     root = project(
         {

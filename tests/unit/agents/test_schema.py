@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ekiden.agents import agent_file_schema, read_agent_text
@@ -319,6 +319,8 @@ def test_the_two_agree_on_handoffs(handoffs: list[dict[str, Any]]) -> None:
     assert reads(front) == fits(front, SCHEMA), front
 
 
+@example({"runs_on": "*"})
+@example({"runs_on": "gpu, eu-1,"})
 @settings(deadline=None, max_examples=examples(250))
 @given(
     st.dictionaries(st.sampled_from([*SCHEMA["properties"], "zzz"]), values, min_size=1, max_size=2)
