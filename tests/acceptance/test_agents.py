@@ -6,10 +6,13 @@ import os
 import pty
 import subprocess
 
+import pytest
+
 from tests.acceptance.conftest import COMMAND, Project
 from tests.support.forked import ForkedPopen
 
 
+@pytest.mark.slow
 def test_a_bad_file_among_good_ones_is_named_and_can_be_left_out(project: Project) -> None:
     project.agent("latin", b"---\nname: caf\xe9\n---\nText.\n")
     validated = project("agents", "validate")
@@ -23,6 +26,7 @@ def test_a_bad_file_among_good_ones_is_named_and_can_be_left_out(project: Projec
     assert gone_on.code == 0, gone_on.err
 
 
+@pytest.mark.slow
 def test_an_unknown_agent_is_refused_with_the_one_that_was_meant(project: Project) -> None:
     refused = project("run", "@biling hello", "--json")
     assert (refused.code, refused.error["code"]) == (5, "agent.unknown")
@@ -38,6 +42,7 @@ def test_agents_are_listed_and_counted(project: Project) -> None:
     assert counted == {"billing": 1, "orders": 0, "reception": 0, "technical": 0}
 
 
+@pytest.mark.slow
 def test_a_person_at_the_terminal_is_asked_before_a_tool_runs(project: Project) -> None:
     (project.folder / "notes.txt").write_text("the secret is 42")
     reader = "---\nname: reader\ntools: {allow: [read_file]}\n---\nYou read files.\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.acceptance.conftest import Project
 
 
@@ -14,12 +16,14 @@ def test_agents_are_found_by_what_they_can_do(project: Project) -> None:
     assert found["by"] == "tag"
 
 
+@pytest.mark.slow
 def test_nobody_is_an_error_that_scripts_can_tell(project: Project) -> None:
     refused = project("agents", "match", "refunds", "--exclude", "billing", "--json")
     assert (refused.code, refused.json) == (5, [])
     assert refused.error["code"] == "cli.nobody_capable"
 
 
+@pytest.mark.slow
 def test_names_that_are_not_utf_8_do_no_harm(project: Project) -> None:
     refused = project("agents", "match", b"caf\xe9", "--json")
     assert (refused.code, refused.json) == (5, [])

@@ -73,6 +73,7 @@ async def test_ps_tells_who_waits_for_whom_why_and_who_works(
     assert [row.split()[-1] for row in rows] == ["s1", "s2", "s3"]
 
 
+@pytest.mark.slow
 async def test_ps_as_json_has_every_wait_and_clears_what_is_over(
     project: Project, store: Store
 ) -> None:
@@ -88,6 +89,7 @@ async def test_ps_as_json_has_every_wait_and_clears_what_is_over(
     assert [each["agent"] for each in left if each["waits"]] == ["b"]
 
 
+@pytest.mark.slow
 async def test_deadlocks_are_listed_present_ones_first(project: Project, store: Store) -> None:
     assert project("agents", "deadlocks").out == "no deadlocks\n"
     await ask(store, "pm#1", "sales#1", "data")
@@ -107,6 +109,7 @@ async def test_deadlocks_are_listed_present_ones_first(project: Project, store: 
     assert (past["resolved"], past["given_up"]) == (True, ["pm#1>sales#1"])
 
 
+@pytest.mark.slow
 async def test_deadlocks_come_page_by_page(project: Project, store: Store) -> None:
     for name in "abc":
         await ask(store, name, name, "myself")
@@ -119,6 +122,7 @@ async def test_deadlocks_come_page_by_page(project: Project, store: Store) -> No
     assert project("agents", "deadlocks", "--limit", "1").err.startswith("more: --cursor ")
 
 
+@pytest.mark.slow
 def test_without_a_store_nobody_waits_and_there_are_no_deadlocks(project: Project) -> None:
     assert {each["status"] for each in project("agents", "ps", "--json").json} == {"none"}
     refused = project("agents", "deadlocks", "--json")
@@ -126,6 +130,7 @@ def test_without_a_store_nobody_waits_and_there_are_no_deadlocks(project: Projec
     assert project("agents", "deadlocks", "--limit", "0").code == 2
 
 
+@pytest.mark.slow
 def test_the_help_says_what_is_shown(project: Project) -> None:
     assert "who waits for whom" in project("agents", "ps", "--help").out
     assert "in a circle" in project("agents", "deadlocks", "--help").out

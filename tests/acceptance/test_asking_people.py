@@ -7,6 +7,8 @@ import signal
 import subprocess
 from typing import Any
 
+import pytest
+
 from tests.acceptance.conftest import Ekiden, Project
 
 TEAM = """
@@ -59,6 +61,7 @@ def test_a_run_stays_until_somebody_answered_in_another_terminal(ekiden: Ekiden)
     assert (again.code, "美咲" in again.err) == (1, True)
 
 
+@pytest.mark.slow
 def test_a_run_that_does_not_stay_says_how_to_answer_and_to_go_on(ekiden: Ekiden) -> None:
     ekiden.write("desk.py", TEAM)
     ran = ekiden(*RUN, "the offer, please")
@@ -92,6 +95,7 @@ def test_ctrl_c_and_kill_leave_the_session_waiting(ekiden: Ekiden) -> None:
     assert (done.code, done.out) == (0, "pm got: yes, said 美咲: \n")
 
 
+@pytest.mark.slow
 def test_patience_that_ends_leaves_the_session_waiting(ekiden: Ekiden) -> None:
     ekiden.write("desk.py", TEAM)
     ran = ekiden(*RUN, "--wait-timeout", "0.1", "--json", "the offer, please")

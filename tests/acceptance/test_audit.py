@@ -60,6 +60,7 @@ def test_what_was_stored_is_listed_and_unbroken(desk: Ekiden) -> None:
     assert verified.out.endswith("the audit is unbroken\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sql", "record", "told"),
     [
@@ -132,6 +133,7 @@ def test_a_deleted_session_is_found_with_an_earlier_export(desk: Ekiden) -> None
     )
 
 
+@pytest.mark.slow
 def test_an_export_through_a_pipe_is_the_one_in_a_file(desk: Ekiden) -> None:
     piped = desk("audit", "export")
     assert piped.out == (desk.folder / "audit.jsonl").read_text(encoding="utf-8")

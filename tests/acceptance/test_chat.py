@@ -66,6 +66,7 @@ def test_each_line_is_a_message_and_the_agent_keeps_the_session(ekiden: Ekiden) 
     assert "named → billing" in ran.err
 
 
+@pytest.mark.slow
 def test_nothing_to_say_is_no_error(ekiden: Ekiden) -> None:
     ran = _say(ekiden)
     assert (ran.code, ran.out, ran.err) == (0, "", "")
@@ -114,6 +115,7 @@ def test_commands_work_in_a_pipe(ekiden: Ekiden) -> None:
     assert "never" not in ran.out
 
 
+@pytest.mark.slow
 def test_an_unknown_command_says_what_was_probably_meant(ekiden: Ekiden) -> None:
     ran = _say(ekiden, "/agnets", "//etc/hosts, order 1042")
     assert ran.code == 2
@@ -121,6 +123,7 @@ def test_an_unknown_command_says_what_was_probably_meant(ekiden: Ekiden) -> None
     assert ran.out == ANSWER
 
 
+@pytest.mark.slow
 def test_the_exit_code_is_that_of_the_last_message_that_failed(ekiden: Ekiden) -> None:
     ekiden.write("broken.py", BROKEN_TEAM)
     ran = _say(ekiden, "break", "hello", options=("--team", "broken:team"))
@@ -143,6 +146,7 @@ def test_a_line_that_is_no_text_is_an_error_and_the_next_is_heard(ekiden: Ekiden
     assert _lines(ran)[-1]["code"] == "cli.bad_input"
 
 
+@pytest.mark.slow
 def test_a_session_is_gone_on_with_by_name_or_as_the_newest(ekiden: Ekiden) -> None:
     assert _say(ekiden, ORDER, options=("--session", "s1")).code == 0
     ran = _say(ekiden, "1043", options=("--continue",))
@@ -152,6 +156,7 @@ def test_a_session_is_gone_on_with_by_name_or_as_the_newest(ekiden: Ekiden) -> N
     assert _lines(ran)[0]["events"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "code"),
     [
@@ -173,11 +178,13 @@ def test_options_that_cannot_be_are_refused(
     assert ran.err.startswith("error[")
 
 
+@pytest.mark.slow
 def test_there_are_no_colours_in_a_pipe(ekiden: Ekiden) -> None:
     ran = _say(ekiden, ORDER, "/help", "/agents", FORCE_COLOR="1", TERM="xterm-256color")
     assert "\x1b" not in ran.out + ran.err
 
 
+@pytest.mark.slow
 def test_going_back_leaves_the_old_session_as_it_was(ekiden: Ekiden) -> None:
     options = ("--session", "s1", "--json")
     ran = _say(ekiden, ORDER, "@billing refund 1042", "/rewind 2", "1043", options=options)
@@ -191,6 +198,7 @@ def test_going_back_leaves_the_old_session_as_it_was(ekiden: Ekiden) -> None:
     assert new["items"][0] == old["items"][0]
 
 
+@pytest.mark.slow
 def test_agent_files_route_and_a_bad_one_is_named(ekiden: Ekiden) -> None:
     agents = ekiden.folder / ".ekiden" / "agents"
     agents.mkdir(parents=True)
@@ -251,6 +259,7 @@ def test_a_signal_leaves_a_session_that_can_be_resumed(
     assert (ran.code, ran.out) == (0, "we are open\n")
 
 
+@pytest.mark.slow
 def test_a_signal_ends_a_chat_that_waits_for_input(ekiden: Ekiden) -> None:
     ekiden.write("open", "")
     with _begin(ekiden) as process:
@@ -261,6 +270,7 @@ def test_a_signal_ends_a_chat_that_waits_for_input(ekiden: Ekiden) -> None:
     assert process.returncode == 143
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_it_quietly(ekiden: Ekiden) -> None:
     ekiden.write("open", "")
     with _begin(ekiden, "--json") as process:
@@ -288,6 +298,7 @@ team = Agent("sales", run=answer)
 """
 
 
+@pytest.mark.slow
 def test_a_program_answers_a_question_to_people_and_gets_the_result(ekiden: Ekiden) -> None:
     ekiden.write("asking.py", ASKING_TEAM)
     (ekiden.folder / ".ekiden").mkdir()

@@ -168,6 +168,7 @@ def _child(terminal: Terminal) -> int:
     return int(found.stdout.split()[0])
 
 
+@pytest.mark.slow
 def test_a_conversation_with_routes_handoffs_and_tools(chat: Open) -> None:
     with chat() as terminal:
         terminal.wait_for("triage ›", "/help")
@@ -497,6 +498,7 @@ def test_a_terminal_that_can_only_print(chat: Open, tmp_path: Path) -> None:
         terminal.wait_for("EXIT=0")
 
 
+@pytest.mark.slow
 def test_an_answer_from_another_terminal_goes_on_and_keeps_what_is_typed(
     chat: Open, tmp_path: Path
 ) -> None:

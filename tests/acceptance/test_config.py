@@ -44,6 +44,7 @@ def test_a_change_keeps_the_rest_of_the_file_byte_for_byte(ekiden: Ekiden) -> No
     assert file_of(ekiden).read_bytes() == NOTED.replace(b'"llm"', b'"rule"')
 
 
+@pytest.mark.slow
 def test_environment_project_user(ekiden: Ekiden) -> None:
     ekiden("config", "set", "--user", "routing.strategy", "semantic")
     assert ekiden("config", "get", "routing.strategy").out == "semantic\n"
@@ -53,6 +54,7 @@ def test_environment_project_user(ekiden: Ekiden) -> None:
     assert ran.out == "rule\n"
 
 
+@pytest.mark.slow
 def test_all_faults_of_both_files_are_told_at_once(ekiden: Ekiden) -> None:
     ekiden("config", "set", "--user", "model", "a:b")
     user = Path(ekiden.env["HOME"]) / ".ekiden" / "settings.json"
@@ -80,6 +82,7 @@ def test_processes_that_write_at_once_lose_nothing(ekiden: Ekiden) -> None:
     assert [path.name for path in file_of(ekiden).parent.iterdir()] == ["settings.json"]
 
 
+@pytest.mark.slow
 def test_a_text_that_is_not_utf_8_is_no_traceback(ekiden: Ekiden) -> None:
     ran = ekiden("config", "set", "model", b"a:\xff")
     assert ran.code == 2
@@ -90,6 +93,7 @@ def test_a_text_that_is_not_utf_8_is_no_traceback(ekiden: Ekiden) -> None:
     assert ".ekiden/settings.json:1:12: is not UTF-8 here" in ran.err
 
 
+@pytest.mark.slow
 def test_a_reader_always_sees_a_whole_file(ekiden: Ekiden) -> None:
     file_of(ekiden).write_bytes(NOTED)
     writer = ekiden.start("config", "set", "model", "openai:" + "y" * 4000)

@@ -63,12 +63,14 @@ def test_the_cost_of_everything_is_shown_and_what_nobody_knows(desk: Ekiden) -> 
     assert "nobody knows what 1 calls of house-model cost" in ran.err
 
 
+@pytest.mark.slow
 def test_a_session_costs_what_those_cost_that_answered_it(desk: Ekiden) -> None:
     report = desk("cost", "s1", "--by", "agent", "--json").json
     assert [(line["agent"], line["cost"]) for line in report["lines"]] == [("helper", 0.45)]
     assert desk("cost", "nope").code == 5
 
 
+@pytest.mark.slow
 def test_prices_of_the_settings_win(desk: Ekiden) -> None:
     prices = {"x:house-model": {"input": 1, "output": 10}, "gpt-5-mini": {"input": 0, "output": 0}}
     assert desk("config", "set", "prices", json.dumps(prices)).code == 0
@@ -81,6 +83,7 @@ def test_prices_of_the_settings_win(desk: Ekiden) -> None:
     assert desk("config", "get", "prices", "--json").json["gpt-5-mini"] == {"input": 0, "output": 0}
 
 
+@pytest.mark.slow
 def test_calls_can_be_put_together_and_left_out_by_time(desk: Ekiden) -> None:
     by_day = desk("cost", "--by", "day", "--json").json
     assert by_day["total"]["requests"] == by_day["lines"][0]["requests"] == 2

@@ -161,6 +161,7 @@ def at_a_terminal(desk: Desk, answer: bytes) -> tuple[int, str, bytes]:
     return running.returncode, out.decode(), asked
 
 
+@pytest.mark.slow
 async def test_at_the_terminal(desk: Desk) -> None:
     async with OpenAIServer(steps()) as server:
         desk.connect(server)
@@ -170,6 +171,7 @@ async def test_at_the_terminal(desk: Desk) -> None:
     refused(desk, server, out, by="terminal", reason="the person said no")
 
 
+@pytest.mark.slow
 async def test_after_a_yes_it_is_really_gone(desk: Desk) -> None:
     async with OpenAIServer(steps()) as server:
         desk.connect(server)
@@ -179,6 +181,7 @@ async def test_after_a_yes_it_is_really_gone(desk: Desk) -> None:
     assert desk.decision()["facts"]["approved"] is True
 
 
+@pytest.mark.slow
 async def test_a_person_may_change_what_is_deleted(desk: Desk) -> None:
     (desk.project.folder / "rubbish").mkdir()
     async with OpenAIServer(steps()) as server:
@@ -202,6 +205,7 @@ async def test_where_nobody_can_be_asked(desk: Desk) -> None:
     refused(desk, server, ran.out, by="nobody", reason="nobody could be asked here")
 
 
+@pytest.mark.slow
 async def test_by_a_program(desk: Desk) -> None:
     (desk.project.folder / "program.py").write_text(PROGRAM)
     async with OpenAIServer(steps()) as server:

@@ -58,6 +58,7 @@ def asked(process: subprocess.Popen[str]) -> list[str]:
     raise AssertionError(process.communicate())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("choice", "offer"),
     [
@@ -102,6 +103,7 @@ def ask_the_desk(ekiden: Ekiden, *arguments: str) -> subprocess.CompletedProcess
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("request_", "parts"),
     [
@@ -170,6 +172,7 @@ def test_the_plan_of_the_travel_desk_can_be_looked_at(ekiden: Ekiden) -> None:
     ]
 
 
+@pytest.mark.slow
 async def test_the_travel_desk_works_with_a_model(ekiden: Ekiden) -> None:
     tasks = [
         {"id": "t1", "agent": "weather", "description": "Kyoto today"},

@@ -127,6 +127,7 @@ def test_a_running_session_is_handed_over_at_once(shop: Ekiden) -> None:
     assert [status for _, status, _ in handoffs(shop, "busy")] == ["completed"] * 2
 
 
+@pytest.mark.slow
 def test_a_graceful_handoff_waits_for_the_step_and_gives_up_in_time(shop: Ekiden) -> None:
     with asleep(shop, "@sleeper hello"):
         ran = hand(shop, "clerk", "--timeout", "0.3", session="busy")
@@ -141,6 +142,7 @@ def test_a_graceful_handoff_waits_for_the_step_and_gives_up_in_time(shop: Ekiden
     ]
 
 
+@pytest.mark.slow
 def test_ctrl_c_says_how_to_withdraw_what_was_asked_for(shop: Ekiden) -> None:
     with asleep(shop, "@sleeper hello"):
         asking = shop.start("handoff", "start", "busy", "--to", "clerk", *TEAM)
@@ -160,6 +162,7 @@ def test_ctrl_c_says_how_to_withdraw_what_was_asked_for(shop: Ekiden) -> None:
         assert shop("handoff", "list", "--status", "initiated").out == "no handoffs\n"
 
 
+@pytest.mark.slow
 def test_a_handoff_that_is_not_confirmed_is_cancelled_in_the_process_that_runs_it(
     shop: Ekiden,
 ) -> None:
@@ -187,6 +190,7 @@ def test_a_person_answers_what_was_handed_to_people(shop: Ekiden) -> None:
     assert (again.code, again.error["code"]) == (2, "user.error")
 
 
+@pytest.mark.slow
 def test_a_person_gives_the_session_back_with_the_answer(shop: Ekiden) -> None:
     hand(shop, "person:support")
     ran = shop("handoff", "answer", "s", "tell her", "--back", "--by", "bo", *TEAM)
@@ -195,6 +199,7 @@ def test_a_person_gives_the_session_back_with_the_answer(shop: Ekiden) -> None:
     assert [status for _, status, _ in handoffs(shop)] == ["completed"] * 2
 
 
+@pytest.mark.slow
 def test_the_history_of_an_agent_comes_in_pages(shop: Ekiden) -> None:
     for to in ("closed", "clerk"):
         hand(shop, to)
@@ -208,6 +213,7 @@ def test_the_history_of_an_agent_comes_in_pages(shop: Ekiden) -> None:
     assert row.split()[0] == "s.h1"
 
 
+@pytest.mark.slow
 def test_a_session_without_a_name_and_a_handoff_without_one_are_exit_5(shop: Ekiden) -> None:
     for command in (("start", "none", "--to", "clerk", *TEAM), ("show", "none.h1")):
         ran = shop("handoff", *command, "--json")

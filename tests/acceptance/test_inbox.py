@@ -112,6 +112,7 @@ def test_a_program_that_asks_goes_on_when_a_person_answers(office: Office) -> No
     assert office("inbox", "list").out == "nothing waits for people\n"
 
 
+@pytest.mark.slow
 def test_a_program_that_is_interrupted_withdraws_its_question(office: Office) -> None:
     asking = office.ask(question("q1"))
     assert asking.stdout is not None
@@ -135,6 +136,7 @@ def test_of_two_people_who_answer_at_the_same_time_one_is_told_who_was_first(
     assert f"answered already by {winner} at " in ended[codes.index(1)][1]
 
 
+@pytest.mark.slow
 def test_what_others_do_is_watched_and_gone_on_with_without_a_gap(
     office: Office, watching: subprocess.Popen[str]
 ) -> None:
@@ -151,6 +153,7 @@ def test_what_others_do_is_watched_and_gone_on_with_without_a_gap(
     assert [json.loads(line)["type"] for line in missed] == ["inbox.answered"]
 
 
+@pytest.mark.slow
 def test_deadlines_are_kept_while_somebody_watches(
     office: Office, watching: subprocess.Popen[str]
 ) -> None:
@@ -160,6 +163,7 @@ def test_deadlines_are_kept_while_somebody_watches(
     assert office("inbox", "show", "late", "--json").json["closed_by"] == "nobody"
 
 
+@pytest.mark.slow
 def test_people_are_told_how_to_go_on_watching(office: Office) -> None:
     office.post(question("q1"))
     ran = office("inbox", "watch", "--once", "--role", "operator")
@@ -169,6 +173,7 @@ def test_people_are_told_how_to_go_on_watching(office: Office) -> None:
     assert office(*command[1:], "--once").out == ""
 
 
+@pytest.mark.slow
 def test_a_person_at_the_terminal_is_shown_what_they_changed(office: Office) -> None:
     arguments = '{"order": 1042, "amount": 5}'
     office.post(question("c1", kind="confirmation", tool="refund", arguments=arguments))
@@ -203,6 +208,7 @@ def test_a_tools_process_cannot_answer(office: Office) -> None:
     assert office("inbox", "show", "q1", "--json").json["status"] == "open"
 
 
+@pytest.mark.slow
 def test_input_that_is_not_utf8_or_no_item_is_refused_with_a_code(office: Office) -> None:
     office.post(question("q1"))
     assert office("inbox", "answer", "q1", "yes", "--by", b"\xff").code == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.acceptance.conftest import Project
 
 
@@ -30,6 +32,7 @@ def test_an_empty_folder_becomes_a_team_that_answers(project: Project) -> None:
     assert "route: named → technical\n" in shown.out
 
 
+@pytest.mark.slow
 def test_the_agent_keeps_the_session_and_the_demo_model_hands_on(project: Project) -> None:
     first = project("run", "--session", "s1", "我的包裹在哪里？订单1043")
     assert "我是 orders" in first.out
@@ -40,6 +43,7 @@ def test_the_agent_keeps_the_session_and_the_demo_model_hands_on(project: Projec
     assert [each["to"] for each in chain["handoffs"]] == ["billing"]
 
 
+@pytest.mark.slow
 def test_without_a_model_the_error_says_how_to_set_one(project: Project) -> None:
     project.settings("{}")
     assert project("route", "--json", "--strategy", "rule", "I want a refund").json["agent"]
@@ -49,6 +53,7 @@ def test_without_a_model_the_error_says_how_to_set_one(project: Project) -> None
     assert project("run", "@billing hello", EKIDEN_MODEL="demo:offline").code == 0
 
 
+@pytest.mark.slow
 def test_a_second_init_keeps_every_file(project: Project) -> None:
     again = project("init", "--json")
     assert (again.code, again.json["written"], len(again.json["kept"])) == (0, [], 6)

@@ -35,6 +35,7 @@ def test_a_key_is_shown_once(ekiden: Ekiden) -> None:
         assert key.split("_")[2].encode() not in path.read_bytes()
 
 
+@pytest.mark.slow
 def test_keys_as_json(ekiden: Ekiden) -> None:
     made = ekiden(
         "keys", "create", "安娜", "--scope", "run", "--tenant", "acme", "--expires", "30d", "--json"
@@ -48,6 +49,7 @@ def test_keys_as_json(ekiden: Ekiden) -> None:
     assert ekiden("keys", "list", "--tenant", "other", "--json").json == []
 
 
+@pytest.mark.slow
 def test_a_revoked_key_is_listed_as_such(ekiden: Ekiden) -> None:
     made = ekiden("keys", "create", "old", "--scope", "admin", "--json").json
     said = ekiden("keys", "revoke", made["id"])
@@ -58,11 +60,13 @@ def test_a_revoked_key_is_listed_as_such(ekiden: Ekiden) -> None:
     assert listed == revoked
 
 
+@pytest.mark.slow
 def test_an_empty_store_has_no_keys(ekiden: Ekiden) -> None:
     ekiden("run", "@triage Hello")
     assert ekiden("keys", "list").out == "there are no keys\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "error"),
     [
@@ -84,6 +88,7 @@ def test_what_makes_no_sense_is_refused(
     assert code is None or ran.code == code
 
 
+@pytest.mark.slow
 def test_a_key_that_is_not_there_is_not_found(ekiden: Ekiden) -> None:
     ekiden("keys", "create", "x", "--scope", "read")
     ran = ekiden("keys", "revoke", "nonesuch", "--json")

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mcp import Client, StdioServerParameters
 
 from ekiden.core.acting import AGENT_VARIABLE
@@ -39,6 +40,7 @@ async def called(client: Client, tool: str, **arguments: Any) -> Any:
     return result.structured_content
 
 
+@pytest.mark.slow
 async def test_a_conversation_with_a_handoff_and_an_approval_over_two_processes(
     tmp_path: Path,
 ) -> None:

@@ -60,18 +60,21 @@ def test_one_user_s_memory_is_there_tomorrow_and_nobody_else_s(shop: Ekiden) -> 
     assert shop("memory", "list", "--user", "anna", "--json").json == []
 
 
+@pytest.mark.slow
 def test_the_command_speaks_of_memories_in_help(ekiden: Ekiden) -> None:
     told = ekiden("--help")
     assert "memory search" in told.out
     assert ekiden("memory", "search", "--help").code == 0
 
 
+@pytest.mark.slow
 def test_a_store_that_is_not_there_is_not_made_to_look_into_it(ekiden: Ekiden) -> None:
     ran = ekiden("memory", "list", "--user", "anna")
     assert ran.code == 7
     assert not (ekiden.folder / ".ekiden").exists()
 
 
+@pytest.mark.slow
 def test_a_chat_shows_and_forgets_what_its_user_s_agents_remember(ekiden: Ekiden) -> None:
     ekiden("memory", "store", "She likes blue.", "--key", "colour", "--user", "anna")
     typed = b"/memory\n/memory search blue\n/memory search\n/memory forget colour\n/memory\n"

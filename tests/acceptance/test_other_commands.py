@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from ekiden import __version__
 from tests.acceptance.conftest import Ekiden
 
 
+@pytest.mark.slow
 def test_the_doctor_changes_nothing(ekiden: Ekiden) -> None:
     ran = ekiden("doctor", "--json")
     assert ran.code == 0
@@ -33,6 +36,7 @@ def test_the_benchmark_prints_json(ekiden: Ekiden) -> None:
     assert not list(ekiden.folder.iterdir())
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error_message(ekiden: Ekiden) -> None:
     ekiden("run", "--session", "s1", "hello")
     process = ekiden.start("session", "export", "s1")

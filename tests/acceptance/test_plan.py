@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from asyncio import to_thread
 
+import pytest
+
 from ekiden.testing.openai_server import OpenAIServer
 from tests.acceptance.conftest import Project, Ran
 
@@ -50,6 +52,7 @@ def test_json_is_the_plan_and_nothing_is_stored_or_run(project: Project) -> None
     assert not (project.folder / ".ekiden" / "ekiden.db").exists()
 
 
+@pytest.mark.slow
 def test_people_read_a_small_tree(project: Project) -> None:
     planned = project("plan", f"{BOTH}. Also, tell me a long story about a fox")
     assert planned.out.splitlines() == [
@@ -65,6 +68,7 @@ def test_people_read_a_small_tree(project: Project) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_only_supervisor_is_meant_and_others_by_name(project: Project) -> None:
     project.agent("desk", DESK)
     assert "supervisor desk" in project("plan", BOTH).out
@@ -80,6 +84,7 @@ def test_the_only_supervisor_is_meant_and_others_by_name(project: Project) -> No
     assert "supervisor night" in project("plan", "--agent", "night", BOTH).out
 
 
+@pytest.mark.slow
 def test_a_supervisor_of_a_file_is_shown(project: Project) -> None:
     project.agent("desk", DESK)
     shown = project("agents", "show", "desk", "--json").json
@@ -100,6 +105,7 @@ def test_a_supervisor_of_a_file_is_shown(project: Project) -> None:
     assert project("agents", "show", "orders", "--json").json["supervisor"] is None
 
 
+@pytest.mark.slow
 async def test_a_model_makes_the_plan_where_one_is_named(project: Project) -> None:
     made = {
         "reasoning": "Two wishes.",
@@ -133,6 +139,7 @@ async def test_a_model_makes_the_plan_where_one_is_named(project: Project) -> No
     ]
 
 
+@pytest.mark.slow
 async def test_a_model_that_makes_no_plan_is_an_error(project: Project) -> None:
     async with OpenAIServer(["no", "still no"]) as server:
         project.ekiden.env.update(OPENAI_BASE_URL=server.base_url, OPENAI_API_KEY="any")
@@ -140,6 +147,7 @@ async def test_a_model_that_makes_no_plan_is_an_error(project: Project) -> None:
     assert (failed.code, failed.out, failed.error["code"]) == (1, "", "model.behavior")
 
 
+@pytest.mark.slow
 def test_what_says_nothing_or_is_not_utf8_is_refused(project: Project) -> None:
     assert project("plan", " ").code == 2
     assert project("plan", b"caf\xe9").code == 2

@@ -83,6 +83,7 @@ def test_a_session_is_run_looked_at_and_removed(remote: Ekiden) -> None:
     assert not list(remote.folder.iterdir()), "nothing is stored here"
 
 
+@pytest.mark.slow
 def test_the_installed_program_streams_a_run(remote: Ekiden) -> None:
     told = remote.really("run", "hello there", "--stream", "--json")
     lines = [json.loads(line) for line in told.out.splitlines()]
@@ -122,6 +123,7 @@ def test_ctrl_c_stops_the_run_and_its_session_can_be_resumed(
     assert told.json["output"] == "you said: hold:later"
 
 
+@pytest.mark.slow
 def test_events_are_watched_until_ctrl_c(remote: Ekiden) -> None:
     watching = remote.start("watch", "--session", "seen", "--json")
     assert watching.stderr is not None
@@ -136,6 +138,7 @@ def test_events_are_watched_until_ctrl_c(remote: Ekiden) -> None:
     assert json.loads(err.splitlines()[-1])["after"]
 
 
+@pytest.mark.slow
 def test_a_chat_is_held_through_a_pipe(remote: Ekiden) -> None:
     told = remote("chat", "--session", "piped", input=b"hello\n/agents\nagain\n")
     assert told.code == 0, told.err
@@ -144,6 +147,7 @@ def test_a_chat_is_held_through_a_pipe(remote: Ekiden) -> None:
     assert "you said: again" in told.out
 
 
+@pytest.mark.slow
 def test_a_chat_at_a_terminal_asks_what_people_are_asked(remote: Ekiden) -> None:
     chat = Terminal(remote)
     chat.until("/help")
@@ -155,6 +159,7 @@ def test_a_chat_at_a_terminal_asks_what_people_are_asked(remote: Ekiden) -> None
     assert chat.end() == 0
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there_is_told(ekiden: Ekiden) -> None:
     told = ekiden("session", "list", "--json", "--server", "http://127.0.0.1:1")
     assert told.code == 7

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.acceptance.conftest import Project
 
 
+@pytest.mark.slow
 def test_json_is_the_decision_and_nothing_is_stored(project: Project) -> None:
     routed = project("route", "--json", "I want a refund for order 1044")
     assert (routed.code, routed.err) == (0, "")
@@ -28,6 +31,7 @@ def test_chinese_is_routed_whatever_the_locale_says(project: Project) -> None:
     assert "订单" in routed.out
 
 
+@pytest.mark.slow
 def test_what_is_not_utf8_is_refused(project: Project) -> None:
     for refused in (project("route", b"caf\xe9"), project("route", "-", input=b"caf\xe9")):
         assert refused.code == 2

@@ -63,6 +63,7 @@ def test_a_request_is_handed_on_and_answered(ekiden: Ekiden) -> None:
     assert (ekiden.folder / ".ekiden" / "ekiden.db").exists()
 
 
+@pytest.mark.slow
 def test_a_new_session_may_be_more_important_than_others(ekiden: Ekiden) -> None:
     assert ekiden("run", "--session", "s1", "--priority", "high", ORDER).code == 0
     assert ekiden("session", "show", "--json", "s1").json["priority"] == 3
@@ -87,6 +88,7 @@ def test_json_has_the_fields_that_programs_rely_on(ekiden: Ekiden) -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_agent_that_has_the_session_gets_the_next_message(ekiden: Ekiden) -> None:
     first = ekiden("run", "--json", "My parcel is late").json
     again = ekiden("run", "--json", "--session", first["session_id"], "1043").json
@@ -101,11 +103,13 @@ def test_chinese_and_emoji_come_through(ekiden: Ekiden) -> None:
     assert "user: 我的订单1043在哪里？📦\n" in shown.out
 
 
+@pytest.mark.slow
 def test_the_text_can_come_from_standard_input(ekiden: Ekiden) -> None:
     ran = ekiden("run", "-", "--json", input=f"{ORDER}\n".encode())
     assert ran.json["output"] == ANSWER.rstrip()
 
 
+@pytest.mark.slow
 def test_a_text_may_begin_with_a_dash(ekiden: Ekiden) -> None:
     assert ekiden("run", "--", "-1042-").out == ANSWER
 
@@ -119,12 +123,14 @@ def test_input_that_is_not_utf8_is_refused(ekiden: Ekiden, arguments: list[str |
     assert not (ekiden.folder / ".ekiden").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", " \n"])
 def test_an_empty_text_is_refused(ekiden: Ekiden, text: str) -> None:
     assert ekiden("run", text).code == 2
     assert ekiden("run", "-", input=text.encode()).code == 2
 
 
+@pytest.mark.slow
 def test_a_session_id_that_could_not_be_one_is_refused(ekiden: Ekiden) -> None:
     ran = ekiden("run", "--session", "../etc", "hi")
     assert (ran.code, "is not a valid session id" in ran.err) == (2, True)
@@ -137,6 +143,7 @@ def test_a_stream_shows_what_happens(ekiden: Ekiden) -> None:
     assert 'orders: lookup_order(order_id="1042")\n' in ran.err
 
 
+@pytest.mark.slow
 def test_a_stream_of_json_ends_with_the_result(ekiden: Ekiden) -> None:
     ran = ekiden("run", "--stream", "--json", ORDER)
     *events, last = [json.loads(line) for line in ran.out.splitlines()]
@@ -154,6 +161,7 @@ def test_a_run_out_of_turns_is_kept_and_resumed(ekiden: Ekiden) -> None:
     assert (resumed.code, resumed.out) == (0, ANSWER)
 
 
+@pytest.mark.slow
 def test_there_is_nothing_to_resume_after_an_answer(ekiden: Ekiden) -> None:
     ekiden("run", "--session", "s1", ORDER)
     ran = ekiden("session", "resume", "s1")
@@ -167,6 +175,7 @@ def test_a_team_of_ones_own_is_found_in_the_folder(ekiden: Ekiden) -> None:
     assert (ran.code, ran.json["output"]) == (0, "we are open")
 
 
+@pytest.mark.slow
 def test_a_team_that_fails_is_exit_1_and_its_failure_is_kept(ekiden: Ekiden) -> None:
     ekiden.write("shop.py", BROKEN_TEAM)
     ran = ekiden("run", "--json", "--session", "s1", "--team", "shop:team", "hello")
@@ -182,6 +191,7 @@ def test_a_team_that_is_not_there_is_exit_2(ekiden: Ekiden) -> None:
     assert (ran.code, "no module 'nowhere'" in ran.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_session_of_another_team_is_exit_5(ekiden: Ekiden) -> None:
     ekiden.write("shop.py", BROKEN_TEAM)
     ekiden("run", "--session", "s1", ORDER)
@@ -206,6 +216,7 @@ def test_ctrl_c_keeps_the_session_and_says_how_to_go_on(ekiden: Ekiden) -> None:
     assert resumed.json["chain"] == ["user", "door", "clerk"]
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_an_object_is_printed_as_json(ekiden: Ekiden) -> None:
     ekiden.write("shop.py", OBJECT_TEAM)
     ran = ekiden("run", "--json", "--team", "shop:team", "hello")
@@ -216,12 +227,14 @@ def test_an_answer_that_is_an_object_is_printed_as_json(ekiden: Ekiden) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_empty_session_id_is_a_usage_error(ekiden: Ekiden) -> None:
     ran = ekiden("run", "--json", "--session", "", "hello")
     assert (ran.code, ran.error["code"]) == (2, "cli.usage")
     assert not list(ekiden.folder.iterdir())
 
 
+@pytest.mark.slow
 def test_a_function_that_cannot_make_its_team_is_exit_2(ekiden: Ekiden) -> None:
     ekiden.write("shop.py", "def team():\n    raise KeyError('SHOP_KEY')\n")
     ran = ekiden("run", "--json", "--team", "shop:team", "hello")
@@ -229,6 +242,7 @@ def test_a_function_that_cannot_make_its_team_is_exit_2(ekiden: Ekiden) -> None:
     assert ran.error["message"] == "shop:team() fails: KeyError: 'SHOP_KEY'"
 
 
+@pytest.mark.slow
 def test_a_session_that_a_dead_process_holds_is_waited_for_aloud(ekiden: Ekiden) -> None:
     ekiden.write("shop.py", SLOW_TEAM)
     dead = ekiden.start("run", "--session", "s1", "--team", "shop:team", "hello")

@@ -451,6 +451,7 @@ def commands(ekiden: Ekiden, canaries: Mapping[str, str]) -> Iterator[tuple[str,
     yield "chat", chat
 
 
+@pytest.mark.slow
 def test_no_command_shows_a_planted_secret(tmp_path: Path, canaries: dict[str, str]) -> None:
     ekiden, evidence = Ekiden(tmp_path), Evidence(canaries)
     (tmp_path / "canaries.json").write_text(json.dumps(canaries))

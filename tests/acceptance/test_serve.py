@@ -88,6 +88,7 @@ def test_it_serves_until_a_signal_ends_it(start: Any, number: int) -> None:
     assert server.stop(number) == 0
 
 
+@pytest.mark.slow
 def test_a_run_under_way_when_it_stops_is_gone_on_with_by_the_next(
     start: Any, tmp_path: Path
 ) -> None:
@@ -141,6 +142,7 @@ def test_a_stream_ends_at_once_when_it_stops_and_goes_on_at_the_next(
     assert "event: end" in lines
 
 
+@pytest.mark.slow
 def test_without_workers_of_its_own_it_leaves_the_work_to_others(start: Any) -> None:
     lazy = start("--workers", "0")
     assert lazy.post("/runs", input="hello", session_id="a", background=True).status_code == 202
@@ -162,6 +164,7 @@ def test_a_port_that_is_taken_is_told(start: Any, tmp_path: Path) -> None:
     assert "cannot listen" in json.loads(again.stderr)["error"]["message"]
 
 
+@pytest.mark.slow
 def test_with_reload_it_starts_anew_when_an_agents_file_changes(tmp_path: Path) -> None:
     agents = tmp_path / ".ekiden" / "agents"
     agents.mkdir(parents=True)

@@ -64,6 +64,7 @@ def _second(desk: Ekiden) -> int:
     return next(int(event["seq"]) for event in events_of(desk, "s1") if "1043" in str(event))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -91,6 +92,7 @@ def test_what_cannot_be_done_is_told(desk: Ekiden, arguments: list[str], said: s
     assert as_json.code == ran.code
 
 
+@pytest.mark.slow
 def test_a_session_is_taken_back_and_that_is_taken_back(desk: Ekiden) -> None:
     whole = desk("session", "show", "s1", "--json").json
     before = _second(desk) - 1
@@ -128,6 +130,7 @@ def test_a_session_moves_to_another_store(desk: Ekiden, tmp_path: Path) -> None:
     assert desk("session", "import", "-", input=b"\xff").code == broken.code != 0
 
 
+@pytest.mark.slow
 def test_sessions_are_found_by_what_was_said(desk: Ekiden) -> None:
     hits = desk("session", "search", "退款", "--json").json
     assert {hit["session_id"] for hit in hits} == {"s2"}
@@ -138,6 +141,7 @@ def test_sessions_are_found_by_what_was_said(desk: Ekiden) -> None:
     assert desk("session", "search", "退款", "--json").json == []
 
 
+@pytest.mark.slow
 def test_old_sessions_are_removed(desk: Ekiden) -> None:
     would = desk("session", "prune", "--keep", "1", "--dry-run", "--json").json
     assert (would["sessions"], would["dry_run"]) == (1, True)
@@ -149,6 +153,7 @@ def test_old_sessions_are_removed(desk: Ekiden) -> None:
     assert [each["session_id"] for each in desk("session", "list", "--json").json] == ["s2"]
 
 
+@pytest.mark.slow
 def test_a_chat_branches_and_searches(desk: Ekiden) -> None:
     lines = b"/fork\n/fork 99999\n/session search 1042\n/fork 4\n/quit\n"
     ran = desk("chat", "--session", "s1", "--json", input=lines)

@@ -48,6 +48,7 @@ def test_sessions_are_listed_newest_first(desk: Ekiden) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_session_is_called_by_its_first_message(ekiden: Ekiden) -> None:
     ekiden("run", "--session", "s", f"@billing {'long ' * 30}")
     ekiden("run", "--session", "s", "something else")
@@ -55,6 +56,7 @@ def test_a_session_is_called_by_its_first_message(ekiden: Ekiden) -> None:
     assert listed["meta"]["title"] == f"{'long ' * 11}long…"
 
 
+@pytest.mark.slow
 def test_lists_are_arrays_or_lines_of_the_same_objects(desk: Ekiden) -> None:
     array = desk("session", "list", "--json").json
     lines = desk("session", "list", "--json-lines").out.splitlines()
@@ -66,6 +68,7 @@ def test_lists_are_arrays_or_lines_of_the_same_objects(desk: Ekiden) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_page_says_how_to_get_the_next(desk: Ekiden) -> None:
     first = desk("session", "list", "--json", "--limit", "2")
     cursor = json.loads(first.err)["next_cursor"]
@@ -77,10 +80,12 @@ def test_a_page_says_how_to_get_the_next(desk: Ekiden) -> None:
     assert len(lines.out.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_cursor_that_is_not_one_is_exit_2(desk: Ekiden) -> None:
     assert desk("session", "list", "--cursor", "nonsense!").code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "found"),
     [
@@ -95,6 +100,7 @@ def test_lists_can_be_filtered(desk: Ekiden, options: list[str], found: list[str
     assert [each["session_id"] for each in listed] == found
 
 
+@pytest.mark.slow
 def test_an_empty_list_says_so(desk: Ekiden) -> None:
     assert desk("session", "list", "--agent", "nobody").out == "no sessions\n"
 
@@ -115,6 +121,7 @@ def test_a_conversation_is_shown_as_it_went(desk: Ekiden) -> None:
     assert lines[4] == "orders: Order 1042 is shipped with Yamato, expected 2026-11-18."
 
 
+@pytest.mark.slow
 def test_a_conversation_as_json_has_its_items(desk: Ekiden) -> None:
     shown = desk("session", "show", "s1", "--json").json
     assert shown["items"][0] == {"role": "user", "content": ORDER}
@@ -130,6 +137,7 @@ def test_the_chain_says_who_handed_to_whom_and_why(desk: Ekiden) -> None:
     assert row[6:] == "a question about an order".split()
 
 
+@pytest.mark.slow
 def test_the_chain_of_the_newest_session_needs_no_id(desk: Ekiden) -> None:
     assert desk("chain", "--json").json == {
         "session_id": "s3",
@@ -147,6 +155,7 @@ def test_an_export_has_everything_and_says_its_version(desk: Ekiden) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_export_to_a_file_never_overwrites(desk: Ekiden) -> None:
     assert desk("session", "export", "s3", "--output", "out.json").code == 0
     assert "你好 👋" in (desk.folder / "out.json").read_text(encoding="utf-8")
@@ -154,18 +163,21 @@ def test_an_export_to_a_file_never_overwrites(desk: Ekiden) -> None:
     assert (again.code, "cannot write out.json: File exists" in again.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_deleted_session_is_gone(desk: Ekiden) -> None:
     assert desk("session", "delete", "s1").out == "s1 is deleted\n"
     assert desk("session", "delete", "s2", "--json").json == {"session_id": "s2", "deleted": True}
     assert [each["session_id"] for each in desk("session", "list", "--json").json] == ["s3"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["show", "export", "delete", "resume"])
 def test_a_session_that_is_not_there_is_exit_5(desk: Ekiden, command: str) -> None:
     ran = desk("session", command, "s9", "--json")
     assert (ran.code, ran.error["code"]) == (5, "session.not_found")
 
 
+@pytest.mark.slow
 def test_a_chain_of_nothing_is_exit_5(desk: Ekiden) -> None:
     assert desk("chain", "s9").code == 5
     for session in ("s1", "s2", "s3"):

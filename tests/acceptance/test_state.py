@@ -52,6 +52,7 @@ def test_state_is_shown_now_and_after_any_event(desk: Ekiden) -> None:
     assert (beyond.code, beyond.error["code"]) == (2, "user.error")
 
 
+@pytest.mark.slow
 def test_state_is_set_and_deleted_with_versions(desk: Ekiden) -> None:
     said(desk, "s", "ada", "colour=red")
     seen = desk("state", "show", "s", "--json").json["version"]
@@ -68,6 +69,7 @@ def test_state_is_set_and_deleted_with_versions(desk: Ekiden) -> None:
     assert said(desk, "s", "ada", "?").startswith("note=plain text, size=3")
 
 
+@pytest.mark.slow
 def test_state_of_users_and_apps_has_its_own_doors(desk: Ekiden) -> None:
     said(desk, "s", "ada", "user:language=fr")
     said(desk, "t", "bob", "app:greeting=hello")
@@ -111,6 +113,7 @@ SENSELESS: list[tuple[str | bytes, ...]] = [
 ]
 
 
+@pytest.mark.slow
 def test_what_makes_no_sense_is_refused(desk: Ekiden) -> None:
     said(desk, "s", "ada", "colour=red")
     for arguments in SENSELESS:
@@ -119,12 +122,14 @@ def test_what_makes_no_sense_is_refused(desk: Ekiden) -> None:
         assert ran.error["message"]
 
 
+@pytest.mark.slow
 def test_a_session_that_is_not_there_has_no_state(desk: Ekiden) -> None:
     said(desk, "s", "ada", "colour=red")
     assert desk("state", "show", "nope").code == 5
     assert desk("state", "set", "nope", "a=1").code == 5
 
 
+@pytest.mark.slow
 def test_programs_that_agents_start_are_kept_from_users_state(desk: Ekiden) -> None:
     said(desk, "s", "ada", "user:secret=x")
     for arguments in (

@@ -53,6 +53,7 @@ def test_a_backup_is_one_file_which_is_restored(desk: Ekiden) -> None:
     assert (twice.code, twice.error["code"]) == (2, "store.not_empty")
 
 
+@pytest.mark.slow
 def test_a_session_goes_on_where_its_store_was_restored(desk: Ekiden) -> None:
     desk("store", "backup", "monday.db", "--store", "desk.db")
     desk("store", "restore", "monday.db", "--store", "new.db")
@@ -61,6 +62,7 @@ def test_a_session_goes_on_where_its_store_was_restored(desk: Ekiden) -> None:
     assert desk("audit", "verify", "--store", "new.db").code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "error"),
     [
@@ -87,6 +89,7 @@ def test_what_cannot_be_done_is_told(
     assert not (desk.folder / ".ekiden" / "ekiden.db").exists()
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_a_store_is_told(desk: Ekiden) -> None:
     path = desk.folder / "desk.db"
     execute(path, "UPDATE events SET agent = 'mallory' WHERE type = 3")
@@ -102,6 +105,7 @@ def test_what_is_wrong_with_a_store_is_told(desk: Ekiden) -> None:
     assert "broken in the copy as it is in the source" in copied.err
 
 
+@pytest.mark.slow
 def test_info_tells_of_every_tenant(desk: Ekiden) -> None:
     (desk.folder / "desk.tenants").mkdir()
     desk("run", "--store", "desk.tenants/acme.db", "Order 1042?")
@@ -117,6 +121,7 @@ def test_info_tells_of_every_tenant(desk: Ekiden) -> None:
     assert (desk.folder / "all.tenants" / "acme.db").exists()
 
 
+@pytest.mark.slow
 def test_an_unfinished_copy_is_told_by_every_command(desk: Ekiden) -> None:
     desk("store", "backup", "half.db", "--store", "desk.db")
     source = desk.folder / "desk.db"
@@ -136,6 +141,7 @@ def test_an_unfinished_copy_is_told_by_every_command(desk: Ekiden) -> None:
     assert desk("session", "list", "--store", "half.db").code == 0
 
 
+@pytest.mark.slow
 def test_who_works_with_the_source_is_told(desk: Ekiden) -> None:
     execute(desk.folder / "desk.db", f"UPDATE sessions SET owner = 'me', lease_until = {2**60}")
     refused = desk("store", "copy", "desk.db", "new.db", "--final", "--json")

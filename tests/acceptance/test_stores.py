@@ -10,12 +10,14 @@ from tests.acceptance.conftest import Ekiden
 ORDER = "Where is my order 1042?"
 
 
+@pytest.mark.slow
 def test_the_environment_names_the_store(ekiden: Ekiden) -> None:
     assert ekiden("run", "--session", "s1", ORDER, EKIDEN_STORE="desk.db").code == 0
     assert ekiden("session", "show", "s1", "--store", "sqlite:///desk.db").code == 0
     assert not (ekiden.folder / ".ekiden").exists()
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_in_memory(ekiden: Ekiden) -> None:
     assert ekiden("run", ORDER, "--store", "memory:").code == 0
     assert not list(ekiden.folder.iterdir())
@@ -30,6 +32,7 @@ def test_everything_works_on_postgres(ekiden: Ekiden, postgres_url: str) -> None
     assert ekiden("session", "delete", "s1").code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [["session", "list"], ["session", "show", "s1"], ["chain"], ["session", "resume", "s1"]],
@@ -41,12 +44,14 @@ def test_reading_makes_no_store(ekiden: Ekiden, command: list[str]) -> None:
     assert not list(ekiden.folder.iterdir())
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_not_there_is_exit_7(ekiden: Ekiden) -> None:
     ran = ekiden("run", ORDER, "--store", "typo/desk.db")
     assert ran.code == 7
     assert ran.err.startswith("error[store.unavailable]: the folder typo does not exist")
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_store_is_exit_7(ekiden: Ekiden) -> None:
     ekiden.write("desk.db", "this is a text and not a database" * 200)
     ran = ekiden("run", ORDER, "--store", "desk.db")
@@ -64,6 +69,7 @@ def test_a_newer_store_is_exit_7_with_advice(ekiden: Ekiden) -> None:
     assert "pip install -U ekiden" in ran.error["message"]
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_is_exit_7_and_its_password_is_not_told(ekiden: Ekiden) -> None:
     ran = ekiden("session", "list", "--store", "postgresql://me:geheim@127.0.0.1:9/desk")
     assert ran.code == 7
@@ -71,5 +77,6 @@ def test_a_server_that_is_away_is_exit_7_and_its_password_is_not_told(ekiden: Ek
     assert "geheim" not in ran.err
 
 
+@pytest.mark.slow
 def test_an_address_that_nobody_speaks_is_exit_2(ekiden: Ekiden) -> None:
     assert ekiden("run", ORDER, "--store", "mysql://localhost/desk").code == 2

@@ -38,6 +38,7 @@ def test_the_tree_has_runs_agents_calls_and_handoffs_with_times(desk: Ekiden) ->
     assert desk("trace", "--errors").out == "no errors\n"
 
 
+@pytest.mark.slow
 def test_programs_get_all_spans_in_the_order_of_the_tree(desk: Ekiden) -> None:
     spans = desk("trace", "--json").json
     assert [each["depth"] for each in spans[:2]] == [0, 1]
@@ -50,6 +51,7 @@ def test_programs_get_all_spans_in_the_order_of_the_tree(desk: Ekiden) -> None:
     assert desk("trace", "--errors", "--json").json == []
 
 
+@pytest.mark.slow
 def test_what_is_written_for_other_programs_has_no_content_unless_that_is_wanted(
     desk: Ekiden,
 ) -> None:
@@ -68,6 +70,7 @@ def test_what_is_written_for_other_programs_has_no_content_unless_that_is_wanted
     assert "name another file" in again.err
 
 
+@pytest.mark.slow
 def test_keys_that_somebody_typed_are_covered_everywhere(ekiden: Ekiden) -> None:
     ekiden("run", "--session", "s1", f"my key is {KEY}, 你好 👋")
     for options in ((), ("--json",), ("--plain",), ("--format", "jsonl", "--content")):
@@ -76,6 +79,7 @@ def test_keys_that_somebody_typed_are_covered_everywhere(ekiden: Ekiden) -> None
         assert "[api_key]" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -92,6 +96,7 @@ def test_options_that_make_no_sense_are_refused(desk: Ekiden, options: tuple[str
     assert "error[cli.usage]" in refused.err or "cli.usage" in refused.err
 
 
+@pytest.mark.slow
 def test_a_trace_of_nothing_is_exit_5(desk: Ekiden) -> None:
     assert desk("trace", "s9").code == 5
     assert desk("trace", "s9", "--follow").code == 5
@@ -121,6 +126,7 @@ def test_a_run_of_another_process_is_followed_to_its_end(desk: Ekiden, as_json: 
         assert "▶ run 2 done" in out
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_following(desk: Ekiden) -> None:
     follower: subprocess.Popen[str] = desk.start("trace", "s1", "--follow", "--plain")
     try:

@@ -51,6 +51,7 @@ async def test_a_stored_trace_is_sent_to_a_collector(desk: Ekiden, collector: Ot
     assert b"parcel" not in collector.requests[0].body
 
 
+@pytest.mark.slow
 async def test_what_was_said_is_sent_if_it_is_wanted(desk: Ekiden, collector: OtlpServer) -> None:
     ran = await call(
         desk, "trace", "s1", "--otlp", "--endpoint", collector.origin, "--content", "--json"
@@ -59,6 +60,7 @@ async def test_what_was_said_is_sent_if_it_is_wanted(desk: Ekiden, collector: Ot
     assert b"parcel" in collector.requests[0].body
 
 
+@pytest.mark.slow
 async def test_the_standard_variables_count(desk: Ekiden, collector: OtlpServer) -> None:
     env = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.origin, "OTEL_SERVICE_NAME": "desk"}
     assert (await call(desk, "trace", "s1", "--otlp", **env)).code == 0
@@ -68,6 +70,7 @@ async def test_the_standard_variables_count(desk: Ekiden, collector: OtlpServer)
     assert len(collector.requests) == 1
 
 
+@pytest.mark.slow
 async def test_a_collector_that_does_not_take_it_is_an_error(
     desk: Ekiden, collector: OtlpServer
 ) -> None:
@@ -77,6 +80,7 @@ async def test_a_collector_that_does_not_take_it_is_an_error(
     assert "error[cli.not_sent]: the collector lets nobody in (401)" in ran.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

@@ -91,6 +91,7 @@ def test_what_another_process_does_is_seen_and_gone_on_with(
     assert _objects(again.out) == [*seen, *_objects(missed.out)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("watching", [["--type", "handoff", "--agent", "orders"]], indirect=True)
 def test_people_read_lines_and_are_told_how_to_go_on(watched: Ekiden, watching: Watching) -> None:
     assert watching.error_line().endswith(".ekiden/ekiden.db; Ctrl-C ends it\n")

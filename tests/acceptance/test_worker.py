@@ -85,6 +85,7 @@ async def test_it_lets_what_is_under_way_end_and_a_second_signal_does_not_wait(
     assert (left.status, left.owner) == ("ready", None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "code", "error", "words"),
     [
@@ -107,6 +108,7 @@ def test_what_cannot_be_is_told_in_a_sentence(
     assert words in ran.error["message"]
 
 
+@pytest.mark.slow
 def test_both_ways_to_call_it_and_the_table(ekiden: Ekiden) -> None:
     options = ("--team", "tests.support.relay_team:team", "--store", "s.db", "--until-idle")
     for command in (("worker",), ("worker", "run")):

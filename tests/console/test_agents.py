@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Route, expect
 
 from tests.console.agents_team import HOSTILE, agents_team, write_deadlocks
@@ -108,6 +109,7 @@ def test_deadlocks_are_drawn_as_their_circles_with_who_gave_up_what(
     assert console.fits()
 
 
+@pytest.mark.slow
 def test_a_large_circle_that_is_there_now_has_room_and_a_page_without_deadlocks_says_so(
     open_console: OpenConsole,
 ) -> None:
@@ -161,6 +163,7 @@ def write_agents(folder: Path) -> None:
         (agents / f"{name}.md").write_text(text, encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_playground_tells_who_gets_a_request_and_why(
     open_console: OpenConsole, look: Look, tmp_path: Path
 ) -> None:
@@ -188,6 +191,7 @@ def test_the_playground_tells_who_gets_a_request_and_why(
     expect(page.get_by_role("heading", name="Nobody gets it")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_who_may_only_read_has_no_playground(open_console: OpenConsole) -> None:
     console = open_console(agents_team())
     me = {**console.api("GET", "/me"), "scopes": ["read"]}

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.console.conftest import OpenConsole
@@ -94,6 +95,7 @@ def test_older_records_are_shown_when_they_are_asked_for(
     expect(console.role("button", "Show more")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_the_chain_is_verified_and_a_broken_link_is_named(
     open_console: OpenConsole, look: Look, tmp_path: Path
 ) -> None:
@@ -129,6 +131,7 @@ def test_the_chain_is_verified_and_a_broken_link_is_named(
     expect(console.page.locator("h2").filter(has_text="s2/")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_an_export_is_taken_along_and_the_store_held_against_it(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
@@ -156,6 +159,7 @@ def test_an_export_is_taken_along_and_the_store_held_against_it(
     expect(part.get_by_role("listitem")).to_contain_text("Deleted")
 
 
+@pytest.mark.slow
 def test_a_verification_that_takes_too_long_says_so_and_can_be_tried_again(
     open_console: OpenConsole,
 ) -> None:

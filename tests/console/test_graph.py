@@ -187,6 +187,7 @@ def test_new_handoffs_appear_by_themselves_and_nothing_else_moves(
     assert places(console) == after
 
 
+@pytest.mark.slow
 def test_what_was_kept_and_what_was_dropped_is_told(open_console: OpenConsole) -> None:
     play = Play(
         say(HOSTILE), transfer("archive", reason=HOSTILE, summary="**short**"), say("filed")
@@ -209,6 +210,7 @@ def test_what_was_kept_and_what_was_dropped_is_told(open_console: OpenConsole) -
     assert page.locator("main img").count() == 0
 
 
+@pytest.mark.slow
 def test_a_handoff_that_failed_says_why(open_console: OpenConsole) -> None:
     console = open_console(graph_team(Play(say("hello"))))
     console.run("hello", session="s1")
@@ -231,6 +233,7 @@ def test_a_handoff_that_failed_says_why(open_console: OpenConsole) -> None:
     expect(panel).to_contain_text("This handoff is not in the session")
 
 
+@pytest.mark.slow
 def test_whoever_waits_for_a_person_is_lit_so(open_console: OpenConsole) -> None:
     console = open_console(relay_team(), look=replace(WIDE, locale="zh-CN"))
     console.start("refund 1042", session="s1")
@@ -245,6 +248,7 @@ def test_whoever_waits_for_a_person_is_lit_so(open_console: OpenConsole) -> None
     expect(lit).to_contain_text("持有会话")
 
 
+@pytest.mark.slow
 def test_a_way_that_was_taken_back_and_one_without_a_handoff(open_console: OpenConsole) -> None:
     play = Play(say("hi"), transfer("desk", reason="first"), say("fine"), say("filed"))
     console = open_console(graph_team(play))

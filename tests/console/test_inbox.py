@@ -139,6 +139,7 @@ def test_hostile_texts_are_only_texts(open_console: OpenConsole, tmp_path: Path)
     assert console.page.evaluate("window.__ran") is None
 
 
+@pytest.mark.slow
 def test_who_may_only_read_is_offered_nothing_else(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
@@ -192,6 +193,7 @@ def test_a_thousand_questions_stay_quick(open_console: OpenConsole, tmp_path: Pa
     expect(console.role("link", "Waiting (999)")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_interface_is_chinese_for_whoever_reads_it(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Route, expect
 
 from tests.console.conftest import OpenConsole
@@ -61,6 +62,7 @@ def test_what_is_cancelled_under_way_leaves_the_rest_open_and_tells_so(
         assert console.api("GET", f"/inbox/{each}")["status"] == "open"
 
 
+@pytest.mark.slow
 def test_a_key_that_is_pressed_twice_decides_one_question(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
@@ -87,6 +89,7 @@ def test_a_key_that_is_pressed_twice_decides_one_question(
     assert answer_of(console, first)["choice"] == "yes"
 
 
+@pytest.mark.slow
 def test_a_question_in_no_list_is_followed_and_its_end_takes_the_focus(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
@@ -103,6 +106,7 @@ def test_a_question_in_no_list_is_followed_and_its_end_takes_the_focus(
     expect(console.role("heading", "Alone?")).to_be_focused()
 
 
+@pytest.mark.slow
 def test_hidden_characters_in_options_are_seen_and_nothing_is_sent_by_one_key(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Route, expect
 
 from ekiden import InboxItem
@@ -156,6 +157,7 @@ def test_a_decision_holds_for_the_question_as_it_was_seen(
     assert answer_of(console, late)["by"] == "安娜"
 
 
+@pytest.mark.slow
 def test_questions_are_answered_in_words_chosen_snoozed_assigned_and_withdrawn(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
@@ -227,6 +229,7 @@ def test_questions_are_answered_in_words_chosen_snoozed_assigned_and_withdrawn(
     assert console.api("GET", f"/inbox/{never}")["reason"] == "Nobody asks any more."
 
 
+@pytest.mark.slow
 def test_several_are_decided_together_and_what_could_not_be_is_told(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
@@ -266,6 +269,7 @@ def test_several_are_decided_together_and_what_could_not_be_is_told(
         assert console.api("GET", f"/inbox/{each}")["assignee"] == "local"
 
 
+@pytest.mark.slow
 def test_all_that_ask_the_same_are_answered_at_once_and_a_tool_for_the_whole_session(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.conftest import OpenConsole
@@ -85,6 +86,7 @@ def test_a_cookie_alone_changes_nothing(open_console: OpenConsole) -> None:
     assert listed["items"] == []
 
 
+@pytest.mark.slow
 def test_the_language_and_the_theme_are_chosen_and_kept(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     page = console.page
@@ -104,6 +106,7 @@ def test_the_language_and_the_theme_are_chosen_and_kept(open_console: OpenConsol
     assert page.evaluate("getComputedStyle(document.body).color") != before
 
 
+@pytest.mark.slow
 def test_a_chinese_browser_is_spoken_to_in_chinese(open_console: OpenConsole) -> None:
     look = Look(width=900, height=700, theme="light", locale="zh-CN")
     console = open_console(relay_team(), look=look)
@@ -111,6 +114,7 @@ def test_a_chinese_browser_is_spoken_to_in_chinese(open_console: OpenConsole) ->
     expect(console.page.locator(".connection")).to_have_text("实时")
 
 
+@pytest.mark.slow
 def test_the_shortcuts_are_shown_and_left_by_keyboard(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     expect(console.page.locator(".connection")).to_have_text("Live")
@@ -122,6 +126,7 @@ def test_the_shortcuts_are_shown_and_left_by_keyboard(open_console: OpenConsole)
     expect(dialog).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_the_first_stop_of_the_keyboard_leads_to_the_content(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     expect(console.page.locator(".connection")).to_have_text("Live")
@@ -131,6 +136,7 @@ def test_the_first_stop_of_the_keyboard_leads_to_the_content(open_console: OpenC
     expect(console.page.locator("main")).to_be_focused()
 
 
+@pytest.mark.slow
 def test_what_is_served_is_strict(open_console: OpenConsole, tmp_path: Path) -> None:
     console = open_console(relay_team())
     answer = console.page.request.get(console.url + "/")

@@ -61,6 +61,7 @@ def test_what_is_typed_stays_while_it_is_heeded(open_console: OpenConsole) -> No
     expect(field).to_have_value("")
 
 
+@pytest.mark.slow
 def test_another_tab_that_logs_in_is_noticed(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     console.expected = ["401", "403", "WebSocket"]
@@ -89,6 +90,7 @@ def test_another_tab_that_logs_in_is_noticed(open_console: OpenConsole) -> None:
     expect(page.get_by_label("API key")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_language_that_cannot_be_had_is_not_kept(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     console.expected = ["404"]

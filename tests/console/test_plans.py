@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.conftest import WIDE, OpenConsole
@@ -82,6 +83,7 @@ def test_a_session_without_a_plan_says_so(open_console: OpenConsole) -> None:
     expect(console.page.get_by_text("No plans yet")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_who_may_only_read_is_offered_no_preview(open_console: OpenConsole) -> None:
     console = open_console(relay_team(), at="plans")
     page = console.page
@@ -93,6 +95,7 @@ def test_who_may_only_read_is_offered_no_preview(open_console: OpenConsole) -> N
     expect(page.get_by_text("Try a request")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_all_plans_are_listed_and_filtered(open_console: OpenConsole, look: Look) -> None:
     sky = Sky()
     sky.release()
@@ -123,6 +126,7 @@ def test_all_plans_are_listed_and_filtered(open_console: OpenConsole, look: Look
     assert page.title() != "run"
 
 
+@pytest.mark.slow
 def test_a_request_is_split_and_nothing_is_run(open_console: OpenConsole, look: Look) -> None:
     console = open_console(plans_team(Sky()), look=look, at="plans")
     page = console.page
@@ -146,6 +150,7 @@ def test_a_request_is_split_and_nothing_is_run(open_console: OpenConsole, look: 
     expect(page.get_by_role("alert")).to_contain_text("nobody")
 
 
+@pytest.mark.slow
 def test_plans_in_chinese(open_console: OpenConsole) -> None:
     sky = Sky()
     console = open_console(plans_team(sky), look=replace(WIDE, locale="zh-CN"))

@@ -135,6 +135,7 @@ def test_a_step_has_an_address(open_console: OpenConsole, tmp_path: Path) -> Non
     expect(marked).to_have_attribute("aria-current", "true")
 
 
+@pytest.mark.slow
 def test_a_session_that_is_not_there_or_not_any_more(open_console: OpenConsole) -> None:
     # A stream looks whether its session is still there when nothing happened for so long.
     config = ServerConfig(heartbeat_s=0.3)
@@ -153,6 +154,7 @@ def test_a_session_that_is_not_there_or_not_any_more(open_console: OpenConsole) 
     expect(page.locator("h1")).to_have_text("Sessions")
 
 
+@pytest.mark.slow
 def test_it_speaks_chinese(open_console: OpenConsole) -> None:
     console = open_console(
         session_team(), look=Look(width=1280, height=860, theme="dark", locale="zh-CN")

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from tests.console.conftest import WIDE, OpenConsole, as_built, new_page
@@ -96,6 +97,7 @@ def test_a_run_is_stopped_and_resumed(open_console: OpenConsole) -> None:
     expect(page.get_by_role("button", name="Resume")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_says_why_and_is_resumed(open_console: OpenConsole) -> None:
     console = open_console(session_team())
     console.run("crash", session="s1", agent="desk")
@@ -107,6 +109,7 @@ def test_a_run_that_failed_says_why_and_is_resumed(open_console: OpenConsole) ->
     assert console.page.evaluate("window.__ran") is None
 
 
+@pytest.mark.slow
 def test_a_session_is_forked_at_a_step(open_console: OpenConsole) -> None:
     console = open_console(session_team())
     console.run("the first", session="s1", agent="desk")
@@ -132,6 +135,7 @@ def test_a_session_is_forked_at_a_step(open_console: OpenConsole) -> None:
     expect(page.locator(".entry.answer")).to_have_count(2)
 
 
+@pytest.mark.slow
 def test_a_question_leads_to_the_inbox_and_its_answer_is_seen(open_console: OpenConsole) -> None:
     console = open_console(session_team())
     run = console.run("a refund", session="s1", agent="desk")
@@ -152,6 +156,7 @@ def test_a_question_leads_to_the_inbox_and_its_answer_is_seen(open_console: Open
     is_state(console, "Idle")
 
 
+@pytest.mark.slow
 def test_a_conversation_handed_to_people_is_answered_and_given_back(
     open_console: OpenConsole, look: Look
 ) -> None:
@@ -175,6 +180,7 @@ def test_a_conversation_handed_to_people_is_answered_and_given_back(
     is_state(console, "Idle")
 
 
+@pytest.mark.slow
 def test_who_may_only_look_sees_nothing_to_press(open_console: OpenConsole) -> None:
     console = open_console(session_team())
     console.expected = ["401", "WebSocket"]
@@ -192,6 +198,7 @@ def test_who_may_only_look_sees_nothing_to_press(open_console: OpenConsole) -> N
     expect(page.locator("main textarea")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_the_conversation_goes_on_after_the_server_restarts(
     browser: Browser, tmp_path: Path
 ) -> None:

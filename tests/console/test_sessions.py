@@ -137,6 +137,7 @@ def test_filters_stand_in_the_address(open_console: OpenConsole) -> None:
     expect(page.get_by_text("No session fits")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_what_was_said_is_found_and_leads_there(open_console: OpenConsole, look: Look) -> None:
     console = open_console(session_team(), look=look)
     console.run(f"the violet parcel {HOSTILE}", session="s1", agent="desk", title="Parcels")
@@ -158,6 +159,7 @@ def test_what_was_said_is_found_and_leads_there(open_console: OpenConsole, look:
     assert page.evaluate("window.__ran") is None
 
 
+@pytest.mark.slow
 def test_a_new_session_is_begun_with_the_keyboard(open_console: OpenConsole, look: Look) -> None:
     console = open_console(session_team(), at="sessions", look=look)
     page = console.page

@@ -113,6 +113,7 @@ def test_the_waterfall_is_walked_folded_and_opened_by_keyboard(open_console: Ope
     expect(details).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_link_to_a_span_opens_it_scrolls_to_it_and_gives_it_the_focus(
     open_console: OpenConsole, look: Look
 ) -> None:
@@ -132,6 +133,7 @@ def test_a_link_to_a_span_opens_it_scrolls_to_it_and_gives_it_the_focus(
     expect(chosen).to_be_focused()
 
 
+@pytest.mark.slow
 def test_spans_that_run_grow_and_the_end_is_seen_without_a_reload(
     open_console: OpenConsole,
 ) -> None:
@@ -152,6 +154,7 @@ def test_spans_that_run_grow_and_the_end_is_seen_without_a_reload(
     expect(page.locator(".bar.running")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_what_is_waited_for_is_told_and_goes_on_when_it_is_answered(
     open_console: OpenConsole,
 ) -> None:
@@ -184,6 +187,7 @@ def night(spans: list[dict[str, Any]], hours: float) -> None:
             span["duration_ms"] = (span["ended_at"] - span["started_at"]) * 1000
 
 
+@pytest.mark.slow
 def test_a_night_of_waiting_does_not_squeeze_the_work_together(open_console: OpenConsole) -> None:
     console = open_console(trace_team())
     console.run("refund", "s")
@@ -229,6 +233,7 @@ def test_a_thousand_spans_are_drawn_as_far_as_they_are_seen(open_console: OpenCo
     expect(page.locator(".spans li").last).to_have_attribute("aria-setsize", str(len(spans)))
 
 
+@pytest.mark.slow
 def test_a_trace_that_cannot_be_read_says_why_and_is_asked_for_again(
     open_console: OpenConsole,
 ) -> None:

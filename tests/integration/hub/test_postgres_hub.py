@@ -55,6 +55,7 @@ async def test_lost_connections_lose_no_events(
     assert [each.event.at_us for each in found] == list(range(30))
 
 
+@pytest.mark.slow
 async def test_in_several_processes(postgres_url: str) -> None:
     await stress(postgres_url, seed=1, per_writer=100, subscribers=4)
 

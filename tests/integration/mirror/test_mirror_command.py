@@ -92,6 +92,7 @@ async def test_the_status_says_what_was_set_aside(desk: Ekiden, server: VertexSe
     assert "answered 400" in shown.out
 
 
+@pytest.mark.slow
 async def test_it_follows_until_it_is_asked_to_end_and_another_one_is_told(
     desk: Ekiden, server: VertexServer
 ) -> None:

@@ -41,6 +41,7 @@ from tests.support.temporal_engine import TemporalEngine
 COMPLETED = WorkflowExecutionStatus.COMPLETED
 
 
+@pytest.mark.slow
 async def test_a_further_message_costs_as_much_as_we_say(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:

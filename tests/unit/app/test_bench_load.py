@@ -46,6 +46,7 @@ async def test_every_message_comes_to_one_outcome_on_a_file(tmp_path: Path) -> N
     assert not list(tmp_path.iterdir()), "nothing is left behind"
 
 
+@pytest.mark.slow
 async def test_postgresql_counts_the_steps_itself_and_its_schema_is_gone_afterwards(
     tmp_path: Path, postgres_server_url: str
 ) -> None:

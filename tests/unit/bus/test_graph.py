@@ -208,6 +208,7 @@ def test_a_chain_of_a_hundred_thousand_is_no_trouble() -> None:
     assert process_time() - began < 10
 
 
+@pytest.mark.slow
 def test_many_deadlocks_at_once_take_no_longer_than_their_waits() -> None:
     pairs = ((f"{number}{here}", f"{number}{there}") for number in range(20_000) for here, there in ("ab", "ba"))  # noqa: E501  # fmt: skip
     graph = WaitGraph(Wait(id=waiter, waiter=waiter, awaits=awaits) for waiter, awaits in pairs)

@@ -60,6 +60,7 @@ def test_the_same_in_another_language_is_near(embedder: LocalEmbedder) -> None:
     assert english @ chinese > 0.6 > english @ other
 
 
+@pytest.mark.slow
 def test_threads_may_share_it(embedder: LocalEmbedder) -> None:
     fresh = LocalEmbedder()
     with ThreadPoolExecutor(4) as threads:

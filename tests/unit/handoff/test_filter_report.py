@@ -195,6 +195,7 @@ def test_it_is_told_as_json(make_data: Make) -> None:
     assert told["new"][0]["kind"] == "summary"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "each", [keep_last(2_000), redact(), summarise(100), nest_history(), remove_all_tools]
 )

@@ -38,6 +38,7 @@ async def test_in_one_process(seed: int) -> None:
     assert all(reader.seen == fed for reader in readers)
 
 
+@pytest.mark.slow
 async def test_in_several_processes(tmp_path: Path) -> None:
     await stress(str(tmp_path / "db"), seed=1, per_writer=150, subscribers=5)
 

@@ -63,6 +63,7 @@ def test_the_file_is_what_the_server_says() -> None:
     assert same, "docs/openapi.json is old: write it anew with `make openapi`"
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_file() -> None:
     found = subprocess.run(
         [sys.executable, "-m", "ekiden.server.document"], capture_output=True, check=True
@@ -70,6 +71,7 @@ def test_the_command_writes_the_file() -> None:
     assert found.stdout.decode() == FILE.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_document_is_the_same_whatever_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standards, "find_spec", lambda name: None)
     assert importlib.util.find_spec("a2a") is not None

@@ -188,6 +188,7 @@ def test_what_began_and_ended_is_told_live_and_nothing_else_is_kept() -> None:
     assert len(builder.spans()) == 1
 
 
+@pytest.mark.slow
 def test_the_time_it_takes_grows_with_the_events_and_not_faster() -> None:
     """Ten times as many events may take at most twenty times as long: a square would take 100."""
 

@@ -47,12 +47,12 @@ class SlowDesk:
 
         async def pm(ctx: CodeContext[Any]) -> Any:
             try:
-                return await ctx.ask("sales", "?", timeout_s=60)
+                return await ctx.ask("sales", "?", timeout_s=30)
             except QueryTimeout:
                 return "too late"
 
         async def sales(ctx: CodeContext[Any]) -> Any:
-            return await ctx.ask("legal", "?", timeout_s=60)
+            return await ctx.ask("legal", "?", timeout_s=30)
 
         async def legal(ctx: CodeContext[Any]) -> str:
             answer = await ctx.request_approval("?")

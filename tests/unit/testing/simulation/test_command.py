@@ -93,6 +93,7 @@ def test_what_makes_no_sense_is_refused(arguments: list[str]) -> None:
     assert refused.value.code == 2
 
 
+@pytest.mark.slow
 def test_several_processes_share_the_seeds(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--seeds", "1-2", "--processes", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["run"] == 2

@@ -20,6 +20,7 @@ def test_a_seed_gives_the_same_trace_again_whatever_ran_before() -> None:
     assert first == again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("hash_seed", "seed"), [("1", 3), ("4711", 8)])
 def test_a_seed_gives_the_same_trace_in_another_process(hash_seed: str, seed: int) -> None:
     done = subprocess.run(

@@ -10,7 +10,13 @@ from tests.unit.testing.simulation.defects import DEFECTS
 _SEEDS = 40
 
 
-@pytest.mark.parametrize("name", DEFECTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if number % 4 == 0 else pytest.param(name, marks=pytest.mark.slow)
+        for number, name in enumerate(DEFECTS)
+    ],
+)
 def test_a_planted_defect_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     defect = DEFECTS[name]
     defect.plant(monkeypatch)
