@@ -64,6 +64,10 @@ console: setup openapi console/node_modules/.installed  ## Build the console fro
 demo: $(VENV)/.core  ## A handoff, a rollback, a kill -9 and a resume, the audit; no key needed
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
+# Tests kill processes, never the machine: their files need no disk, and no waiting for it.
+ifeq ($(TMPDIR)$(shell test -w /dev/shm && echo memory),memory)
+test-unit test test-all coverage mutations: export TMPDIR := /dev/shm
+endif
 SIDE_BY_SIDE := -n 2 --dist worksteal
 QUICK := -m "not slow and not conformance"
 # What needs no server and no browser.

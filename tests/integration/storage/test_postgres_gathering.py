@@ -191,9 +191,9 @@ PATCHES = [
 ]
 COLUMNS = """
     select agent, status, outcome, cursor, variables, seq, owner, epoch, wakes, priority,
-        extract(epoch from lease_until - clock_timestamp())::int / 10 as lease,
-        extract(epoch from clock_timestamp() - ready_at)::int / 10 as ready,
-        extract(epoch from clock_timestamp() - updated_at)::int / 10 as updated
+        lease_until > clock_timestamp() as leased,
+        round(extract(epoch from clock_timestamp() - ready_at) / 200) as ready,
+        round(extract(epoch from clock_timestamp() - updated_at) / 200) as updated
     from sessions order by num"""
 STORED = [
     COLUMNS,

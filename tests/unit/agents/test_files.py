@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ekiden.agents import read_agent_file, read_agent_text
+from tests.support.cases import each_case
 
 GOOD = "---\nname: debugger\n---\nFind the cause.\n"
 
@@ -50,7 +51,7 @@ def test_how_an_editor_saves_a_file_makes_no_difference(data: bytes) -> None:
     assert file.definition.instructions == "Find the cause."
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("data", "code", "line", "column"),
     [
         (b"", "empty_file", 1, 1),

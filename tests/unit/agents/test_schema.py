@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ekiden.agents import agent_file_schema, read_agent_text
 from ekiden.agents.table import AGENT
 from ekiden.core.handoff_terms import TriggerType
+from tests.support.cases import each_case
 from tests.support.examples import examples
 
 SCHEMA = agent_file_schema()
@@ -243,23 +243,21 @@ BAD: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("front", GOOD, ids=json.dumps)
+@each_case("front", GOOD, ids=json.dumps)
 def test_what_the_reader_takes_the_schema_takes(front: dict[str, Any]) -> None:
     front = {"name": "x", **front}
     assert reads(front)
     assert fits(front, SCHEMA)
 
 
-@pytest.mark.parametrize("front", BAD, ids=json.dumps)
+@each_case("front", BAD, ids=json.dumps)
 def test_what_the_reader_refuses_the_schema_refuses(front: dict[str, Any]) -> None:
     front = {"name": "x", **front}
     assert not reads(front)
     assert not fits(front, SCHEMA)
 
 
-@pytest.mark.parametrize(
-    "name", ["x", "a-b_c", "退款", "-x", "a b", "a.b", "", "auto", 1, "x" * 101]
-)
+@each_case("name", ["x", "a-b_c", "退款", "-x", "a b", "a.b", "", "auto", 1, "x" * 101])
 def test_the_two_agree_on_names(name: Any) -> None:
     assert reads({"name": name}) == fits({"name": name}, SCHEMA)
 

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from ekiden.app.addressing import Address, parse_address
 from ekiden.core.errors import UserError
+from tests.support.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "to", "strategy", "said"),
     [
         ("why does it crash?", None, None, "why does it crash?"),

@@ -19,6 +19,7 @@ from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta, ModelEvent, ModelRequest
 from ekiden.core.server_errors import RunNotFound, ServerStopping, TooManyRequests
 from ekiden.storage.base import DocumentWrite
+from tests.support.cases import each_case
 from tests.support.relay_team import relay_team
 
 
@@ -172,7 +173,7 @@ async def test_resuming_what_is_over_or_unknown_is_refused(desk: Desk) -> None:
         await desk.runs.resume("b")
 
 
-@pytest.mark.parametrize("wrong", ["", "a", ":1", "a:", "a:x", "a:-1", "a:１", "a:" + "9" * 30])
+@each_case("wrong", ["", "a", ":1", "a:", "a:x", "a:-1", "a:１", "a:" + "9" * 30])
 def test_what_is_no_id_of_a_run_is_not_found(wrong: str) -> None:
     with pytest.raises(RunNotFound):
         parse_run_id(wrong)

@@ -16,6 +16,7 @@ from ekiden.core.errors import AgentFilesInvalid
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.plan import PlanSettings
 from ekiden.runtime import Runner
+from tests.support.cases import each_case
 
 Load = Callable[..., Project]
 
@@ -166,7 +167,7 @@ def test_a_supervisor_of_a_broken_file_is_checked_too(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("said", "is_good"),
     [
         (True, True),

@@ -13,6 +13,7 @@ from ekiden.audit import GENESIS, ChainHead, chained, head_of, link
 from ekiden.core.events import AUDITED, Event
 from ekiden.core.jsonio import dumps, loads
 from ekiden.storage.memory import MemoryStore
+from tests.support.cases import each_case
 from tests.unit.audit.written import event, handoff, story, write
 
 FIELDS: dict[str, Any] = {
@@ -58,7 +59,7 @@ def test_a_hash_fits_into_a_url() -> None:
         assert value.replace("-", "").replace("_", "").isalnum()
 
 
-@pytest.mark.parametrize("field", FIELDS)
+@each_case("field", FIELDS)
 def test_every_field_counts(field: str) -> None:
     changed = Event(**{**FIELDS, field: OTHERS[field]})
     assert link(GENESIS, changed) != link(GENESIS, Event(**FIELDS))

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ekiden.audit import AuditActor, AuditRecord, chained, records_of
+from tests.support.cases import each_case
 from tests.unit.audit.written import BEGINNING, START_US, event, handoff, story
 
 
@@ -47,7 +48,7 @@ def test_a_refused_handoff_tells_its_code() -> None:
     assert (found.code, found.error, found.move) == ("MAX_DEPTH_EXCEEDED", "too deep", "failed")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("by", "actor"),
     [
         ({"kind": "model"}, AuditActor(kind="agent", name="triage")),

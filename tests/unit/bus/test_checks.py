@@ -14,6 +14,7 @@ from ekiden.core.message_errors import BusError
 from ekiden.core.messages import AgentMessage
 from ekiden.inbox import Inbox
 from ekiden.storage.memory import MemoryStore
+from tests.support.cases import each_case
 from tests.unit.bus.places import Desk, echo
 
 BAD_MESSAGES: list[tuple[dict[str, Any], str]] = [
@@ -87,7 +88,7 @@ async def test_all_that_is_json_is_carried(payload: Any) -> None:
         assert await bus.agent("企画").ask("営業-🙂", "件名", payload) == payload
 
 
-@pytest.mark.parametrize(
+@each_case(
     "fields",
     [
         {"visibility_s": 0},

@@ -11,6 +11,7 @@ import pytest
 
 from ekiden.bus.graph import Cycle, Wait, WaitGraph, victim_of
 from ekiden.core.errors import UserError
+from tests.support.cases import each_case
 
 
 def graph_of(*edges: str) -> WaitGraph:
@@ -40,7 +41,7 @@ def waits_of(edges: Iterable[str]) -> list[Wait]:
     return waits
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("edges", "node", "cycle"),
     [
         (["a>b"], "a", None),

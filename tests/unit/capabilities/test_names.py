@@ -10,6 +10,7 @@ from ekiden.capabilities import missing_capabilities
 from ekiden.capabilities.names import folded
 from ekiden.core.errors import UserError
 from ekiden.core.profile import Capability
+from tests.support.cases import each_case
 
 BILLING = (
     Capability(name="refunds", tags=("money", "客服")),
@@ -19,7 +20,7 @@ BILLING = (
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     "spelling",
     [
         "Code-Review",
@@ -65,13 +66,13 @@ def test_nothing_required_is_nothing_missing() -> None:
     assert missing_capabilities(["x"], []) == ("x",)
 
 
-@pytest.mark.parametrize("bad", [[""], ["  "], ["tag:"], ["tag:  "], "refunds", [None], [3]])
+@each_case("bad", [[""], ["  "], ["tag:"], ["tag:  "], "refunds", [None], [3]])
 def test_what_is_no_name_is_refused(bad: object) -> None:
     with pytest.raises(UserError):
         missing_capabilities(bad, BILLING)  # type: ignore[arg-type]  # what a caller without types does
 
 
-@pytest.mark.parametrize(
+@each_case(
     "name", ["\ud800half", "👩🏽‍💻", "e\u0301\u0327" * 5_000, "x" * 100_000, "\x00", "ﬀ", "İ"]
 )
 def test_any_text_that_is_not_empty_is_a_name(name: str) -> None:

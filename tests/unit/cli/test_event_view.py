@@ -15,6 +15,7 @@ from ekiden.core.events import Event
 from ekiden.hub import EventHub
 from ekiden.storage.base import Batch
 from ekiden.storage.memory import MemoryStore
+from tests.support.cases import each_case
 
 
 def event(**fields: Any) -> Event:
@@ -25,7 +26,7 @@ USER = {"role": "user", "content": "Where is\nmy order?"}
 CALL = {"type": "function_call", "call_id": "c", "name": "lookup", "arguments": '{"order": 7}'}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "text"),
     [
         ({"items": (USER,)}, "user: Where is\nmy order?"),

@@ -15,6 +15,7 @@ from ekiden.cli.errors import (
 from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
 from ekiden.core import errors
 from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
+from tests.support.cases import each_case
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_an_outcome_has_its_exit_code(outcome: Outcome, code: int) -> None:
     assert exit_for_outcome(outcome) == code
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("error", "code"),
     [
         (errors.UserError("wrong"), 2),

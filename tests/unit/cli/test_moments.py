@@ -6,11 +6,12 @@ import pytest
 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.moments import ahead, moment
+from tests.support.cases import each_case
 
 NOW = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "ago"),
     [
         ("90s", timedelta(seconds=90)),
@@ -36,7 +37,7 @@ def test_no_text_is_no_time() -> None:
     assert moment(None, option="--since") is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     ["", "now", "2h ago", "-2h", "2 h", "2y", "999999w", "2025-13-01", "٢h", "1h\n", "0001-01-01"],
 )
@@ -53,7 +54,7 @@ def test_how_long_until_a_time_to_come(text: str, seconds: float) -> None:
     assert ahead(text, what="the time", now=NOW) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-2h", "0s", "2025-03-01T12:00:00Z", "2y", "٢h"])
+@each_case("text", ["", "soon", "-2h", "0s", "2025-03-01T12:00:00Z", "2y", "٢h"])
 def test_what_is_no_time_to_come_is_the_callers_error(text: str) -> None:
     with pytest.raises(UsageError, match="the time"):
         ahead(text, what="the time", now=NOW)

@@ -8,9 +8,10 @@ import pytest
 
 from ekiden.cli.routing_view import is_news, reason_pairs, route_line, score_rows
 from ekiden.routing.decision import RouteDecision, Score, StageResult
+from tests.support.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("details", "line"),
     [
         ({"agent": "debugger", "method": "rule", "confidence": 90}, "rule-match → debugger, 90 %"),

@@ -28,6 +28,7 @@ from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, transfer
 from ekiden.tracing import Span, SpanKind, Tokens, Trace
+from tests.support.cases import each_case
 
 START_US = 1_700_000_000_000_000
 NUMBER = iter(range(1, 10_000))
@@ -117,7 +118,7 @@ def test_a_terminal_gets_the_same_lines(
     assert "● 客服代理" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("span", "shown"),
     [
         (a_span("tool_call", "t", content={"arguments": "{}", "result": {"a": 1}}), '{"a":1}'),
@@ -166,7 +167,7 @@ def test_flags_tell_what_is_not_as_usual() -> None:
     assert "(abandoned)" in label(a_span("run", "run 1", details={"outcome": "abandoned"}), FINE)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("microseconds", "text"),
     [
         (7, "7 us"),

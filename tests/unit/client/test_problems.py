@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ekiden.client.errors import ServerProblem
 from ekiden.client.problems import error_of
 from ekiden.core.errors import (
@@ -18,6 +16,7 @@ from ekiden.core.jsonio import loads
 from ekiden.core.memory_errors import MemoryNotFound
 from ekiden.core.server_errors import Forbidden, RunNotFound, ServerStopping, TooManyRequests
 from ekiden.server.problems import response_of
+from tests.support.cases import each_case
 
 ERRORS: list[EkidenError] = [
     SessionNotFound("s1"),
@@ -34,7 +33,7 @@ ERRORS: list[EkidenError] = [
 ]
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda each: each.code)
+@each_case("error", ERRORS, ids=lambda each: each.code)
 def test_an_error_comes_back_as_what_it_was(error: EkidenError) -> None:
     response = response_of(error)
     found = error_of(response.status_code, loads(bytes(response.body)))
@@ -59,16 +58,14 @@ def test_a_code_that_nobody_knows_is_kept() -> None:
     assert found.facts == {"colour": "red"}
 
 
-@pytest.mark.parametrize("body", [None, "words", [], {}, {"code": 7}, {"detail": "Not Found"}])
+@each_case("body", [None, "words", [], {}, {"code": 7}, {"detail": "Not Found"}])
 def test_an_answer_that_is_no_problem_is_one_all_the_same(body: object) -> None:
     found = error_of(404, body)
     assert isinstance(found, ServerProblem)
     assert found.status == 404
 
 
-@pytest.mark.parametrize(
-    "code", ["\x1b[2J", "a b", "A.b", "a\nerror[x]: y", "x" * 81, "", "größe", "a.b\n"]
-)
+@each_case("code", ["\x1b[2J", "a b", "A.b", "a\nerror[x]: y", "x" * 81, "", "größe", "a.b\n"])
 def test_a_code_that_is_none_of_ours_is_not_repeated(code: str) -> None:
     found = error_of(400, {"code": code, "detail": "words"})
     assert isinstance(found, ServerProblem)

@@ -12,6 +12,7 @@ from ekiden.core.collaboration_errors import CollaborationBusy, CollaborationUnr
 from ekiden.core.errors import StaleDocument, UserError
 from ekiden.storage.base import Batch, Document, DocumentWrite, Written
 from ekiden.storage.timers import Timer, timer_write
+from tests.support.cases import each_case
 from tests.unit.collaboration.offices import Office, Recorder
 
 FORMAT_1: dict[str, Any] = {
@@ -104,9 +105,7 @@ def test_a_newer_format_is_refused_with_advice() -> None:
         read_record(document({**FORMAT_1, "format": 2}))
 
 
-@pytest.mark.parametrize(
-    "body", [None, [], "x", {}, {"format": "1"}, {"format": 1}, {**FORMAT_1, "phases": [1]}]
-)
+@each_case("body", [None, [], "x", {}, {"format": "1"}, {"format": 1}, {**FORMAT_1, "phases": [1]}])
 def test_a_damaged_record_is_told_as_such(body: Any) -> None:
     with pytest.raises(CollaborationUnreadable, match="col_1.*damaged"):
         read_record(document(body))

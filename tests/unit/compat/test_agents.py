@@ -11,6 +11,7 @@ import pytest
 from ekiden.compat import agents
 from ekiden.core.events import Event
 from ekiden.testing import ScriptedModel, say
+from tests.support.cases import each_case
 
 _MODULES = sorted(
     module.name for module in pkgutil.walk_packages(agents.__path__, f"{agents.__name__}.")
@@ -19,7 +20,7 @@ _OWN = {"agents.tracing", "agents._debug", "agents.run", "agents.testing"}
 """Modules of roles and switches that Ekiden itself does not have, or has with other defaults."""
 
 
-@pytest.mark.parametrize("name", _MODULES)
+@each_case("name", _MODULES)
 def test_every_module_only_passes_on_what_ekiden_has(name: str) -> None:
     module = importlib.import_module(name)
     if name.removeprefix("ekiden.compat.") in _OWN:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import importlib
 
-import pytest
-
 import ekiden.realtime
 from ekiden.compat.agents import realtime
+from tests.support.cases import each_case
 
 MODULES = (
     "agent config events handoffs items model model_events model_inputs openai_realtime runner "
@@ -15,7 +14,7 @@ MODULES = (
 )
 
 
-@pytest.mark.parametrize("name", MODULES.split())
+@each_case("name", MODULES.split())
 def test_every_module_gives_what_the_package_gives(name: str) -> None:
     module = importlib.import_module(f"ekiden.compat.agents.realtime.{name}")
     for each in module.__all__:

@@ -8,6 +8,7 @@ import pytest
 
 from ekiden.conditions import compile_condition
 from ekiden.core.errors import ConditionError, UserError
+from tests.support.cases import each_case
 
 
 def fault(text: Any) -> ConditionError:
@@ -16,7 +17,7 @@ def fault(text: Any) -> ConditionError:
     return caught.value
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "position", "advice"),
     [
         ("plan = 'pro'", 5, "write == to compare"),
@@ -124,7 +125,7 @@ def test_the_place_and_the_way_out(text: str, position: int, advice: str) -> Non
     assert advice in str(found)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "position"),
     [
         ("__class__", 0),
@@ -177,7 +178,7 @@ def test_there_is_no_way_into_python(text: str, position: int | None) -> None:
         assert fault(text).position == position
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "line", "caret"),
     [
         ("plan = 'pro'", "    plan = 'pro'", 9),
@@ -202,7 +203,7 @@ def test_the_error_is_the_users_and_has_a_code() -> None:
     assert found.code == "condition.invalid"
 
 
-@pytest.mark.parametrize("text", [None, True, 5, ["a"], b"a", {}])
+@each_case("text", [None, True, 5, ["a"], b"a", {}])
 def test_what_is_not_text_is_refused(text: Any) -> None:
     assert "it must be text" in str(fault(text))
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.conditions import FUNCTIONS, compile_condition
+from tests.support.cases import each_case
 
 NOW = 1_767_268_800.0
 """2026-01-01 12:00 UTC."""
@@ -34,7 +35,7 @@ def result(text: str) -> Any:
     return found.result
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "expected"),
     [
         ('len("abc")', 3),
@@ -102,7 +103,7 @@ def test_a_function_gives(text: str, expected: Any) -> None:
     assert type(found) is type(expected)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "note"),
     [
         ("len(1)", "len needs text, a list or a mapping, not number"),
@@ -144,7 +145,7 @@ def test_a_function_that_cannot_has_no_value_and_says_why(text: str, note: str) 
     assert found.trace[0].note == note
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "note"),
     [
         ("contains(1, 2)", "cannot look for number in number"),

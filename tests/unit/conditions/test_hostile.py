@@ -6,10 +6,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import pytest
-
 from ekiden.conditions import compile_condition
 from ekiden.core.jsonio import dumps
+from tests.support.cases import each_case
 
 
 class Raising(Mapping[str, Any]):
@@ -189,7 +188,7 @@ WORST = ["raising", "endless", "rude", "rude_list", "cycle", "laughs", "nan", "d
 PAIRED = [shape for shape in SHAPES if "{b}" in shape]
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each_case("name", HOSTILE)
 def test_nothing_in_the_facts_can_break_an_evaluation(name: str) -> None:
     for other in {name, *WORST}:
         for shape in SHAPES if other == name else PAIRED:

@@ -11,9 +11,8 @@ from enum import IntEnum, StrEnum
 from types import MappingProxyType
 from typing import Any
 
-import pytest
-
 from ekiden.conditions import Condition, compile_condition
+from tests.support.cases import each_case
 
 NO: Any = object()
 """The result of an expression that has no value."""
@@ -92,7 +91,7 @@ def value(text: str, facts: Any = FACTS) -> Any:
     return found.result
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "confidence < 0.5 and error_count > 3",
@@ -131,7 +130,7 @@ def test_true(text: str) -> None:
     assert compile_condition(text).holds(FACTS) is True
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "result"),
     [
         ("x", NO),
@@ -199,7 +198,7 @@ def test_a_missing_field_is_false_and_so_is_every_comparison_with_it(
     assert value(text) == result
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "result"),
     [
         ('"1" == 1', False),
@@ -270,7 +269,7 @@ def test_what_does_not_fit_together_is_false_or_has_no_value(text: str, result: 
     assert value(text) == result
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "result"),
     [
         ('enum == "pro"', True),
@@ -296,13 +295,13 @@ def test_facts_may_be_of_the_types_that_python_programs_have(text: str, result: 
     assert "b" not in FACTS["default"], "reading changes nothing"
 
 
-@pytest.mark.parametrize("name", ["nothing", "no", "zero", "blank", "empty", "x", "nan", "object"])
+@each_case("name", ["nothing", "no", "zero", "blank", "empty", "x", "nan", "object"])
 def test_what_is_false(name: str) -> None:
     assert not compile_condition(name).holds(FACTS)
     assert compile_condition(f"not {name}").holds(FACTS)
 
 
-@pytest.mark.parametrize("name", ["yes", "plan", "items", "user", "confidence", "inf", "lazy"])
+@each_case("name", ["yes", "plan", "items", "user", "confidence", "inf", "lazy"])
 def test_what_is_true(name: str) -> None:
     assert compile_condition(name).holds(FACTS)
     assert not compile_condition(f"not {name}").holds(FACTS)
@@ -359,7 +358,7 @@ def test_a_condition_can_be_copied_and_sent() -> None:
         assert other.holds({"a": 2})
 
 
-@pytest.mark.parametrize("facts", [None, 5, "text", [], object(), {1: 2}])
+@each_case("facts", [None, 5, "text", [], object(), {1: 2}])
 def test_facts_that_are_no_mapping_have_no_fields(facts: Any) -> None:
     found = compile_condition("a > 1 or a[0]").evaluate(facts)
     assert found.value is False

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ekiden.conditions import Evaluation, Trace, compile_condition
 from ekiden.core.jsonio import dumps
+from tests.support.cases import each_case
 
 
 def evaluated(text: str, **facts: Any) -> Evaluation:
@@ -54,7 +53,7 @@ def test_a_missing_field_is_noted_wherever_it_mattered() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "note"),
     [
         ("plan < 1", "cannot compare text with number"),
@@ -93,7 +92,7 @@ def test_later_changes_of_the_facts_do_not_change_the_trace() -> None:
     assert [entry.value for entry in found.trace[1:]] == [[1], {"a": {"b": 1}}]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "shown"),
     [
         ("a" * 500, "a" * 120 + "…"),
@@ -149,7 +148,7 @@ def test_the_json_is_never_large() -> None:
     assert len(dumps(long_name.to_json())) < 3_000
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "line"),
     [
         (

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden import Agent, Team, UserError, function_tool, handoff
+from tests.support.cases import each_case
 
 
 def lookup(order: str) -> str:
@@ -21,7 +22,7 @@ def test_a_plain_function_is_no_tool_and_the_message_says_what_to_do() -> None:
         Agent("a", tools=plain)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("tools", "told"),
     [
         (["lookup"], "which is not a tool: give what @function_tool makes"),
@@ -51,12 +52,12 @@ def test_what_is_no_list_of_handoffs_is_refused(handoffs: Any, told: str) -> Non
         Agent("a", handoffs=handoffs)
 
 
-@pytest.mark.parametrize("name", ["退款", "مبيعات", "👩‍🚀 desk", "Łódź", "a" * 200, "a.b/c", "é"])
+@each_case("name", ["退款", "مبيعات", "👩‍🚀 desk", "Łódź", "a" * 200, "a.b/c", "é"])
 def test_a_name_may_be_of_any_script(name: str) -> None:
     assert Agent(name).name == name
 
 
-@pytest.mark.parametrize(
+@each_case(
     "name",
     ["", "  ", 7, None, "a\x00", "a\nb", "\x1b[31m", "a\x85", "a\u2028b", "a\ud800", "a" * 201],
 )

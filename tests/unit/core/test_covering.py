@@ -14,13 +14,14 @@ from ekiden.core.covering import (
     without_known,
 )
 from tests.support.canaries import NOWHERE, SAID, openai, password, pem, pem_line, plain
+from tests.support.cases import each_case
 
 SHAPED = {
     name: make for name, make in (NOWHERE | SAID).items() if make not in (plain, password, pem_line)
 }
 
 
-@pytest.mark.parametrize("name", SHAPED)
+@each_case("name", SHAPED)
 def test_what_looks_like_a_key_is_covered_wherever_it_stands(name: str) -> None:
     secret = SHAPED[name]()
     value = {"a": ["before", f"the key {secret}, and more"], "n": 1, "none": None}
@@ -48,7 +49,7 @@ def test_a_value_without_secrets_is_given_back_itself(value: object) -> None:
     assert without_known(value) is value
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "shown"),
     [
         ("password=hunter2aa", f"password={MASK}"),

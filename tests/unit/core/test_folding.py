@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ekiden.core.folding import alike
+from tests.support.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("one", "other"),
     [
         ("Order", "ORDER"),

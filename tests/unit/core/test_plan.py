@@ -18,6 +18,7 @@ from ekiden.core.plan import (
     PlanSettings,
     TaskDecomposition,
 )
+from tests.support.cases import each_case
 
 
 def task(task_id: str, *needs: str) -> AgentTask:
@@ -31,7 +32,7 @@ def test_a_task_gets_an_id_and_a_time() -> None:
     assert (one.parameters, one.depends_on) == ({}, ())
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "words"),
     [
         ({"description": " \n"}, "description that is not empty"),
@@ -50,7 +51,7 @@ def test_a_task_that_nobody_could_do_is_refused(fields: dict[str, Any], words: s
         AgentTask(**{"agent": "a", "description": "d", **fields})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "words"),
     [
         ({"success": True}, "needs `data`"),
@@ -117,7 +118,7 @@ def test_what_is_stored_is_read_again() -> None:
     assert MultiAgentState(user_input="hi").to_json()["decomposition"] is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "words"),
     [
         ({"members": ()}, "at least one agent"),

@@ -16,6 +16,7 @@ from ekiden.core.redaction import (
     redact_json,
     redact_text,
 )
+from tests.support.cases import each_case
 from tests.support.examples import examples
 
 _JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl-_x"
@@ -205,7 +206,7 @@ _AROUND = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "text"), SENSITIVE)
+@each_case(("kind", "text"), SENSITIVE)
 def test_it_is_found_whatever_stands_beside_it(kind: str, text: str) -> None:
     for before, after in _AROUND:
         whole = before + text + after
@@ -215,13 +216,13 @@ def test_it_is_found_whatever_stands_beside_it(kind: str, text: str) -> None:
         assert found == [(kind, text.rstrip("\ufe0f\u20e3"))]
 
 
-@pytest.mark.parametrize("text", HARMLESS)
+@each_case("text", HARMLESS)
 def test_what_only_looks_like_it_stays(text: str) -> None:
     assert find_sensitive(text) == []
     assert redact_text(text) is text
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "covered"),
     [
         ("电话13812345678请", "电话[phone]请"),
@@ -376,7 +377,7 @@ _HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("piece", _HOSTILE)
+@each_case("piece", _HOSTILE)
 def test_hostile_text_is_read_in_linear_time(piece: str) -> None:
     text = piece * (40_000 // len(piece))
     redact_text(text)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ekiden.core.errors import UserError
 from ekiden.core.strict_schema import ensure_strict_json_schema
+from tests.support.cases import each_case
 
 
 class Leaf(BaseModel):
@@ -106,7 +107,7 @@ class Free(BaseModel):
     labels: dict[str, str]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("schema", "told"),
     [
         (Open.model_json_schema(), "# of the JSON schema allows keys"),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ekiden.core.suggest import did_you_mean, suggestion
+from tests.support.cases import each_case
 
 KNOWN = ["description", "handoff_description", "triggers", "triage"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("word", "meant"),
     [
         ("descripton", "description"),

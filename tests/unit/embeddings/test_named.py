@@ -16,6 +16,7 @@ from ekiden.embeddings.hashing import HashingEmbedder
 from ekiden.embeddings.local import LocalEmbedder
 from ekiden.embeddings.named import embedder_for
 from ekiden.embeddings.openai import OpenAIEmbedder
+from tests.support.cases import each_case
 from tests.support.embedding_servers import OpenAIEmbeddings
 
 
@@ -51,7 +52,7 @@ def test_names_hold_model_and_dimension_so_that_others_are_never_compared() -> N
     assert len(names) == 6
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "options", "told"),
     [
         ("opnai:text-embedding-3-small", {}, "did you mean 'openai'"),

@@ -9,6 +9,7 @@ import pytest
 
 from ekiden.core.errors import UserError
 from ekiden.embeddings.wordpiece import MAX_PIECES, WordPiece
+from tests.support.cases import each_case
 from tests.unit.embeddings.tiny_bert import PIECES
 
 VOCABULARY = {piece: number for number, piece in enumerate(PIECES)}
@@ -20,7 +21,7 @@ def cut(text: str, **options: bool) -> list[str]:
     return [PIECES[number] for number in numbers[1:-1]]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "pieces"),
     [
         ("Book a flight to Oslo!", "book a flight to os ##lo !"),

@@ -17,6 +17,7 @@ from ekiden.engine.serving import needs_of, served_agents
 from ekiden.runtime import CodeContext
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
+from tests.support.cases import each_case
 
 
 async def echo(ctx: CodeContext[Any]) -> str:
@@ -34,7 +35,7 @@ def team_of(painter_needs: Any = frozenset({"gpu"})) -> Team:
     return Team(Agent("front", run=front, handoffs=[painter], can_ask=["painter"]), painter)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "odd", ["gpu", 7, None, {"a b"}, {""}, {"x" * 64}, {"-a"}, {"日本"}, {3}, ["a\ud800"], {"a\n"}]
 )
 def test_what_is_no_label_is_refused(odd: Any) -> None:

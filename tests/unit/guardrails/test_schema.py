@@ -18,6 +18,7 @@ from ekiden.core.context import RunContextWrapper
 from ekiden.core.guardrails import GuardrailFunctionOutput, OutputGuardrail, Violation
 from ekiden.guardrails import SchemaUnusable, schema_guardrail
 from ekiden.guardrails.compiling import compile_schema
+from tests.support.cases import each_case
 
 INVOICE = {
     "type": "object",
@@ -287,7 +288,7 @@ async def test_patterns_take_time_in_proportion_to_the_text() -> None:
     assert len(await wrong({"type": "string", "pattern": "^(a+)+$"}, "a" * 100_000 + "b")) == 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("schema", "path", "told"),
     [
         ([], "", "it must be a mapping, not list"),

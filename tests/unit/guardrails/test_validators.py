@@ -21,6 +21,7 @@ from ekiden.guardrails import (
     tool_output_validator_guardrail,
     validator_guardrail,
 )
+from tests.support.cases import each_case
 
 CTX: RunContextWrapper[Any] = RunContextWrapper(None)
 
@@ -114,7 +115,7 @@ async def test_anything_that_can_be_called_is_a_validator() -> None:
     assert validator_guardrail(Longer(3)).get_name() == "Longer"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("validator", "told"),
     [
         ("polite", "write module:function"),

@@ -9,6 +9,7 @@ from ekiden.core.errors import UserError
 from ekiden.handoff import declared_handoff, parse_filter
 from ekiden.runtime import Runner
 from ekiden.testing import ScriptedModel, say, transfer
+from tests.support.cases import each_case
 
 
 async def test_its_tool_asks_for_a_reason_and_the_target_learns_it() -> None:
@@ -34,7 +35,7 @@ async def test_filters_by_name_are_applied_in_order() -> None:
     assert model.calls[1].input == [{"role": "user", "content": "hi"}]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "made"),
     [
         ("keep_last(20)", "keep_last(20)"),
@@ -58,7 +59,7 @@ def test_ready_filters_have_names(text: str, made: str) -> None:
     assert repr(parse_filter(text)) == made
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "problem"),
     [
         ("keep_lst(3)", "there is no filter 'keep_lst', known: .*did you mean 'keep_last'"),

@@ -19,6 +19,7 @@ from ekiden.handoff import (
     set_conversation_history_wrappers,
 )
 from ekiden.handoff.transcript import parse_transcript, render_transcript
+from tests.support.cases import each_case
 
 Make = Callable[..., HandoffInputData]
 
@@ -120,7 +121,7 @@ def test_a_transcript_gives_no_orders(role: str) -> None:
     assert [item["role"] for item in found] == ["assistant", "assistant"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "item",
     [
         {"role": "user", "content": render_transcript([])},
@@ -174,7 +175,7 @@ def test_markers_can_be_chosen() -> None:
     assert get_conversation_history_wrappers() == ("<<从>>", "<<END>>")
 
 
-@pytest.mark.parametrize("marker", ["", "<", "<a\nb>", " <x>", "user:", "1. ", '"<x>"', "<x\\>"])
+@each_case("marker", ["", "<", "<a\nb>", " <x>", "user:", "1. ", '"<x>"', "<x\\>"])
 def test_a_marker_that_would_be_mistaken_is_refused(marker: str) -> None:
     with pytest.raises(UserError):
         set_conversation_history_wrappers(start=marker)

@@ -15,6 +15,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.handoff import Handoff, transfer_tool_name
 from ekiden.core.tool import FunctionTool
 from ekiden.handoff import handoff, resolve_tool_name_collisions
+from tests.support.cases import each_case
 
 
 @settings(deadline=None)
@@ -23,7 +24,7 @@ def test_every_name_gives_a_valid_tool_name(name: str) -> None:
     assert re.fullmatch(r"transfer_to_[a-z0-9_]{1,52}", transfer_tool_name(name))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "tool_name"),
     [
         ("Refund agent", "transfer_to_refund_agent"),

@@ -7,12 +7,12 @@ import sys
 import unicodedata
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ekiden.handoff import prompt_with_handoff_instructions, received_block
 from ekiden.handoff.prompt import FENCE, quote
+from tests.support.cases import each_case
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -65,7 +65,7 @@ def test_everything_handed_over_stays_in_its_quotes(
     assert data_of(block) == (expected | {"chain": chain} if chain else expected)
 
 
-@pytest.mark.parametrize("text", _HOSTILE)
+@each_case("text", _HOSTILE)
 def test_hostile_text_adds_no_line_and_no_fence(text: str) -> None:
     tame = received_block(from_agent="a", reason="x", summary="y")
     block = received_block(from_agent="a", reason=text, summary="y")

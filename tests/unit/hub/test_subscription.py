@@ -10,6 +10,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.hub import EventHub, HubEvent, Subscription
 from ekiden.storage.base import Store
+from tests.support.cases import each_case
 from tests.unit.hub.conftest import happen, happen_in, names, take
 
 
@@ -17,7 +18,7 @@ def event(**fields: Any) -> Event:
     return Event(**{"session_id": "s1", "seq": 1, "type": "message", "at_us": 1, **fields})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("where", "fields"),
     [
         ({}, {}),
@@ -36,7 +37,7 @@ def test_what_fits_every_part_is_seen(where: dict[str, Any], fields: dict[str, A
     assert Subscription(**where).matches(event(**fields))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("where", "fields"),
     [
         ({"sessions": ["s"]}, {}),

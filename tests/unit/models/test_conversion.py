@@ -46,6 +46,7 @@ from ekiden.core.model import ModelDelta
 from ekiden.models.answers import Deltas, to_response
 from ekiden.models.content import assistant_texts
 from ekiden.models.history import Receiver, to_messages
+from tests.support.cases import each_case
 from tests.support.examples import examples
 
 OPENAI = Receiver(source="openai", system="openai")
@@ -166,7 +167,7 @@ def test_an_output_that_is_not_json_is_refused() -> None:
         to_messages([function_call("c", "f", "{}"), function_output("c", object())], OPENAI)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("part", "expected"),
     [
         ({"type": "input_image", "image_url": "https://e.com/a.png"}, ImageUrl),
@@ -187,7 +188,7 @@ def test_files_are_passed_by_url_by_value_and_by_id(part: Item, expected: type) 
         assert content[0].data == base64.b64decode("aGk=")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("item", "complaint"),
     [
         ({"role": "tool", "content": "x"}, "role 'tool'"),

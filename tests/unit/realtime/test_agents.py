@@ -20,6 +20,7 @@ from ekiden import (
 )
 from ekiden.realtime import RealtimeAgent, collect_enabled_handoffs, realtime_handoff
 from ekiden.realtime.team import find_agent
+from tests.support.cases import each_case
 
 CONTEXT: RunContextWrapper[Any] = RunContextWrapper("ctx")
 
@@ -36,7 +37,7 @@ def dangerous() -> str:
     return ""
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "problem"),
     [
         ({"name": ""}, "a name that is not empty"),
@@ -94,7 +95,7 @@ def test_a_name_in_any_script_is_a_tool_name_of_its_own() -> None:
     assert len(set(names)) == 3
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "problem"),
     [
         ({"on_handoff": lambda: None}, "must take"),

@@ -27,6 +27,7 @@ from ekiden.realtime.model_events import (
     RealtimeModelTurnEndedEvent,
     RealtimeModelTurnStartedEvent,
 )
+from tests.support.cases import each_case
 
 DESK = RealtimeAgent("desk")
 
@@ -58,7 +59,7 @@ class Playback:
             raise self.close_error
 
 
-@pytest.mark.parametrize(
+@each_case(
     "url",
     [
         "https://host/v1",

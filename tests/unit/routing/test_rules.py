@@ -8,6 +8,7 @@ from ekiden import Agent, UserError
 from ekiden.core.profile import Triggers
 from ekiden.routing import RuleStage, Score
 from ekiden.routing.rules import MAX_CHARS
+from tests.support.cases import each_case
 
 
 def agent(
@@ -24,7 +25,7 @@ def found(keyword: str, text: str) -> bool:
     return RuleStage([agent("a", keyword)]).decide(text).agent == "a"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("keyword", "text"),
     [
         ("err", "ERR!"),
@@ -66,7 +67,7 @@ def test_a_keyword_is_found(keyword: str, text: str) -> None:
     assert found(keyword, text)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("keyword", "text"),
     [
         ("err", "merry"),
@@ -94,9 +95,7 @@ def test_a_keyword_is_not_found(keyword: str, text: str) -> None:
     assert not found(keyword, text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "\x00", "错" * 30_000, "\ud800 err", "\x1ferr\x1f", "a" * 50_000]
-)
+@each_case("text", ["", "\x00", "错" * 30_000, "\ud800 err", "\x1ferr\x1f", "a" * 50_000])
 def test_odd_texts_do_no_harm(text: str) -> None:
     stage = RuleStage([agent("a", "err", patterns=("err",))])
     assert (stage.decide(text).agent == "a") is ("err" in text)

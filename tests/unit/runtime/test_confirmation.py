@@ -24,6 +24,7 @@ from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock, ScriptedModel, call, say
 from ekiden.tools import function_tool
+from tests.support.cases import each_case
 
 YES = Approval(approved=True, by="ada")
 NO = Approval(approved=False, by="ada", reason="too dear")
@@ -588,7 +589,7 @@ async def test_whoever_stops_the_run_while_a_person_thinks_loses_nothing() -> No
     assert bank.paid == [1]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("template", "arguments", "shown"),
     [
         ("{tool_name}: {tool_args}", '{"a": "{tool_name}"}', 'pay: {"a": "{tool_name}"}'),

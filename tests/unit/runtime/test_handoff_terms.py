@@ -21,6 +21,7 @@ from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock, ScriptedModel, call, fail, hang, say, transfer
 from ekiden.tools import function_tool
+from tests.support.cases import each_case
 
 
 def using(tokens: int, answer: Any) -> Any:
@@ -286,7 +287,7 @@ async def test_a_code_agent_that_hangs_is_cut_short_too() -> None:
     assert (await Runner.run(a, "hi")).final_output == "a again"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "problem"),
     [
         ({"policy": "later"}, "`policy` is one of"),

@@ -18,6 +18,7 @@ from ekiden.runtime.importing import import_session
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionRow
 from ekiden.storage.memory import MemoryStore
+from tests.support.cases import each_case
 from tests.unit.runtime.asking.desks import answers, session_of, team_of
 
 
@@ -31,7 +32,7 @@ async def test_a_session_is_made_with_its_priority(given: int | str, number: int
     assert (await store.get("s")).priority == number, "a later message does not change it"
 
 
-@pytest.mark.parametrize("given", ["soon", 0, 5, True, "", 3.0])
+@each_case("given", ["soon", 0, 5, True, "", 3.0])
 def test_what_is_no_priority_is_told(given: Any) -> None:
     with pytest.raises(UserError, match="is no priority: low"):
         Session("s", store=MemoryStore(), priority=given)

@@ -30,6 +30,7 @@ from ekiden.runtime.supervisor import Supervisor
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, say, transfer
+from tests.support.cases import each_case
 
 
 class Split:
@@ -372,7 +373,7 @@ async def test_agents_of_different_tasks_that_ask_each_other_are_no_deadlock() -
     assert state.final_response == "first: second says | second: first says"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "problem"),
     [
         ({"agents": []}, "at least one agent"),

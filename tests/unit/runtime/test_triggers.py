@@ -19,6 +19,7 @@ from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, fail, hang, say, transfer
 from ekiden.tools import function_tool
+from tests.support.cases import each_case
 
 
 def when(expression: str, **more: Any) -> HandoffTrigger:
@@ -279,7 +280,7 @@ async def test_a_target_that_fails_gives_a_triggered_handoff_back() -> None:
     assert [item.get("role") for item in await session.get_items()] == ["user", "assistant"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "problem"),
     [
         ({"type": "moon"}, "type is one of"),

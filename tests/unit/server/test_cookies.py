@@ -23,6 +23,7 @@ from ekiden.server.cookies import csrf_token, kept_keys
 from ekiden.server.gate import KeyGate
 from ekiden.server.keyring import KeyRing
 from ekiden.storage.memory import MemoryStore
+from tests.support.cases import each_case
 
 UNKNOWN = "ek_abcdefgh_" + "a" * 40
 OWN = "http://localhost:8321"
@@ -229,7 +230,7 @@ def test_each_port_has_a_cookie_of_its_own() -> None:
         assert kept_keys(Headers({"cookie": sent, "host": host})) == [found]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("sent", "found"),
     [
         ("ekiden_key=a", ["a"]),

@@ -16,6 +16,7 @@ from ekiden.storage.entries import (
     score_of,
     to_bytes,
 )
+from tests.support.cases import each_case
 
 
 @pytest.fixture(params=["numpy", "python"])
@@ -52,7 +53,7 @@ def test_a_vector_is_stored_in_one_order_on_every_machine(monkeypatch: pytest.Mo
     assert from_bytes(swapped) == (1.0, -2.0)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("vector", "told"),
     [
         ([], "is empty"),

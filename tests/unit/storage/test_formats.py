@@ -8,9 +8,10 @@ from ekiden.core.errors import StoreTooNew
 from ekiden.storage.formats import check_newer, works_with
 from ekiden.storage.postgres.migrate import shipped
 from ekiden.storage.sqlite.migrate import SHIPPED, load_migrations
+from tests.support.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("sql", "oldest"),
     [
         ("-- works with: 4\ncreate table a ()", 4),

@@ -5,9 +5,10 @@ import pytest
 from ekiden.core.errors import UserError
 from ekiden.storage.postgres import PostgresStore
 from ekiden.storage.postgres.address import parse_address
+from tests.support.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("url", "shown"),
     [
         ("postgresql://me:s3cret@db:5433/app", "postgresql://me@db:5433/app"),
@@ -29,7 +30,7 @@ def test_a_password_is_never_shown(url: str, shown: str) -> None:
     assert "s3c" not in repr(store) + repr(parse_address(url))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "url",
     [
         "postgresql://me:s3/cret@db/app",

@@ -17,6 +17,7 @@ from ekiden.storage.values import (
     parse_cursor,
     prefix_end,
 )
+from tests.support.cases import each_case
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 json_values = st.recursive(
@@ -89,7 +90,7 @@ def test_a_collector_that_was_off_stays_off() -> None:
         gc.enable()
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), b"x", {1}, {(1,): 2}])
+@each_case("value", [float("nan"), float("inf"), object(), b"x", {1}, {(1,): 2}])
 def test_what_is_not_json_is_not_copied(value: Any) -> None:
     for nested in (value, [value], {"k": value}):
         with pytest.raises((TypeError, ValueError)):

@@ -3,7 +3,6 @@
 import asyncio
 import threading
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,9 +14,10 @@ from ekiden.storage.words import (
     words_of,
     words_of_all,
 )
+from tests.support.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "words"),
     [
         ("", []),

@@ -15,6 +15,7 @@ import pytest
 
 from ekiden import UserError
 from ekiden.testing.faults import fault_points, main
+from tests.support.cases import each_case
 
 VISIT_THRICE = """
 from ekiden.core.faults import fault_point
@@ -72,7 +73,7 @@ def test_a_point_can_stop_the_process_once_instead() -> None:
     assert (process.returncode, output.count("alive")) == (0, 3)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "environment",
     [
         {},

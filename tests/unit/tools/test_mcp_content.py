@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.tools.mcp.content import description_of, schema_of, text_of
+from tests.support.cases import each_case
 
 ANYTHING = {"type": "object", "properties": {}, "additionalProperties": True}
 
@@ -24,7 +25,7 @@ def text(said: str) -> SimpleNamespace:
     return block("text", text=said)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "shown"),
     [
         (result(), ""),

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from ekiden.core.errors import UnknownTool
 from ekiden.tools.mcp.names import Wish, read_name, tool_name
+from tests.support.cases import each_case
 
 NAMES = st.text(max_size=80)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "wish"),
     [
         ("mcp:git", Wish(server="git", tool=None)),

@@ -8,6 +8,7 @@ import pytest
 
 from ekiden.core.errors import McpUnavailable
 from ekiden.tools.mcp import McpServer, parse_mcp_servers
+from tests.support.cases import each_case
 
 
 def parsed(entry: Any) -> McpServer:
@@ -45,7 +46,7 @@ def test_a_program_is_read_with_everything() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("entry", "transport"),
     [
         ({"url": "https://x.example/mcp"}, "http"),
@@ -66,7 +67,7 @@ def test_keys_that_only_other_programs_know_are_left_alone() -> None:
     assert parsed(entry) == McpServer(name="s", command="x")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("entry", "problem"),
     [
         (None, "mcpServers.s: must be an object with `command` or `url`"),

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, RootModel
 
 from ekiden.core.jsonio import dumps
 from ekiden.tools import output_of, output_text, to_jsonable
+from tests.support.cases import each_case
 
 
 class Order(BaseModel):
@@ -44,7 +45,7 @@ class Colour(str, enum.Enum):  # noqa: UP042  # whose str() is not its value
 ORDER = Order(number=7, at=datetime(2026, 1, 2, tzinfo=UTC))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("result", "text"),
     [
         ("text", "text"),
@@ -142,7 +143,7 @@ class Ring:
     next: list[Any] = field(default_factory=list)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "plain"),
     [
         (None, None),

@@ -9,10 +9,11 @@ import pytest
 
 from ekiden.tracing.conventions import describe_span, provider_of
 from ekiden.tracing.genai_messages import as_json, genai_messages
+from tests.support.cases import each_case
 from tests.unit.tracing.otel_team import SECRET, a_span
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("model", "provider", "name"),
     [
         ("openai:gpt-5", "openai", "gpt-5"),
@@ -31,7 +32,7 @@ def test_a_model_has_a_provider_in_the_conventions_words(
     assert provider_of(model) == (provider, name)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "details", "name"),
     [
         ("agent", {}, "invoke_agent billing"),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ekiden.tracing import format_traceparent, parse_traceparent
 from ekiden.tracing.ids import ask_span_id, session_span_id, span_id_of, trace_id_of
+from tests.support.cases import each_case
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
@@ -35,7 +34,7 @@ def test_later_versions_may_say_more() -> None:
     assert parse_traceparent(f"00-{TRACE}-{SPAN}-01-more") is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     "value",
     [
         None,

@@ -20,6 +20,7 @@ from ekiden.tracing.otel import OtelSpans, OtlpReport, export_otlp
 from ekiden.tracing.otel_sending import OtlpSender, traces_endpoint
 from ekiden.tracing.reading import read_trace
 from ekiden.tracing.spans import Span, Tokens
+from tests.support.cases import each_case
 from tests.unit.tracing.otel_team import SECRET, a_span, clean_environment, conversation
 
 __all__ = ["clean_environment"]
@@ -286,9 +287,7 @@ def test_an_address_without_a_path_gets_the_standard_one(
     assert traces_endpoint(given) == used
 
 
-@pytest.mark.parametrize(
-    "given", ["collector:4318", "ftp://x/", "http://", "", "http://[::1", "http://h:x"]
-)
+@each_case("given", ["collector:4318", "ftp://x/", "http://", "", "http://[::1", "http://h:x"])
 def test_what_is_no_address_is_refused(given: str) -> None:
     with pytest.raises(UserError, match="is not the address of a collector"):
         traces_endpoint(given)

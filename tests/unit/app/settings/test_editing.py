@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ekiden.app.settings.editing import KeyPath, with_value, without
 from ekiden.app.settings.jsonc import JsoncError, Member, Node, ObjectNode, parse
+from tests.support.cases import each_case
 
 
 def path(dotted: str) -> KeyPath:
@@ -59,7 +60,7 @@ def test_a_spelling_that_is_in_the_file_is_kept() -> None:
     assert with_value('{"a": {}}', spelled, 2) == '{"a": {"max_bytes": 2}}'
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "after"),
     [
         ("", '{\n  "k": 1\n}\n'),
@@ -128,7 +129,7 @@ def test_text_is_written_as_it_reads() -> None:
     assert with_value('{"a": 0}', path("a"), '日本 😀 "x"\\') == '{"a": "日本 😀 \\"x\\"\\\\"}'
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "after"),
     [
         ("", ""),

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.app.settings.jsonc import JsoncError, ObjectNode, parse
+from tests.support.cases import each_case
 
 values = st.recursive(
     st.none()
@@ -50,12 +51,12 @@ def test_whatever_is_read_was_json_or_had_comments_or_commas(text: str) -> None:
             json.loads(text)
 
 
-@pytest.mark.parametrize("text", ["", " \r\n\t", "// nothing", "/* * / **/", "\ufeff", "//\r//\n"])
+@each_case("text", ["", " \r\n\t", "// nothing", "/* * / **/", "\ufeff", "//\r//\n"])
 def test_a_text_may_have_nothing_in_it(text: str) -> None:
     assert parse(text).root is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "value"),
     [
         ('{"a": 1,}', {"a": 1}),
@@ -78,7 +79,7 @@ def test_comments_and_last_commas_are_taken(text: str, value: Any) -> None:
         assert plain(text) == value
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "offset", "says"),
     [
         ("{", 1, "the text ends where a key or } is expected"),

@@ -10,6 +10,7 @@ from ekiden.app.running import config_of, prices_of
 from ekiden.app.settings import Settings
 from ekiden.app.settings.prices import Prices
 from ekiden.runtime import Price
+from tests.support.cases import each_case
 
 
 def test_prices_become_those_of_runs() -> None:
@@ -29,7 +30,7 @@ def test_prices_become_those_of_runs() -> None:
     assert Prices().parse('{"x": {}}') == {"x": {}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("prices", "problem"),
     [
         ([], "an object of models"),

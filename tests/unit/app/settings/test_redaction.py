@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ekiden.app.settings import redacted
+from tests.support.cases import each_case
 
 
 def test_values_of_environment_and_headers_are_hidden() -> None:
@@ -47,7 +48,7 @@ def test_addresses_of_servers_lose_their_parameters() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "shown"),
     [
         (["ghp_abc123"], ["***"]),
@@ -72,7 +73,7 @@ def test_arguments_that_are_secrets_are_hidden(arguments: list[str], shown: list
     assert redacted("mcpServers.x", server) == {"command": "x", "args": shown}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "token",
     [
         "ghp_16C7e42F292c6912E7710c838347Ae178B4a",

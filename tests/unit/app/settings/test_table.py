@@ -11,6 +11,7 @@ import pytest
 from ekiden.app.settings import SETTINGS, Setting, Settings
 from ekiden.app.settings.places import Group, place_of
 from ekiden.core.errors import UnknownSetting
+from tests.support.cases import each_case
 
 
 def fields_of(instance: Any, above: str = "") -> Iterator[str]:
@@ -28,7 +29,7 @@ def test_the_table_has_exactly_what_settings_has() -> None:
     assert sorted(listed) == sorted(fields_of(Settings()))
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+@each_case("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_every_default_is_a_value_that_may_be_set(setting: Setting) -> None:
     assert setting.kind.read(setting.default) == setting.default
     assert setting.meaning
@@ -41,7 +42,7 @@ def test_variables_are_named_after_the_program_and_are_different() -> None:
     assert len(set(variables)) == len(variables)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("written", "meant"),
     [
         ("model", "model"),
@@ -70,7 +71,7 @@ def test_a_group_knows_the_settings_in_it() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "name",
     [
         "",

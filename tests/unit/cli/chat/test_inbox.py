@@ -25,6 +25,7 @@ from ekiden.storage.base import Commit, SessionPatch, SessionRow
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, say, transfer
 from tests.faults.waiting import until
+from tests.support.cases import each_case
 from tests.unit.cli.chat.doubles import GivenInputs, chat_of, screen_of, talk
 
 
@@ -306,7 +307,7 @@ async def test_completion_goes_on_without_a_store() -> None:
     assert list(await ChatSources(chat.roster, chat.store).items()) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("said", "options", "choice", "text"),
     [
         ("yes", ("yes", "no"), "yes", ""),

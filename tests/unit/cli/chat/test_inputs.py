@@ -8,6 +8,7 @@ from ekiden.cli.chat.catalogue import ALIASES, COMMANDS, find_command
 from ekiden.cli.chat.commands import HANDLERS
 from ekiden.cli.chat.inputs import Called, Said, read_input
 from ekiden.cli.errors import UsageError
+from tests.support.cases import each_case
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\n\n", "\t"])
@@ -15,7 +16,7 @@ def test_nothing_is_nothing(text: str) -> None:
     assert read_input(text) is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "said"),
     [
         ("hello", "hello"),
@@ -35,7 +36,7 @@ def test_a_slash_begins_a_command(text: str, line: str) -> None:
     assert read_input(text) == Called(line=line)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "name", "argument"),
     [
         ("agents", "agents", ""),
@@ -57,7 +58,7 @@ def test_the_longest_name_that_fits_is_the_command(line: str, name: str, argumen
     assert (command.name, rest) == (name, argument)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "hint"),
     [
         ("agnets", "did you mean /agents?"),

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from ekiden.cli.chat.markdown import blocks, clean, finished_part, tail
 from ekiden.cli.chat.streaming import Streamed, print_text
+from tests.support.cases import each_case
 from tests.support.examples import examples
 
 ANSWER = """# A heading
@@ -107,7 +108,7 @@ def _lasting(console: Console) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each_case("seed", range(12))
 def test_what_stays_on_the_screen_does_not_depend_on_the_pieces_it_came_in(seed: int) -> None:
     chance = random.Random(seed)
     console = _console()
@@ -143,7 +144,7 @@ def test_lines_stay_lines() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "\x1b[31mred\x1b[0m",
@@ -168,7 +169,7 @@ def test_control_characters_never_reach_the_terminal(text: str) -> None:
     assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e]", shown)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text", ["[red]danger[/red]", "[bold]", "[/]", "[link=https://x]y[/link]", ":smile:", "[[x]]"]
 )
 def test_rich_markup_is_text(text: str) -> None:
@@ -241,7 +242,7 @@ def test_drawing_waits_longer_the_longer_it_takes() -> None:
     assert answer.pause_s >= 0.05
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "finished"),
     [
         ("", ""),

@@ -24,6 +24,7 @@ from ekiden.core.model import ModelDelta
 from ekiden.runtime import Runner, RunResult
 from ekiden.testing import ScriptedModel
 from tests.faults.waiting import until
+from tests.support.cases import each_case
 
 REPLY = Reply(
     type="things",
@@ -66,7 +67,7 @@ async def _result() -> RunResult:
     return await Runner.run(Agent("clerk", model=ScriptedModel(["fine"])), "hi")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("event", "line"),
     [
         (ROUTE, "rule-match → debugger, 90 %"),
@@ -112,7 +113,7 @@ def test_only_what_agents_say_to_people_is_said() -> None:
     assert said_by_agent(_event("guardrail", items=(assistant_message("bad words"),))) == ""
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("event", "record"),
     [
         (ROUTE, {"type": "route", "agent": "debugger", "method": "rule", "confidence": 90}),

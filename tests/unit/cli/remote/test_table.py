@@ -11,6 +11,7 @@ from ekiden.cli.errors import UsageError
 from ekiden.cli.main import _COMMANDS, _GROUPS, main
 from ekiden.cli.remote.likeness import LOCAL_OPTIONS
 from ekiden.cli.remote.table import LOCAL_ONLY, take_server
+from tests.support.cases import each_case
 
 URL = "http://127.0.0.1:1"
 ALL = [
@@ -23,7 +24,7 @@ ALL = [
 ]
 
 
-@pytest.mark.parametrize(("command", "module", "function"), ALL, ids=[each[0] for each in ALL])
+@each_case(("command", "module", "function"), ALL, ids=[each[0] for each in ALL])
 def test_every_command_is_remote_or_says_why_not(command: str, module: str, function: str) -> None:
     if command in LOCAL_ONLY:
         assert LOCAL_ONLY[command]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ekiden.cli.onlooker import problem_of
 from ekiden.cli.remote.watching import RemoteResult
 from ekiden.client.values import Run
+from tests.support.cases import each_case
 
 
 def run(status: str, **more: Any) -> Run:
@@ -18,7 +17,7 @@ def run(status: str, **more: Any) -> Run:
 FAILURE = {"code": "model.failed", "message": "no answer"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("found", "told"),
     [
         (run("done", output="42"), None),
