@@ -21,7 +21,10 @@ from tests.faults.scene import Scene
 LEAST_POINTS = 20
 """That each policy is killed at."""
 ALL_KILLS = list(all_kills(HANDOFFS))
-KILLS = marked(ALL_KILLS, one_each(ALL_KILLS))
+KILLS = marked(
+    ALL_KILLS,
+    [*one_each(ALL_KILLS), ("sqlite", "immediate", "handoff.compensation.after_call:1")],
+)
 
 
 async def check_end(scene: Scene, left: Record | None, rescuer: int, unharmed: Reference) -> None:
