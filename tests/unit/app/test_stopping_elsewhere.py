@@ -19,6 +19,7 @@ from ekiden.runtime import RunConfig
 from ekiden.runtime.stopping import STOPS, ask_to_stop
 from ekiden.storage.base import Store
 from tests.support.relay_team import relay_team
+from tests.support.until import until
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ async def test_a_server_elsewhere_stops_what_its_own_caller_began(
         await other.runs.start(RunOrder(input="hold:never", session_id="a"))
         await taken(door.store)
         assert (await door.runs.cancel("a:1"))["status"] == "stopped"
-        assert other.runs.active == 0
+        await until(lambda: other.runs.active == 0)
 
 
 async def test_if_nobody_stops_it_in_time_the_request_stays_until_somebody_does(

@@ -193,7 +193,7 @@ async def test_an_answer_is_stored_when_that_is_possible_again() -> None:
 async def test_whoever_waits_is_told_although_its_end_cannot_be_stored() -> None:
     store, desk = Fragile(), Desk("done", hold=True)
     async with Bus(store) as bus, bus.serve("sales", desk):
-        asking = asyncio.create_task(bus.agent("pm").ask("sales", "price", timeout_s=0.05))
+        asking = asyncio.create_task(bus.agent("pm").ask("sales", "price", timeout_s=1))
         await desk.has(1)
         store.fails["write"] = 1
         with pytest.raises(QueryTimeout):
@@ -211,8 +211,11 @@ async def test_a_deadlock_that_cannot_be_looked_for_ends_by_time_out() -> None:
     bus = Bus(store)
 
     async def alone(message: AgentMessage) -> Any:
-        store.fails["find_messages"] = 1
-        return await bus.agent("sales").ask("sales", "myself", timeout_s=0.05)
+        store.fails["find_messages"] = 1000
+        try:
+            return await bus.agent("sales").ask("sales", "myself", timeout_s=0.05)
+        finally:
+            store.fails["find_messages"] = 0
 
     async with bus, bus.serve("sales", alone):
         with pytest.raises(QueryFailed) as caught:
