@@ -157,7 +157,7 @@ class Serving:
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe is not None:
                 pipe.close()
-        return self.first + rest + b"".join(self.log)
+        return bytes(self.first + rest + b"".join(self.log))
 
 
 async def make_key(folder: Path) -> str:

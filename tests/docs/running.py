@@ -204,7 +204,7 @@ def _output(command: str, folder: Path, env: Mapping[str, str]) -> str:
     done = forked.run(words, cwd=folder, env=env, capture_output=True)
     if done.returncode:
         raise PageError(f"{command!r} fails: {done.stderr.decode()}")
-    return done.stdout.decode().strip()
+    return str(done.stdout.decode()).strip()
 
 
 def _run_command(command: str, folder: Path, env: Mapping[str, str]) -> tuple[int, str]:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -69,7 +69,8 @@ class _Summary:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, value in report.user_properties:
             if name == _PROPERTY:
-                self._tests[report.nodeid] = (value[0], value[1])
+                wall, cpu = cast(tuple[float, float], value)
+                self._tests[report.nodeid] = (wall, cpu)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         folders: dict[str, list[tuple[float, float]]] = defaultdict(list)
@@ -77,9 +78,9 @@ class _Summary:
             folders[_folder(test)].append(spent)
         terminalreporter.section("time by folder")
         terminalreporter.line(f"{'folder':<32}{'tests':>7}{'wall s':>9}{'CPU s':>9}")
-        for folder, spent in [*sorted(folders.items()), ("all", list(self._tests.values()))]:
-            wall, cpu = sum(each[0] for each in spent), sum(each[1] for each in spent)
-            terminalreporter.line(f"{folder:<32}{len(spent):>7}{wall:>9.0f}{cpu:>9.0f}")
+        for folder, tests in [*sorted(folders.items()), ("all", list(self._tests.values()))]:
+            sums = "".join(f"{sum(column):>9.0f}" for column in zip(*tests, strict=True))
+            terminalreporter.line(f"{folder:<32}{len(tests):>7}{sums}")
         slowest = sorted(self._tests.items(), key=lambda each: -each[1][1])[:_SLOWEST]
         for test, (wall, cpu) in slowest:
             terminalreporter.line(f"{cpu:6.1f} s CPU, {wall:6.1f} s wall  {test}")

@@ -65,7 +65,7 @@ class Process:
     def errors(self) -> str:
         """What an ended one wrote to standard error."""
         assert self.process.stderr is not None
-        return self.process.stderr.read()
+        return str(self.process.stderr.read())
 
 
 class Site:
