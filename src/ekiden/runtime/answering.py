@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, assert_never
@@ -172,16 +173,26 @@ def _store_decision(
 ) -> None:
     answer = None if item is None or item.answer is None else item.answer.to_json()
     state = "lost" if item is None else item.status
-    _settle_step(run, key, question, state, answer)
+    closed = {"by": item.closed_by, "reason": item.reason} if state == "cancelled" else {}
+    _settle_step(run, key, question, state, answer, closed)
     details: dict[str, Any] = {"item": question.id, "status": state}
     if item is not None:
         details["kind"] = item.kind
+    if closed:
+        details |= {name: value for name, value in closed.items() if value}
     if answer is not None:
         details["answer"] = {name: value for name, value in answer.items() if value}
     run.record("inbox", details=details)
 
 
-def _settle_step(run: RunState, key: str, question: OpenQuestion, state: str, answer: Any) -> None:
+def _settle_step(
+    run: RunState,
+    key: str,
+    question: OpenQuestion,
+    state: str,
+    answer: Any,
+    closed: Mapping[str, str] | None = None,
+) -> None:
     result = {
         "id": question.id,
         "who": question.who,
@@ -189,6 +200,8 @@ def _settle_step(run: RunState, key: str, question: OpenQuestion, state: str, an
         "state": state,
         "answer": answer,
     }
+    if closed:
+        result["closed"] = dict(closed)
     run.remember(key, result)
     del run.cursor.asks[key]
 

@@ -45,6 +45,10 @@ _NOT_NEEDED = "the run does not wait any more"
 async def withdraw_questions(run: RunState) -> None:
     """The run does not wait for the answers to its questions any more; the caller commits it."""
     asks, run.cursor.asks = run.cursor.asks, {}
+    for key in asks:
+        if ".ask." in key:
+            # The call that waited for it was not made, which is told when the turn is closed.
+            run.remember(f"{key}.withdrawn", True)
     await withdraw(run, asks, by=run.agent.name)
 
 
