@@ -19,7 +19,7 @@ from ekiden.core.jsonio import dumps
 from ekiden.handoff.validation import check_cycle, check_depth
 from ekiden.runtime.attempt import Attempt
 from ekiden.runtime.calls import both, settled
-from ekiden.runtime.closing import broken_off, close_calls, with_outputs
+from ekiden.runtime.closing import ClosedCall, broken_off, close_calls, with_outputs
 from ekiden.runtime.compensation import undo_staged
 from ekiden.runtime.corrections import has_withheld, view_for_others
 from ekiden.runtime.cursor import USER, Cursor, PendingHandoff
@@ -88,7 +88,7 @@ class _Agreed:
     output: Item | None
     view: list[Item] | None
     tools: list[str] | None
-    open_calls: list[tuple[Item, Item]]
+    open_calls: list[ClosedCall]
     budget: dict[str, float] = field(default_factory=dict)
 
 
