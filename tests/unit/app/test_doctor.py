@@ -28,7 +28,7 @@ async def test_a_store_is_opened_and_described(tmp_path: Path) -> None:
         pass
     store = named(await examine(url), "store")
     assert store.status == "ok"
-    assert "format 6" in store.detail
+    assert "format 7" in store.detail
     assert "sessions 0" in store.detail
 
 

@@ -175,6 +175,7 @@ def test_a_verification_says_what_it_looked_at(desk: Desk, store: Path) -> None:
         "2 sessions, 1 with a chain; 4 audited events verified",
         "not chained: 4 audited events, which an earlier version wrote, or which were written "
         "with events switched off; 1 session without any chain",
+        "14 events covered by digests of their commits; 0 closed inbox items verified",
         "the audit is unbroken",
     ]
     assert desk("audit", "verify", "--session", "s").out.startswith("1 session, 1 with a chain")
