@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from ekiden.core.items import Item
 from ekiden.core.replay import to_input_item
@@ -79,12 +79,27 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDelta:
-    """A piece of an answer that is still being made."""
+    """A piece of a step that is still under way, and not stored: of an answer, or progress that
+    code published."""
 
-    kind: Literal["text", "reasoning", "arguments"]
+    kind: Literal["text", "reasoning", "arguments", "published"]
     text: str
+    """With `published`: the name of the event."""
     index: int = 0
     """Which output item it belongs to."""
+    data: Any = None
+    """With `published`: what was published along with the name."""
+    session: str | None = None
+    """With `published`: the session of the code."""
+    type: ClassVar[Literal["delta"]] = "delta"
+    """What tells it from the events of a stream."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs that look on."""
+        data: dict[str, Any] = {"kind": self.kind, "text": self.text}
+        if self.kind == "published":
+            data |= {"data": self.data, "session": self.session}
+        return data
 
 
 @dataclass(slots=True)

@@ -66,6 +66,8 @@ class Committing(Recording):
         "created_at_us",
         "hold",
         "outbox",
+        "progress",
+        "progress_at",
         "status",
     )
 
@@ -75,6 +77,10 @@ class Committing(Recording):
     hold: Hold | None
     meta: Mapping[str, Any]
     outbox: list[Event | ModelDelta]
+    progress: list[tuple[str, Any]] | None
+    """What the turn published and showed before it was stored."""
+    progress_at: int
+    """How much of it the step under way published again."""
     status: SessionStatus
     _charged: list[object] | None
     _committing: asyncio.Lock
@@ -125,6 +131,7 @@ class Committing(Recording):
         self._beside = NOTHING
         self._charged = None
         self.questions = self.kept = None
+        self.progress_at = 0
         self._seq -= len(self._pending)
         self._pending.clear()
         self._steps.clear()
