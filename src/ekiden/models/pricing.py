@@ -39,17 +39,21 @@ def cost_of(
     prices: Mapping[str, PriceOf] | None = None,
     *,
     at_us: int | None = None,
+    has_list: bool = True,
 ) -> float | None:
     """What `usage` of a model cost that is known by any of `names`; `None` if nobody knows.
 
     `names` are ``provider:model``, or a model as answers name it, the surest first. `prices` win
     over the list, whose prices are US dollars at `at_us` (microseconds since 1970; by default
     now). A model in this process costs nothing; of one on a server of one's own
-    (``provider:model@http://…``) the list knows nothing.
+    (``provider:model@http://…``) the list knows nothing. `has_list`: whether the list is asked.
     """
     for name in names:
-        if prices and name in prices:
-            return prices[name].of(usage)
+        price = _own_price(name, prices or {})
+        if price is not None:
+            return price.of(usage)
+    if not has_list:
+        return None
     for name in names:
         provider, colon, _ = name.partition(":")
         if colon and provider == LOCAL_PROVIDER:
@@ -60,6 +64,18 @@ def cost_of(
         cost = _listed(name, usage, at_us)
         if cost is not None:
             return cost
+    return None
+
+
+def _own_price(name: str, prices: Mapping[str, PriceOf]) -> PriceOf | None:
+    """The price of the model under that name, with its provider, or without the date that answers
+    have in its name."""
+    if name in prices:
+        return prices[name]
+    for known, price in prices.items():
+        bare = known.partition(":")[2] or known
+        if name == bare or (name.startswith(f"{bare}-") and name[len(bare) + 1 :][:4].isdigit()):
+            return price
     return None
 
 
