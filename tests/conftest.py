@@ -12,7 +12,12 @@ from tests.support.forked import close_forker
 # Failing assertions inside the contract suites show their values: to be said before any import.
 pytest.register_assert_rewrite("ekiden.testing.contracts", "ekiden.testing.engine_contracts")
 
-pytest_plugins = ["tests.support.postgres", "tests.support.temporal", "tests.support.timings"]
+pytest_plugins = [
+    "tests.support.postgres",
+    "tests.support.side_by_side",
+    "tests.support.temporal",
+    "tests.support.timings",
+]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -12,6 +12,10 @@ from tests.support.sql import execute
 
 class TestPostgresStore(StoreContract):
     @pytest.fixture
+    async def postgres_url(self, emptied_postgres_url: str) -> str:
+        return emptied_postgres_url
+
+    @pytest.fixture
     async def store(self, postgres_store: PostgresStore) -> Store:
         return postgres_store
 

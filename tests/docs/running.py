@@ -38,6 +38,8 @@ _KILLED = "Killed\n"
 """What a shell that somebody sits at says when a process was killed."""
 _OF_TERMINALS = frozenset({"TERM", "TERMCAP", "COLUMNS", "LINES", "TMUX", "NO_COLOR"})
 """What tmux itself says to the programs in it."""
+_QUOTED = re.compile(r"""'[^']*'|"[^"$`\\]*\"""")
+"""What a shell passes on as it is."""
 _OFFLINE = Path(__file__).parent / "offline"
 _OF_SHELLS = frozenset("|&;<>()$`*?[]{}~#!")
 """What a shell would not pass on to a program as it is."""
@@ -209,10 +211,12 @@ def _output(command: str, folder: Path, env: Mapping[str, str]) -> str:
 
 def _run_command(command: str, folder: Path, env: Mapping[str, str]) -> tuple[int, str]:
     """The exit code, and all that was printed; what needs no shell begins quickly without one."""
-    words = shlex.split(command)
-    if words[0] == "ekiden" and _OF_SHELLS.isdisjoint(command):
+    words, own = shlex.split(command), dict(env)
+    while _ASSIGNMENT.match(words[0]):
+        name, _, own[name] = words.pop(0).partition("=")
+    if words[0] == "ekiden" and _OF_SHELLS.isdisjoint(_QUOTED.sub("", command)):
         out = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        done = forked.run(words, cwd=folder, env=env, **out)
+        done = forked.run(words, cwd=folder, env=own, **out)
         return done.returncode, done.stdout.decode()
     done = subprocess.run(
         ["sh", "-c", command],

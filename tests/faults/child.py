@@ -47,6 +47,8 @@ class Job:
     lease_s: float = 30.0
     hang_at: str = ""
     """The steps at which the model never answers, as a pattern of ``session/step``."""
+    meet: int = 1
+    """How many processes must have come to the tool before it does anything."""
     concurrency: int = 8
     to: str = ""
     """Whom the session is to be handed to."""
@@ -216,7 +218,7 @@ _TASKS: dict[str, Callable[[Job, Store, World], Awaitable[Any]]] = {
 
 
 async def _do(job: Job) -> int:
-    world = World(Path(job.folder), hang_at=job.hang_at, wanted=job.wanted)
+    world = World(Path(job.folder), hang_at=job.hang_at, wanted=job.wanted, meet=job.meet)
     disk = bad_disk.install(job.disk) if job.disk else None
     try:
         async with open_store(job.store) as store:

@@ -42,8 +42,8 @@ async def prepare(database: Database, ledger: Ledger) -> None:
 def two_workers(
     database: Database, ledger: Ledger, *, lease_s: float = 30.0, first_hangs_at: str = ""
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Two processes that wait for the word."""
-    job = Job(task="work", store=database.url, folder=str(ledger.folder), lease_s=lease_s)
+    """Two processes that wait for the word; neither does anything before both have begun."""
+    job = Job(task="work", store=database.url, folder=str(ledger.folder), lease_s=lease_s, meet=2)
     workers = [start(replace(job, hang_at=first_hangs_at)), start(job)]
     try:
         yield workers
@@ -114,10 +114,12 @@ async def test_when_one_of_two_processes_ends_the_other_finishes_everything(
     empty_database: Database, ledger: Ledger, number: signal.Signals
 ) -> None:
     await prepare(empty_database, ledger)
-    # A tenth of the sessions holds the victim up, so that it cannot be done before it is hit.
-    with two_workers(empty_database, ledger, first_hangs_at="*7/1.4.m") as (victim, survivor):
+    # Its sessions hold the victim up, so that it cannot be done before it is hit.
+    with two_workers(empty_database, ledger, first_hangs_at="*/1.4.m") as (victim, survivor):
         await let_them_begin(ledger)
-        await until(lambda: is_held_up(ledger, victim.pid), "the victim cannot end")
+        await until(
+            lambda: bool(ledger.lines("model", pid=victim.pid, step="1.4.m")), "it cannot end"
+        )
         os.kill(victim.pid, number)
         assert victim.wait(DEADLINE_S) == -number
         if number == signal.SIGKILL:
@@ -138,21 +140,18 @@ async def test_a_process_that_slept_beyond_its_leases_does_no_harm_when_it_wakes
 ) -> None:
     await prepare(empty_database, ledger)
     with two_workers(empty_database, ledger, lease_s=1.0) as (sleeper, other):
-        await let_them_begin(ledger)
-        await until(lambda: len(ledger.lines("attempt", pid=sleeper.pid)) >= 5, "it is at work")
+        await until(lambda: len(ledger.lines("worker")) == 2, "both workers are ready")
+        os.kill(other.pid, signal.SIGSTOP)
+        (ledger.folder / "go").touch()
+        await until(lambda: bool(ledger.lines("comes")), "it is at work, and waits for the other")
         os.kill(sleeper.pid, signal.SIGSTOP)
+        os.kill(other.pid, signal.SIGCONT)
         async with empty_database.open() as store:
             while await has_leases(store, sleeper.pid):
                 await store.wait_for_change(0.1)
         os.kill(sleeper.pid, signal.SIGCONT)
         assert [process.wait(DEADLINE_S) for process in (sleeper, other)] == [0, 0]
     await check_all_done(empty_database, ledger)
-
-
-def is_held_up(ledger: Ledger, pid: int) -> bool:
-    """Whether the process waits for a model that never answers."""
-    waiting = ledger.lines("model", pid=pid, step="1.4.m")
-    return any(line["session"].endswith("7") for line in waiting)
 
 
 async def has_leases(store: Store, pid: int) -> bool:

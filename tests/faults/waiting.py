@@ -15,4 +15,4 @@ async def until(fact: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not fact():
         assert time.monotonic() < deadline, f"waited {DEADLINE_S:g} s in vain until {what}"
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.02)

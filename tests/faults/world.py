@@ -16,6 +16,7 @@ from ekiden.testing import ScriptedModel, hang
 from ekiden.testing.steps import StepLike
 from ekiden.tools import function_tool
 from tests.faults.ledger import Ledger, digest, digest_of
+from tests.faults.waiting import until
 
 Script: TypeAlias = Callable[[ModelRequest], StepLike]
 
@@ -23,12 +24,16 @@ Script: TypeAlias = Callable[[ModelRequest], StepLike]
 class World:
     """What the agents of a scenario are made of, in one process."""
 
-    def __init__(self, folder: Path, *, hang_at: str = "", wanted: str = "A-42") -> None:
-        """At the steps that match `hang_at`, as ``session/step``, the model never answers."""
+    def __init__(
+        self, folder: Path, *, hang_at: str = "", wanted: str = "A-42", meet: int = 1
+    ) -> None:
+        """At the steps that match `hang_at`, as ``session/step``, the model never answers. The
+        tool waits until so many processes as `meet` are at it, or were."""
         self.ledger = Ledger(folder)
         self.wanted = wanted
         """What code wants that does not do the same every time."""
         self._hang_at = hang_at
+        self._meet = meet
 
     def model(self, script: Script) -> ScriptedModel:
         """A model that answers each request as `script` says, in whichever process it is asked."""
@@ -57,9 +62,15 @@ class World:
             """Book something."""
             ctx.set(what, ctx.get(what, 0) + 1)
             await asyncio.sleep(0)  # Whoever runs side by side comes this far, too.
+            if self._meet > 1:
+                ledger.note("comes")
+                await until(self._have_met, "the others come")
             return ledger.take_effect(ctx.idempotency_key, what)
 
         return book
+
+    def _have_met(self) -> bool:
+        return len({line["pid"] for line in self.ledger.lines("comes")}) >= self._meet
 
 
 def check_answered(request: ModelRequest) -> None:

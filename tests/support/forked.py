@@ -1,9 +1,9 @@
 """Python programs of this project as processes of their own that start in milliseconds.
 
-To start Python and import a server takes seconds of CPU. So each test process has one process that
-imports it all (``python -m tests.support.forked``) and forks for each program. `ForkedPopen` and
-`run` are `subprocess.Popen` and `subprocess.run` for ``ekiden …``, ``python -m …``, ``python -c …``
-and ``python file.py``.
+To start Python and import a server takes seconds of CPU. So one process imports it all
+(``python -m tests.support.forked``) and forks for each program, whichever test process asks for it.
+`ForkedPopen` and `run` are `subprocess.Popen` and `subprocess.run` for ``ekiden …``,
+``python -m …``, ``python -c …`` and ``python file.py``.
 
 Use a real start where the start itself is tested: imports, the locale, warnings, options of Python.
 """
@@ -21,6 +21,7 @@ import json
 import os
 import runpy
 import select
+import selectors
 import signal
 import socket
 import struct
@@ -40,7 +41,9 @@ ROOT = Path(__file__).resolve().parents[2]
 OFFLINE = ROOT / "tests" / "docs" / "offline"
 """Programs with this folder in PYTHONPATH have no network."""
 _START_TIMEOUT_S = 300.0
-_STATUS = struct.Struct("=i")
+_PID = struct.Struct("=i")
+_STATUS = struct.Struct("=id")
+"""How a program ended, and how many seconds of CPU it took."""
 _MODULES = (
     "asyncpg",
     "ekiden.cli.commands.serve",
@@ -104,15 +107,15 @@ class ForkedPopen(subprocess.Popen[Any]):
         self._status, theirs = socket.socketpair()
         with theirs:
             _forker().send(order, [*streams, theirs.fileno()])
-        (self.pid,) = _STATUS.unpack(self._read_status())
+        (self.pid,) = self._read_status(_PID)
         self._child_created = True
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
-    def _read_status(self) -> bytes:
+    def _read_status(self, form: struct.Struct) -> tuple[Any, ...]:
         assert self._status is not None
-        data = self._status.recv(_STATUS.size)
+        data = self._status.recv(form.size)
         assert data, "the process that forks has ended"
-        return data
+        return form.unpack(data)
 
     def _try_wait(self, wait_flags: int) -> tuple[int, int]:
         """Override `Popen`: the process is no child of this one, so `os.waitpid` cannot be used."""
@@ -120,7 +123,8 @@ class ForkedPopen(subprocess.Popen[Any]):
             return super()._try_wait(wait_flags)  # type: ignore[misc, no-any-return]
         if wait_flags & os.WNOHANG and not select.select([self._status], [], [], 0)[0]:
             return 0, 0
-        (status,) = _STATUS.unpack(self._read_status())
+        status, seconds = self._read_status(_STATUS)
+        _forker().spent_s += seconds
         self._status.close()
         return self.pid, status
 
@@ -168,10 +172,14 @@ def run(
 
 
 class _Forker:
-    """The process that forks, as seen from the test process."""
+    """The process that forks, as seen from a test process."""
 
     def __init__(self) -> None:
-        self._orders, theirs = socket.socketpair()
+        self.spent_s = 0.0
+        """By the programs that this process waited for."""
+        self.parent = os.getpid()
+        self._is_ready = False
+        self._orders, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
         with theirs:
             self._process = subprocess.Popen(
@@ -185,11 +193,15 @@ class _Forker:
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
             )
-        assert select.select([self._orders], [], [], _START_TIMEOUT_S)[0], "it does not start"
-        assert self._orders.recv(16), "the process that forks could not start"
 
     def send(self, order: dict[str, Any], files: list[int]) -> None:
         """Send it as a file: arguments may be larger than a message."""
+        if not self._is_ready:
+            assert select.select([self._orders], [], [], _START_TIMEOUT_S)[0], "it does not start"
+            # The word is left where it is for other test processes.
+            word = self._orders.recv(16, socket.MSG_PEEK)
+            assert word, "the process that forks could not start"
+            self._is_ready = True
         with TemporaryFile() as text:
             text.write(json.dumps(order).encode())
             text.seek(0)
@@ -206,6 +218,18 @@ def _forker() -> _Forker:
     return _Forker()
 
 
+def start_forker() -> None:
+    """Start the process that forks, for this process and those that fork from it."""
+    _forker()
+
+
+def seconds_of_programs() -> float:
+    """The CPU of the programs that this process waited for, if they are no descendants of it."""
+    if not _forker.cache_info().currsize or _forker().parent == os.getpid():
+        return 0.0
+    return _forker().spent_s
+
+
 def close_forker() -> None:
     """End the process that forks, if there is one."""
     if _forker.cache_info().currsize:
@@ -214,40 +238,48 @@ def close_forker() -> None:
 
 
 def _serve(orders: socket.socket) -> None:
-    """Fork for each order until the test process has ended."""
+    """Fork for each order, and tell how each program ended, until all test processes have ended."""
     base = list(sys.path)
     _warm_up()
     orders.send(b"ready")
-    while True:
-        message, files, _, _ = socket.recv_fds(orders, 1, 5)
-        if not message:
-            return
-        if os.fork() == 0:
-            orders.close()
-            with open(files[0], encoding="utf-8") as text:
-                order = json.load(text)
-            _keep(order, files[1:], base)
-        for number in files:
-            os.close(number)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+    running: dict[int, tuple[int, socket.socket]] = {}
+    with selectors.DefaultSelector() as ready:
+        ready.register(orders, selectors.EVENT_READ)
+        while True:
+            for key, _ in ready.select():
+                if key.fileobj is not orders:
+                    ready.unregister(key.fileobj)
+                    os.close(key.fd)
+                    _tell_end(*running.pop(key.fd))
+                    continue
+                message, files, _, _ = socket.recv_fds(orders, 1, 5)
+                if not message:
+                    return
+                pid, status = _fork(files, base)
+                watched = os.pidfd_open(pid)
+                running[watched] = pid, status
+                ready.register(watched, selectors.EVENT_READ)
 
 
-def _keep(order: dict[str, Any], files: list[int], base: list[str]) -> NoReturn:
-    """Fork the program, report its pid and how it ended; the forker takes the next order."""
-    status = socket.socket(fileno=files.pop())
+def _fork(files: list[int], base: list[str]) -> tuple[int, socket.socket]:
+    """Start the program and tell its pid."""
+    with open(files[0], encoding="utf-8") as text:
+        order = json.load(text)
     pid = os.fork()
     if pid == 0:
-        status.close()
-        _become(order, files, base)
-    for number in (*files, 0, 1, 2):
-        with contextlib.suppress(OSError):
-            os.close(number)
+        _become(order, files[1:-1], base)
+    for number in files[1:-1]:
+        os.close(number)
+    status = socket.socket(fileno=files[-1])
     with contextlib.suppress(OSError):  # The test process may have ended.
-        status.send(_STATUS.pack(pid))
-        status.send(_STATUS.pack(os.waitpid(pid, 0)[1]))
-    os._exit(0)
+        status.send(_PID.pack(pid))
+    return pid, status
+
+
+def _tell_end(pid: int, status: socket.socket) -> None:
+    _, code, used = os.wait4(pid, 0)
+    with status, contextlib.suppress(OSError):
+        status.send(_STATUS.pack(code, used.ru_utime + used.ru_stime))
 
 
 def _become(order: dict[str, Any], files: list[int], base: list[str]) -> NoReturn:
@@ -256,9 +288,7 @@ def _become(order: dict[str, Any], files: list[int], base: list[str]) -> NoRetur
         os.setsid()
     for number, file in enumerate(files):
         os.dup2(file, number)
-    for file in files:
-        if file > 2:
-            os.close(file)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # What the forker needs, and other programs.
     os.chdir(order["folder"])
     os.environ.clear()
     os.environ.update(order["env"])
@@ -353,5 +383,6 @@ def _warm_up() -> None:
 
 
 if __name__ == "__main__":
-    with socket.socket(fileno=int(sys.argv[1])) as given:
+    # The test processes may end while one comes or goes.
+    with socket.socket(fileno=int(sys.argv[1])) as given, contextlib.suppress(ConnectionError):
         _serve(given)

@@ -17,10 +17,14 @@ from urllib.parse import quote
 
 import psutil
 
+from tests.support.side_by_side import RUN
+
 _CONFIGURATION = """
 fsync = off
 full_page_writes = off
 autovacuum = off
+shared_buffers = 16MB
+jit = off
 max_connections = 200
 deadlock_timeout = 50ms
 """
@@ -119,7 +123,7 @@ def shared_server() -> Iterator[Server]:
     Each worker holds a shared lock as long as it uses the server; the kernel takes it away from a
     worker that dies. Who can make its lock exclusive is the last.
     """
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+    run = os.environ.get(RUN, str(os.getpid()))
     folder = Path(tempfile.gettempdir(), f"ekiden-postgres-{run}")
     with _locked_file(folder) as door, (folder / "users").open("w") as users:
         fcntl.flock(users, fcntl.LOCK_SH)

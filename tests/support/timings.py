@@ -16,6 +16,8 @@ from typing import Any, cast
 
 import pytest
 
+from tests.support.forked import seconds_of_programs
+
 _STARTED = pytest.StashKey[tuple[float, float]]()
 _PROPERTY = "seconds"
 _SLOWEST = 10
@@ -33,8 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect the seconds where the reports arrive: not in the workers of xdist."""
-    if config.getoption("budget") is not None and not hasattr(config, "workerinput"):
+    """Collect the seconds of all reports."""
+    if config.getoption("budget") is not None:
         config.pluginmanager.register(_Summary(config.getoption("budget")))
 
 
@@ -101,6 +103,7 @@ def _cpu_seconds() -> float:
     """Of this process, of the children it waited for, and of those that still run."""
     times = os.times()
     own = times.user + times.system + times.children_user + times.children_system
+    own += seconds_of_programs()
     return own + sum(map(_seconds_of, _descendants("self")))
 
 

@@ -4,6 +4,8 @@ import asyncio
 import gc
 import os
 import threading
+import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -70,9 +72,13 @@ def open_files(path: Path) -> list[str]:
 
 
 def drop(held: list[SqliteStore]) -> None:
-    """Let the collector have them."""
+    """Let the collector have them, as soon as a thread that did something for one forgot it."""
+    left = [weakref.ref(store) for store in held]
     held.clear()
-    gc.collect()
+    deadline = time.monotonic() + WAIT_S
+    while any(store() for store in left):
+        assert time.monotonic() < deadline, "somebody holds on to the store"
+        gc.collect()
 
 
 async def test_a_write_that_is_overtaken_by_the_end_is_refused(
