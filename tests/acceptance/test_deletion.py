@@ -195,6 +195,7 @@ async def test_a_person_may_change_what_is_deleted(desk: Desk) -> None:
     assert desk.decision()["facts"]["edited"] is True
 
 
+@pytest.mark.slow
 async def test_where_nobody_can_be_asked(desk: Desk) -> None:
     async with OpenAIServer(steps()) as server:
         desk.connect(server)

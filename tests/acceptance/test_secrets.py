@@ -381,6 +381,7 @@ async def read(call: Caller) -> None:
     await see(f"{API}/inbox?status=answered", "conversation")
 
 
+@pytest.mark.slow
 async def test_planted_secrets_are_found_nowhere_but_in_the_conversation_they_are_part_of(
     tmp_path: Path, canaries: dict[str, str]
 ) -> None:

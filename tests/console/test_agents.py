@@ -38,6 +38,7 @@ def test_the_team_is_listed_with_what_each_can_do_and_reacts_to(
     expect(console.page).to_have_url(re.compile("q="))
 
 
+@pytest.mark.slow
 def test_everything_about_one_agent_is_shown(open_console: OpenConsole, look: Look) -> None:
     console = open_console(agents_team(), at="agents", look=look)
     card(console, "helper").get_by_role("link", name="helper").click()
@@ -59,6 +60,7 @@ def test_everything_about_one_agent_is_shown(open_console: OpenConsole, look: Lo
     expect(console.page.get_by_role("alert")).to_contain_text("ghost")
 
 
+@pytest.mark.slow
 def test_who_waits_for_whom_is_drawn_and_goes_away_when_it_is_answered(
     open_console: OpenConsole, look: Look
 ) -> None:
@@ -85,6 +87,7 @@ def test_who_waits_for_whom_is_drawn_and_goes_away_when_it_is_answered(
     expect(card(console, "clerk")).to_contain_text("Idle")
 
 
+@pytest.mark.slow
 def test_deadlocks_are_drawn_as_their_circles_with_who_gave_up_what(
     open_console: OpenConsole, look: Look, tmp_path: Path
 ) -> None:

@@ -64,6 +64,7 @@ def test_who_did_what_is_read_and_found(open_console: OpenConsole, look: Look) -
     expect(took).to_have_count(2)
 
 
+@pytest.mark.slow
 def test_decisions_of_people_are_there_and_hostile_texts_are_only_texts(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
@@ -82,6 +83,7 @@ def test_decisions_of_people_are_there_and_hostile_texts_are_only_texts(
     assert console.page.evaluate("window.__ran") is None
 
 
+@pytest.mark.slow
 def test_older_records_are_shown_when_they_are_asked_for(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:

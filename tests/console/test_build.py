@@ -53,6 +53,7 @@ def test_the_files_of_the_package_are_what_the_sources_give(built: Path) -> None
     assert contents(built) == contents(STATIC), "run `make console` and commit what it writes"
 
 
+@pytest.mark.slow
 def test_the_build_is_the_same_elsewhere_and_again(built: Path, tmp_path: Path) -> None:
     copy = tmp_path / "another place" / "console"
     copy.mkdir(parents=True)

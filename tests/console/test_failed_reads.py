@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Route, WebSocketRoute, expect
 
 from tests.console.conftest import OpenConsole
@@ -14,6 +15,7 @@ BY_THEMSELVES = 2
 """Reads of a list that is opened: at once, and when what happens from then on is told."""
 
 
+@pytest.mark.slow
 def test_a_list_is_read_again_after_reads_that_failed(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     console.expected = ["ERR_FAILED"]
@@ -34,6 +36,7 @@ def test_a_list_is_read_again_after_reads_that_failed(open_console: OpenConsole)
     assert len(failed) == BY_THEMSELVES
 
 
+@pytest.mark.slow
 def test_a_list_is_read_again_when_the_connection_is_back(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     console.expected = ["503"]

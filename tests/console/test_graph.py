@@ -118,6 +118,7 @@ def test_loops_are_folded_and_a_rollback_looks_like_one(
     expect(page.locator("main")).to_contain_text("again")
 
 
+@pytest.mark.slow
 def test_as_it_ran_each_stay_has_its_box(open_console: OpenConsole, look: Look) -> None:
     console = open_console(graph_team(Play(*to_and_fro())), look=look)
     for _ in range(4):
@@ -146,6 +147,7 @@ def test_as_it_ran_each_stay_has_its_box(open_console: OpenConsole, look: Look) 
     expect(page.locator("[data-box]")).to_have_count(4)
 
 
+@pytest.mark.slow
 def test_new_handoffs_appear_by_themselves_and_nothing_else_moves(
     open_console: OpenConsole,
 ) -> None:

@@ -81,20 +81,21 @@ def hostile(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield console
 
 
+QUICK = ["inbox", "sessions/told", "sessions/%3Cimg%20src=x%20onerror=window.ran()%3E"]
+PLACES = [
+    "sessions",
+    "sessions?text=%3Cimg%20src%3Dx%20onerror%3Dwindow.ran()%3E",
+    "agents",
+    "plans",
+    "audit",
+    *(f"sessions/told{part}" for part in PARTS if part),
+    "sessions/asked",
+    "<img src=x onerror=window.ran()>",
+]
+
+
 @pytest.mark.parametrize(
-    "place",
-    [
-        "inbox",
-        "sessions",
-        "sessions?text=%3Cimg%20src%3Dx%20onerror%3Dwindow.ran()%3E",
-        "agents",
-        "plans",
-        "audit",
-        *(f"sessions/told{part}" for part in PARTS),
-        "sessions/asked",
-        "<img src=x onerror=window.ran()>",
-        "sessions/%3Cimg%20src=x%20onerror=window.ran()%3E",
-    ],
+    "place", [*QUICK, *(pytest.param(place, marks=pytest.mark.slow) for place in PLACES)]
 )
 def test_nothing_runs(hostile: Console, place: str) -> None:
     page = hostile.page

@@ -65,6 +65,7 @@ def test_the_most_urgent_and_oldest_come_first_with_all_that_one_needs_to_decide
     expect(console.page.get_by_text("There is nothing to take note of")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_questions_are_found_by_what_they_are_and_say(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
@@ -110,6 +111,7 @@ def test_questions_are_found_by_what_they_are_and_say(
     expect(question.get_by_role("button")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_hostile_texts_are_only_texts(open_console: OpenConsole, tmp_path: Path) -> None:
     console = open_console(relay_team())
     arguments = json.dumps({HOSTILE: HOSTILE})

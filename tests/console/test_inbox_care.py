@@ -13,6 +13,7 @@ from tests.console.inbox_world import answer_of, approval, confirmation, post, s
 from tests.support.relay_team import relay_team
 
 
+@pytest.mark.slow
 def test_what_hides_something_is_shown_and_not_approved_with_one_key(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:
@@ -35,6 +36,7 @@ def test_what_hides_something_is_shown_and_not_approved_with_one_key(
     assert answer_of(console, item)["choice"] == "approve"
 
 
+@pytest.mark.slow
 def test_what_is_cancelled_under_way_leaves_the_rest_open_and_tells_so(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ def test_a_tool_is_approved_with_the_keyboard_alone_and_the_run_goes_on(
     assert (item["answer"]["by"], item["answer"]["via"]) == ("local", "console")
 
 
+@pytest.mark.slow
 def test_a_rejection_has_a_reason_and_the_next_question_follows(
     open_console: OpenConsole, look: Look, tmp_path: Path
 ) -> None:
@@ -63,6 +64,7 @@ def test_a_rejection_has_a_reason_and_the_next_question_follows(
     assert console.page.url.endswith(second)
 
 
+@pytest.mark.slow
 def test_edited_arguments_are_checked_compared_and_confirmed(
     open_console: OpenConsole, look: Look, tmp_path: Path
 ) -> None:
@@ -98,6 +100,7 @@ def test_edited_arguments_are_checked_compared_and_confirmed(
     assert answer["arguments"] == '{"order": 12345678901234567890, "amount": 50}'
 
 
+@pytest.mark.slow
 def test_a_decision_taken_elsewhere_is_told_and_what_was_typed_stays(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:

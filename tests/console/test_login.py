@@ -54,6 +54,7 @@ def test_login_with_a_key(open_console: OpenConsole, look: Look) -> None:
     assert [each for each in page.context.cookies() if each["name"].startswith("ekiden_key")] == []
 
 
+@pytest.mark.slow
 def test_a_key_that_is_revoked_leads_back_to_the_login(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     console.expected = ["401", "WebSocket"]

@@ -48,6 +48,7 @@ def test_a_list_of_thousands_that_changes_has_no_doubles_and_no_holes(
     expect(page.locator(".long-list li").first).to_have_attribute("aria-setsize", "2103")
 
 
+@pytest.mark.slow
 def test_what_is_typed_stays_while_it_is_heeded(open_console: OpenConsole) -> None:
     console = open_console(relay_team(), at="sessions")
     page = console.page

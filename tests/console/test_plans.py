@@ -42,6 +42,7 @@ def test_a_plan_is_followed_as_it_runs(open_console: OpenConsole, look: Look) ->
     assert console.fits()
 
 
+@pytest.mark.slow
 def test_a_task_is_chosen_with_the_keyboard(open_console: OpenConsole, look: Look) -> None:
     sky = Sky()
     sky.release()
@@ -74,6 +75,7 @@ def test_a_task_is_chosen_with_the_keyboard(open_console: OpenConsole, look: Loo
     expect(page).to_have_url(re.compile(r"#/sessions/(?!p1/)[^/]+$"))
 
 
+@pytest.mark.slow
 def test_a_session_without_a_plan_says_so(open_console: OpenConsole) -> None:
     console = open_console(relay_team())
     console.run("hello", session="s1")

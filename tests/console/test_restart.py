@@ -41,7 +41,9 @@ def server(folder: Path, port: int = 0) -> Iterator[tuple[subprocess.Popen[str],
         process.stdout.close()
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_it_resumes_after_the_server_restarts_without_a_reload(
     browser: Browser, tmp_path: Path, how: signal.Signals
 ) -> None:

@@ -64,6 +64,7 @@ def test_everything_that_happened_is_there_in_order_and_in_lanes(
     assert console.fits()
 
 
+@pytest.mark.slow
 def test_an_answer_is_seen_while_it_is_made_and_stands_there_once(
     open_console: OpenConsole, look: Look
 ) -> None:
@@ -119,6 +120,7 @@ def test_a_long_conversation_begins_with_its_end(open_console: OpenConsole, tmp_
     expect(page.locator(".entry.answer").last).to_be_in_viewport()
 
 
+@pytest.mark.slow
 def test_a_step_has_an_address(open_console: OpenConsole, tmp_path: Path) -> None:
     console = open_console(session_team())
     tell(tmp_path, "long", [f"word {number} of 500" for number in range(1, 501)])

@@ -38,6 +38,7 @@ def test_a_message_is_sent_with_the_keyboard(open_console: OpenConsole, look: Lo
     assert console.fits()
 
 
+@pytest.mark.slow
 def test_what_could_not_be_sent_is_kept_and_is_said_once(open_console: OpenConsole) -> None:
     console = open_console(session_team())
     console.expected = ["ERR_FAILED"]
@@ -61,6 +62,7 @@ def test_what_could_not_be_sent_is_kept_and_is_said_once(open_console: OpenConso
     expect(page.locator(".entry.said", has_text="only once")).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_what_is_said_to_a_busy_session_is_kept_until_it_is_free(open_console: OpenConsole) -> None:
     console = open_console(session_team())
     console.expected = ["409"]
@@ -81,6 +83,7 @@ def test_what_is_said_to_a_busy_session_is_kept_until_it_is_free(open_console: O
     expect(field).to_have_value("")
 
 
+@pytest.mark.slow
 def test_a_run_is_stopped_and_resumed(open_console: OpenConsole) -> None:
     console = open_console(session_team())
     console.start("hold:stop", "s1", agent="desk")

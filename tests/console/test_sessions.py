@@ -59,6 +59,7 @@ def row(console: Console, name: str) -> Locator:
     return console.page.locator(".session-row", has=console.page.get_by_role("link", name=name))
 
 
+@pytest.mark.slow
 def test_each_session_tells_how_it_stands(open_console: OpenConsole, look: Look) -> None:
     console = open_console(session_team())
     console.run("hello", session="calm", agent="desk", title=f"青木商店 {HOSTILE}", user_id=HOSTILE)
@@ -107,6 +108,7 @@ def test_the_list_follows_what_happens(open_console: OpenConsole) -> None:
     release("other")
 
 
+@pytest.mark.slow
 def test_filters_stand_in_the_address(open_console: OpenConsole) -> None:
     console = open_console(session_team())
     console.run("hello", session="calm", agent="desk", user_id="mira")

@@ -90,6 +90,7 @@ def test_what_deceives_is_marked_and_nothing_else(open_console: OpenConsole) -> 
     assert dict(zip(paragraphs, found, strict=True)) == MARKED | {each: [] for each in UNMARKED}
 
 
+@pytest.mark.slow
 def test_a_space_that_keeps_words_together_misleads_nobody(
     open_console: OpenConsole, tmp_path: Path
 ) -> None:

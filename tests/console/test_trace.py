@@ -47,6 +47,7 @@ def test_a_trace_is_a_tree_with_times_tokens_and_cost_summed_upward(
     assert console.fits()
 
 
+@pytest.mark.slow
 def test_errors_stand_first_lead_to_their_spans_and_tries_are_counted(
     open_console: OpenConsole, look: Look
 ) -> None:
@@ -70,6 +71,7 @@ def test_errors_stand_first_lead_to_their_spans_and_tries_are_counted(
     assert console.fits()
 
 
+@pytest.mark.slow
 def test_spans_are_filtered_and_shown_with_what_stands_above_them(
     open_console: OpenConsole,
 ) -> None:
@@ -85,6 +87,7 @@ def test_spans_are_filtered_and_shown_with_what_stands_above_them(
     expect(page.get_by_text("No span fits.")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_waterfall_is_walked_folded_and_opened_by_keyboard(open_console: OpenConsole) -> None:
     page = traced(open_console(trace_team()), "flaky")
     every = page.locator(".spans .span-row")

@@ -33,7 +33,7 @@ WIDER = ("tests/contract", "tests/unit/runtime", "tests/faults")
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 _TIMEOUT_S = 900
 _OPTIONS = (
-    "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=60", "--no-header",
+    "-x", "-q", "-p", "no:cacheprovider", "--timeout=60", "--no-header",
     "--tb=no", "-rfE",
 )  # fmt: skip
 _CAUGHT = 1

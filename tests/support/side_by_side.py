@@ -85,7 +85,7 @@ class _Worker:
 
 
 def _shares(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
-    """Tests that stay together, those of slow folders first: in the end all have something to do."""
+    """Tests that stay together; those of slow folders first, so that all end at the same time."""
     shares = []
     for _, tests in groupby(items, key=lambda item: item.path):
         share = list(tests)
