@@ -68,7 +68,7 @@ demo: $(VENV)/.core  ## A handoff, a rollback, a kill -9 and a resume, the audit
 ifeq ($(TMPDIR)$(shell test -w /dev/shm && echo memory),memory)
 test-unit test test-all coverage mutations: export TMPDIR := /dev/shm
 endif
-SIDE_BY_SIDE := --processes 3
+SIDE_BY_SIDE := --processes 4
 QUICK := -m "not slow and not conformance"
 # What needs no server and no browser.
 UNITS := tests/unit tests/contract/test_memory_store.py tests/contract/test_sqlite_store.py \

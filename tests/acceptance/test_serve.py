@@ -116,6 +116,7 @@ def test_a_run_under_way_when_it_is_killed_is_gone_on_with_by_the_next(
     assert (tmp_path / "refunds.log").read_text() == "1042\n"
 
 
+@pytest.mark.slow
 def test_a_stream_ends_at_once_when_it_stops_and_goes_on_at_the_next(
     start: Any, tmp_path: Path
 ) -> None:

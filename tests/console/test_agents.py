@@ -20,6 +20,7 @@ def card(console: Console, name: str) -> Locator:
     return console.page.locator(".agent-card").filter(has=heading)
 
 
+@pytest.mark.slow
 def test_the_team_is_listed_with_what_each_can_do_and_reacts_to(
     open_console: OpenConsole, look: Look
 ) -> None:

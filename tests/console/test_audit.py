@@ -21,6 +21,7 @@ def records(console: Console) -> Locator:
     return console.page.locator(".records > li")
 
 
+@pytest.mark.slow
 def test_who_did_what_is_read_and_found(open_console: OpenConsole, look: Look) -> None:
     console = open_console(relay_team(), look=look, at="audit")
     expect(console.page.get_by_text("No record matches.")).to_be_visible()

@@ -66,6 +66,7 @@ def places(console: Console) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_loops_are_folded_and_a_rollback_looks_like_one(
     open_console: OpenConsole, look: Look
 ) -> None:

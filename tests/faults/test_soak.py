@@ -27,6 +27,7 @@ from tests.faults.world import World
 from tests.support.temporal import DevServer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("empty_database", ["postgres"], indirect=True)
 async def test_nothing_is_lost_while_workers_are_killed(
     empty_database: Database, tmp_path: Path

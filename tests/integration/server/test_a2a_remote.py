@@ -157,6 +157,7 @@ async def test_a_remote_agent_that_stays_away_undoes_the_handoff() -> None:
     assert partner.received == []
 
 
+@pytest.mark.slow
 async def test_a_task_that_takes_too_long_is_given_up_and_cancelled_there() -> None:
     partner = Partner()
     async with partner_served(partner) as (url, _):

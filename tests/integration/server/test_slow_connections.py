@@ -103,6 +103,7 @@ async def test_a_head_that_comes_byte_by_byte_is_cut_too(app: FastAPI) -> None:
             writer.close()
 
 
+@pytest.mark.slow
 async def test_the_second_request_of_a_connection_is_waited_for_no_longer(app: FastAPI) -> None:
     async with _served(app, head_s=ENOUGH_S) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -115,6 +116,7 @@ async def test_the_second_request_of_a_connection_is_waited_for_no_longer(app: F
         writer.close()
 
 
+@pytest.mark.slow
 async def test_what_was_asked_in_time_may_take_long(app: FastAPI) -> None:
     async with (
         _served(app, head_s=ENOUGH_S) as port,

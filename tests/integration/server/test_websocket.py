@@ -61,6 +61,7 @@ async def send(socket: ClientConnection, **message: Any) -> dict[str, Any]:
     return await told(socket)
 
 
+@pytest.mark.slow
 async def test_a_subscription_that_is_done_takes_no_room(place: Place) -> None:
     async with place.connect() as socket:
         for number in range(MOST_SUBSCRIPTIONS + 2):

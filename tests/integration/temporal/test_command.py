@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 
+import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from ekiden.engine import submit
@@ -56,6 +57,7 @@ async def test_the_command_works_on_the_sessions_of_a_store(
     assert (await words(engine))[-1] == "you said: hello"
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_is_told(postgres_url: str) -> None:
     store = ("--store", postgres_url)
     code, _, err = await run_command("--address", "127.0.0.1:9", *store)

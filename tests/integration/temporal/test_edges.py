@@ -59,6 +59,7 @@ async def test_a_further_message_costs_as_much_as_we_say(
     await handle.terminate()
 
 
+@pytest.mark.slow
 async def test_an_answer_that_ends_a_wait_costs_as_much_as_a_message(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:
@@ -75,6 +76,7 @@ async def test_an_answer_that_ends_a_wait_costs_as_much_as_a_message(
     await handle.terminate()
 
 
+@pytest.mark.slow
 async def test_the_workflow_of_a_waiting_session_ends_when_the_session_is_gone(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:
@@ -128,6 +130,7 @@ class Blabbing(PostgresStore):
         return await super().get(session_id)
 
 
+@pytest.mark.slow
 async def test_the_text_of_an_unexpected_error_stays_here(
     postgres_url: str, temporal_server: DevServer, temporal_client: Client
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from ekiden.core.agent import Agent
@@ -59,6 +60,7 @@ async def test_a_message_costs_one_activity_and_the_workflow_ends_when_all_is_do
     ]
 
 
+@pytest.mark.slow
 async def test_after_its_end_the_next_message_starts_the_workflow_anew(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:
@@ -135,6 +137,7 @@ async def handle_is_quiet(handle: Any) -> None:
     assert found.status == COMPLETED
 
 
+@pytest.mark.slow
 async def test_a_signal_for_a_session_that_is_gone_ends_the_workflow(
     engine: TemporalEngine, temporal_client: Client
 ) -> None:

@@ -325,6 +325,7 @@ async def test_a_query_that_was_given_up_by_a_short_life_says_so(place: Place) -
     assert len(desk.seen) == 1
 
 
+@pytest.mark.slow
 async def test_a_long_wait_is_not_lost_among_many_short_ones(place: Place) -> None:
     bus, desk = await place.bus(), Desk("at last", hold=True)
     async with bus.serve("sales", desk), bus.serve("stock", echo):

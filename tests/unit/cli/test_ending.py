@@ -39,7 +39,11 @@ asyncio.run(main())
     ("begin", "said"),
     [
         ("task = asyncio.create_task(ignores())", "the last line"),
-        ("task = asyncio.create_task(asyncio.to_thread(time.sleep, 600))", "the last line"),
+        pytest.param(
+            "task = asyncio.create_task(asyncio.to_thread(time.sleep, 600))",
+            "the last line",
+            marks=pytest.mark.slow,
+        ),
         ("threading.Thread(target=time.sleep, args=(600,)).start()", "the last line"),
         (
             "task = asyncio.create_task(tidies()); await asyncio.to_thread(time.sleep, 0)",
