@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from tests.support.examples import choose_profile
-from tests.support.forked import close_forker
+from tests.support.forked import close_forker, start_forker
 
 # Failing assertions inside the contract suites show their values: to be said before any import.
 pytest.register_assert_rewrite("ekiden.testing.contracts", "ekiden.testing.engine_contracts")
@@ -25,9 +25,11 @@ def pytest_configure(config: pytest.Config) -> None:
     choose_profile(slow_tests_too="not slow" not in str(config.getoption("markexpr")))
 
 
-def pytest_collection() -> None:
-    """Nothing of what is collected is garbage."""
+def pytest_collection(session: pytest.Session) -> None:
+    """Nothing of what is collected is garbage; what all processes share comes up meanwhile."""
     gc.disable()
+    if session.config.getoption("processes") > 1 and not session.config.option.collectonly:
+        start_forker()
 
 
 def pytest_collection_finish() -> None:

@@ -22,8 +22,6 @@ from typing import Any
 import pytest
 from _pytest.capture import FDCapture
 
-from tests.support.forked import start_forker
-
 RUN = "EKIDEN_TEST_RUN"
 """The environment variable that says which processes belong together."""
 _MOST_OF_A_FILE = 25
@@ -37,12 +35,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--processes", type=int, default=0, metavar="N", help="run the tests in N processes"
     )
-
-
-def pytest_collection(session: pytest.Session) -> None:
-    """Let what all processes share come up while tests are collected."""
-    if session.config.getoption("processes") > 1 and not session.config.option.collectonly:
-        start_forker()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -63,10 +55,13 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
             for number in range(len(shares)):
                 os.write(filling, number.to_bytes(_NUMBER))
         os.close(filling)
-        _listen(session, workers)
+        ended = _listen(session, workers)
     finally:
         for worker in workers:
             worker.end()
+    if ended < len(session.items):
+        session.shouldfail = f"{len(session.items) - ended} tests were not run to their end"
+        raise session.Failed(session.shouldfail)
     return True
 
 
@@ -193,9 +188,10 @@ def _save_coverage() -> None:
             measuring.save()
 
 
-def _listen(session: pytest.Session, workers: Sequence[_Worker]) -> None:
-    """Report until all have come to their end, or enough has failed."""
+def _listen(session: pytest.Session, workers: Sequence[_Worker]) -> int:
+    """Report until all have come to their end, or enough has failed; how many tests ended."""
     of = {worker.news: worker for worker in workers}
+    ended = 0
     while of:
         for news in wait(list(of)):
             assert isinstance(news, Connection)
@@ -212,20 +208,24 @@ def _listen(session: pytest.Session, workers: Sequence[_Worker]) -> None:
             elif isinstance(told, list):
                 worker.left += told
             else:
-                _report(session, worker, told)
+                ended += _report(session, worker, told)
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:
             raise session.Interrupted(session.shouldstop)
+    return ended
 
 
-def _report(session: pytest.Session, worker: _Worker, told: dict[str, Any]) -> None:
+def _report(session: pytest.Session, worker: _Worker, told: dict[str, Any]) -> bool:
+    """Whether the test has come to its end."""
     hook = session.config.hook
     report = hook.pytest_report_from_serializable(config=session.config, data=told)
     hook.pytest_runtest_logreport(report=report)
-    if report.when == "teardown":
-        worker.left.remove(report.nodeid)
-        hook.pytest_runtest_logfinish(nodeid=report.nodeid, location=report.location)
+    if report.when != "teardown":
+        return False
+    worker.left.remove(report.nodeid)
+    hook.pytest_runtest_logfinish(nodeid=report.nodeid, location=report.location)
+    return True
 
 
 def _report_death(session: pytest.Session, worker: _Worker) -> None:
