@@ -38,6 +38,9 @@ class Job:
     """Whether whoever serves never comes to an end with a message."""
     waits: bool = False
     """Whether it does so only when there is a file ``answer``."""
+    shares: bool = False
+    """Whether it begins only when it knows of another process that serves: who believes to be alone
+    takes more than it can do."""
     visibility_s: float = 30.0
     seed: int | None = None
     """How much mischief the store makes."""
@@ -118,7 +121,9 @@ async def _serve(bus: Bus, job: Job, ledger: Ledger) -> None:
             await until(Path(job.folder, "answer").exists, "somebody says answer")
         return {"reply": ledger.take_effect(message.id, message.payload["order"])}
 
-    async with bus.serve(CLERK, handle, concurrency=3):
+    async with bus.serve(CLERK, handle, concurrency=3) as service:
+        if job.shares:
+            await until(lambda: not service.alone, "another one serves")
         ledger.note("here")
         await until(Path(job.folder, "stop").exists, "somebody says stop")
 

@@ -81,6 +81,8 @@ class Proxy:
         task = asyncio.create_task(self._serve(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        # One that is cancelled before it begins closes nothing.
+        task.add_done_callback(lambda done: done.cancelled() and writer.transport.abort())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -117,6 +117,7 @@ class LoopbackServer:
     def __init__(self) -> None:
         self._server: asyncio.Server | None = None
         self._clients: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._is_closing = False
 
     @property
     def origin(self) -> str:
@@ -130,11 +131,13 @@ class LoopbackServer:
         raise NotImplementedError
 
     async def __aenter__(self) -> Self:
+        self._is_closing = False
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_LIMIT)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         assert self._server is not None
+        self._is_closing = True
         self._server.close()
         clients = dict(self._clients)
         for client, writer in clients.items():
@@ -145,6 +148,9 @@ class LoopbackServer:
         await self._server.wait_closed()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_closing:
+            writer.transport.abort()
+            return
         client = asyncio.create_task(self._serve(reader, writer))
         self._clients[client] = writer
         client.add_done_callback(self._clients.pop)

@@ -20,6 +20,7 @@ from ekiden.a2a.link import RemoteLink
 from ekiden.a2a.view import View
 from ekiden.core.a2a_errors import RemoteAgentUnavailable
 from ekiden.runtime import Rollback
+from ekiden.testing.loopback import HttpReply, HttpRequest, LoopbackServer
 from tests.support.a2a_server import Partner, partner_served
 from tests.support.serving import served
 
@@ -229,24 +230,14 @@ async def test_a_credential_that_cannot_be_sent_is_named_and_not_shown(
 @asynccontextmanager
 async def _dripping() -> AsyncIterator[str]:
     """A server that begins to answer and never ends."""
-    over = asyncio.Event()
 
-    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n ")
-            await writer.drain()
-            await over.wait()
-        finally:
-            writer.transport.abort()
+    class Dripping(LoopbackServer):
+        async def handle(self, request: HttpRequest, reply: HttpReply) -> None:
+            await reply.text("{ }", sent=1)
+            await asyncio.Event().wait()
 
-    server = await asyncio.start_server(drip, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        over.set()
-        server.close()
-        await server.wait_closed()
+    async with Dripping() as server:
+        yield server.origin
 
 
 async def test_an_agent_that_never_comes_to_an_end_is_given_up() -> None:

@@ -189,7 +189,6 @@ def test_anybody_may_have_a_part_in_it(steps: int) -> None:
     assert often | few <= set(seen)
 
 
-@pytest.mark.slow
 def test_a_database_tells_the_same_as_memory() -> None:
     assert run_machine(Stored, 100, **ALWAYS_THE_SAME)["completed"]
 
