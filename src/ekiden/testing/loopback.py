@@ -11,6 +11,8 @@ from typing import Any, Self, TypeVar
 _T = TypeVar("_T")
 
 _LIMIT = 16 * 1024 * 1024
+_TURNS = 4
+"""Of the event loop, until what is being accepted is there."""
 _REASONS = {
     200: "OK",
     400: "Bad Request",
@@ -138,6 +140,11 @@ class LoopbackServer:
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         assert self._server is not None
         self._is_closing = True
+        # Python 3.11 leaves a connection open that is just being accepted when its server closes.
+        for listening in self._server.sockets:
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
         self._server.close()
         clients = dict(self._clients)
         for client, writer in clients.items():
