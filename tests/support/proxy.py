@@ -82,7 +82,7 @@ class Proxy:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         # One that is cancelled before it begins closes nothing.
-        task.add_done_callback(lambda done: done.cancelled() and writer.transport.abort())
+        task.add_done_callback(lambda _: writer.close())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -143,7 +143,7 @@ class LoopbackServer:
         # Python 3.11 leaves a connection open that is just being accepted when its server closes.
         for listening in self._server.sockets:
             asyncio.get_running_loop().remove_reader(listening.fileno())
-        for _ in range(_TURNS):
+        for _turn in range(_TURNS):
             await asyncio.sleep(0)
         self._server.close()
         clients = dict(self._clients)
