@@ -26,7 +26,7 @@ class TestPostgresStore(StoreContract):
 
     @pytest.fixture(autouse=True)
     def _know_url(self, postgres_url: str) -> None:
-        self.postgres_url = postgres_url
+        self.url = postgres_url
 
     async def advance_clock(self, store: Store, seconds: float) -> None:
         for table, column in (
@@ -37,7 +37,7 @@ class TestPostgresStore(StoreContract):
             ("messages", "expires_at"),
         ):
             await execute(
-                self.postgres_url,
+                self.url,
                 f"update {table} set {column} = {column} - $1 * interval '1 second'",
                 seconds,
             )

@@ -121,7 +121,7 @@ class CuttingSqlite(Cutting, SqliteStore):
                 return work(db)
 
             writer._submit = write  # type: ignore[method-assign]
-            parts.readers.read = read  # type: ignore[method-assign]
+            parts.readers.read = read  # type: ignore[assignment, method-assign]
         return parts
 
 
