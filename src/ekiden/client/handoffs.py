@@ -104,6 +104,8 @@ class Handoffs(Resource[M]):
         context: Any = None,
         policy: Policy | None = None,
         timeout_s: float | None = None,
+        priority: int = 0,
+        metadata: Mapping[str, Any] | None = None,
         wait_s: float | None = None,
     ) -> HandoffEnd:
         """Hand a session to another agent, and wait for its answer at most `wait_s` seconds."""
@@ -114,6 +116,8 @@ class Handoffs(Resource[M]):
             context=context,
             policy=policy,
             timeout_s=timeout_s,
+            priority=priority or None,
+            metadata=None if metadata is None else dict(metadata),
             wait_s=wait_s,
         )
         path = f"/sessions/{part(session_id)}/handoff"
@@ -130,8 +134,10 @@ class Handoffs(Resource[M]):
         conversation_history: Sequence[Mapping[str, Any]] = (),
         policy: Policy = "graceful",
         reason: str = "",
+        priority: int = 0,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Mapping[str, Any]:
-        """Hand a task from one agent to another; a task that is new is made."""
+        """Hand a task from one agent to another; a task without a session gets one."""
         body = {
             "source_agent_id": source,
             "target_agent_id": target,
@@ -140,6 +146,8 @@ class Handoffs(Resource[M]):
             "conversation_history": [dict(each) for each in conversation_history],
             "policy": policy,
             "reason": reason,
+            "priority": priority,
+            "metadata": dict(metadata or {}),
         }
         told: Mapping[str, Any] = await self._wire.ask("POST", "/handoff/initiate", body=body)
         return told

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.core.quoting import quote as quote
@@ -38,15 +38,17 @@ def received_block(
     summary: str | None = None,
     context: Any = None,
     payload: Any = None,
+    priority: int | None = None,
+    metadata: Mapping[str, Any] | None = None,
     chain: Sequence[str] = (),
     max_chars: int = 20_000,
 ) -> str:
     """The part of a system prompt that tells an agent what it was handed.
 
-    `context` and `payload` may be any JSON. Every value is JSON on one line in which no character
-    is left that could end the fence, begin a line or hide text, so a hostile value stays inside its
-    quotes. A value longer than `max_chars` is cut, and says so. Equal arguments give an equal
-    block.
+    `context`, `payload` and `metadata` may be any JSON. Every value is JSON on one line in which no
+    character is left that could end the fence, begin a line or hide text, so a hostile value stays
+    inside its quotes. A value longer than `max_chars` is cut, and says so. Equal arguments give an
+    equal block.
     """
     rows = {
         "from": from_agent,
@@ -54,6 +56,8 @@ def received_block(
         "summary": summary,
         "context": context,
         "payload": payload,
+        "priority": priority,
+        "metadata": metadata,
     }
     lines = [
         f"{name}: {quote(value, max_chars=max_chars)}"

@@ -13,6 +13,9 @@ from ekiden.handoff.lifecycle import FINAL
 from ekiden.storage.base import Store
 
 _MODEL = {"kind": "model"}
+_LEFT_OUT_IF_EMPTY: Final = (
+    "reason", "code", "error", "trigger", "request", "filter", "evaluation", "priority", "metadata",
+)  # fmt: skip
 _FACTS_OF_TRIGGERS: Final = frozenset({"type", "also"})
 """What a trigger tells that is no word of people, models and tools, and no name of their errors."""
 
@@ -54,6 +57,9 @@ class HandoffRecord:
     not_compensated: tuple[str, ...] = ()
     rollback_attempts: int = 0
     """Compensations that failed, each try counted."""
+    priority: int = 0
+    metadata: Mapping[str, Any] | None = None
+    """The own metadata of whoever asked for it."""
     call_id: str | None = None
     """The model's call that asked for it."""
     hashes: tuple[str, ...] = ()
@@ -102,7 +108,7 @@ class HandoffRecord:
             return self
         trigger = self.trigger or {}
         facts = {name: trigger[name] for name in trigger if name in _FACTS_OF_TRIGGERS}
-        return replace(self, reason="", trigger=facts or None, evaluation=None)
+        return replace(self, reason="", trigger=facts or None, evaluation=None, metadata=None)
 
     def to_json(self) -> dict[str, Any]:
         """As programs read it; what is empty, and what is not to be shown, is left out."""
@@ -122,7 +128,7 @@ class HandoffRecord:
                 for move in self.moves
             ],
         }
-        for name in ("reason", "code", "error", "trigger", "request", "filter", "evaluation"):
+        for name in _LEFT_OUT_IF_EMPTY:
             value = getattr(shown, name)
             if value:
                 data[name] = value
@@ -195,6 +201,8 @@ def _record(handoff_id: str, events: Sequence[Event]) -> HandoffRecord:
         compensated=tuple(compensated),
         not_compensated=tuple(merged.get("not_compensated", ())),
         rollback_attempts=failed,
+        priority=merged.get("priority", 0),
+        metadata=merged.get("metadata"),
         call_id=_call_id(events[0]),
         hashes=tuple(
             event.details["hash"] for event in events if event.details and "hash" in event.details

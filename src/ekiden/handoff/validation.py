@@ -54,7 +54,8 @@ def check_depth(depth: int, most: int | None) -> None:
         raise HandoffRefused(
             "MAX_DEPTH_EXCEEDED",
             f"the task was handed on {depth} times, which is the most (Limits.depth={most}); "
-            "finish it yourself, or tell the person what is missing",
+            "finish it yourself, or tell the person what is missing: their next message begins a "
+            "new chain",
         )
 
 

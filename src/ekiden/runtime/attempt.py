@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,26 @@ from ekiden.core.items import Item
 from ekiden.handoff.lifecycle import Lifecycle
 from ekiden.runtime.findings import Finding
 from ekiden.runtime.state import RunState
+from ekiden.runtime.variables import VariablesNow
 from ekiden.storage.base import DocumentWrite
 from ekiden.storage.values import copy_json
 
 MODEL = Actor(kind="model")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brings:
+    """What whoever asks for a handoff adds to the task, in the transaction that makes it."""
+
+    items: tuple[Item, ...] = ()
+    """Appended to the conversation."""
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """Set."""
+    chain: tuple[str, ...] = ()
+    """Agents that had the task, as the caller knows it."""
+
+
+NOTHING_BROUGHT = Brings()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -45,6 +61,13 @@ class Attempt:
     """Whether a run begins with it, because no message did."""
     payload: Any = None
     """JSON that goes along to the target."""
+    priority: int = 0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """The caller's own."""
+    brings: Brings = NOTHING_BROUGHT
+    """What it adds to the task."""
+    source: str = ""
+    """Who is to hand over, as whoever asked named it; empty: who has the session."""
     writes: Sequence[DocumentWrite] = ()
     """What is written in the transaction that makes or refuses it."""
     place: int | None = None
@@ -53,6 +76,8 @@ class Attempt:
     """What the target must be able to do, beyond what the edge requires."""
     findings: Sequence[Finding] = ()
     """What guardrails of handoffs found."""
+    before: VariablesNow | None = None
+    """The variables without those that it brings."""
     life: Lifecycle = field(default_factory=Lifecycle)
     id: str = ""
 
@@ -62,7 +87,6 @@ class Attempt:
         cursor.handoffs += 1
         self.id = run.next_handoff_id
         self.life.move("initiated")
-        self.life.move("validating")
 
     @property
     def terms_policy(self) -> HandoffPolicy:
@@ -132,8 +156,10 @@ class Attempt:
                 context=words.get("context"),
                 summary=words.get("summary", ""),
                 payload=self.payload,
+                priority=self.priority,
                 timeout=self.timeout_s or self.edge.terms.timeout_s,
                 metadata={
+                    **self.metadata,
                     "timestamp": now_us / 1e6,
                     "handoff_chain": list(cursor.chain),
                     "chain_depth": cursor.depth,

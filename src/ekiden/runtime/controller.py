@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -17,7 +16,8 @@ from ekiden.core.handoff_terms import HandoffTerms
 from ekiden.core.items import Item, function_output
 from ekiden.core.jsonio import dumps
 from ekiden.handoff.validation import check_cycle, check_depth
-from ekiden.runtime.attempt import Attempt
+from ekiden.runtime.attempt import NOTHING_BROUGHT, Attempt
+from ekiden.runtime.brought import Before, brought, record_brought
 from ekiden.runtime.calls import both, settled
 from ekiden.runtime.closing import broken_off, close_calls, with_outputs
 from ekiden.runtime.compensation import undo_staged
@@ -32,7 +32,6 @@ from ekiden.runtime.scrutiny import needs_scrutiny, scrutinise
 from ekiden.runtime.spending import narrowed
 from ekiden.runtime.state import RunState
 from ekiden.runtime.targets import find_target, invoke_edge
-from ekiden.runtime.variables import VariablesNow
 from ekiden.runtime.withdrawing import withdraw_questions
 
 
@@ -44,10 +43,15 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
     guardrail ends the run because of what an agent passes on: the refusal is stored then.
     """
     attempt.begin(run)
-    before = run.variables.now(), run.cursor.published
+    attempt.life.move("validating")
+    before = Before.of(run)
     run.staged = []
     try:
-        terms = await _agreed(run, attempt)
+        if attempt.brings is NOTHING_BROUGHT:
+            terms = await _agreed(run, attempt)
+        else:
+            with brought(run, attempt, before):
+                terms = await _agreed(run, attempt)
     except UserError as exc:
         await _take_back(run, attempt, before, exc)
         raise
@@ -64,9 +68,15 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
         close_calls(run, terms.open_calls)
     if run.cursor.asks:
         await withdraw_questions(run)
+    first = run.next_seq
+    if attempt.brings is not NOTHING_BROUGHT:
+        record_brought(run, attempt)
     pending = _move(run, attempt, terms)
+    pending.seq = first
+    if run.cursor.chain[: pending.depth] != before.chain:
+        pending.saved["chain"] = list(before.chain)
     pending.compensations = staged
-    run.keep_variables(pending, before[0])
+    run.keep_variables(pending, before.variables)
     for each in attempt.writes:
         run.write(each)
     fault_point("handoff.transferring.before_commit")
@@ -138,17 +148,16 @@ def _words(run: RunState, attempt: Attempt) -> dict[str, Any]:
     words = received(run.agent.name, attempt.arguments)
     if attempt.payload is not None:
         words["payload"] = attempt.payload
+    if attempt.priority:
+        words["priority"] = attempt.priority
+    if attempt.metadata:
+        words["metadata"] = dict(attempt.metadata)
     return words
 
 
-async def _take_back(
-    run: RunState, attempt: Attempt, before: tuple[VariablesNow, Sequence[str]], exc: Exception
-) -> None:
+async def _take_back(run: RunState, attempt: Attempt, before: Before, exc: Exception) -> None:
     """Refused means untouched: undo what callbacks did to the session before somebody said no."""
-    variables, published = before
-    if run.variables.now() != variables:
-        run.variables.go_back(variables)
-    run.cursor.published = published
+    before.restore(run)
     if run.staged:
         await undo_staged(run, attempt.id, run.staged, describe(exc))
 
@@ -158,7 +167,7 @@ def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
     problem = describe(exc)
     record_failures(run, attempt.findings)
     attempt.life.move("failed")
-    details = attempt.details(run.agent.name, attempt.target_name)
+    details = attempt.details(attempt.source or run.agent.name, attempt.target_name)
     details["code"] = _refusal(exc)
     if isinstance(exc, HandoffRefused):
         details.update(exc.details)
@@ -185,11 +194,11 @@ async def store_refusal(run: RunState, *, release: bool = False) -> None:
 
 def _told(attempt: Attempt, words: dict[str, Any]) -> dict[str, Any]:
     """What of the source's words the event tells: all, where no call of a model has them."""
-    names = ("reason",) if attempt.call is not None else _WORDS
+    names = ("reason",) if attempt.call is not None else WORDS
     return {name: words[name] for name in names if name in words}
 
 
-_WORDS = ("reason", "summary", "context", "payload")
+WORDS = ("reason", "summary", "context", "payload", "priority", "metadata")
 
 
 def _refusal(exc: Exception) -> RefusalCode:
@@ -275,6 +284,8 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
     if view is not None:
         details["filter"] = key
     details.update(_for_going_back(run, attempt, agreed))
+    if attempt.brings.chain:
+        details["chain"] = list(cursor.chain)
     if attempt.findings or cursor.found:
         record_failures(run, attempt.findings)
         details = tell_findings(run, details, attempt.findings)

@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ekiden.core.items import Item, is_message, user_message
+from ekiden.core.quoting import quote
 
 if TYPE_CHECKING:
     from ekiden.core.guardrails import Violation
     from ekiden.runtime.state import RunState
 
 _CORRECTION = "Your last answer was not let through. Answer again, in full, without what is wrong:"
+_ROLLED_BACK = (
+    "[Notice of the system, not of the person] The handoff to {target} was made without a call of "
+    "yours and rolled back: {reason}. You have the conversation again; go on with it."
+)
 _LISTED = 50
 """So many violations a model is told of."""
 
@@ -28,6 +33,29 @@ def correction(violations: Sequence[Violation]) -> Item:
     return user_message("\n".join([_CORRECTION, *lines]))
 
 
+def rollback_notices(run: RunState) -> list[Item]:
+    """What the active agent is told of its handoffs that were rolled back since its last answer,
+    and that no call of its own is answered with: triggers, people and programs made them.
+
+    It is no part of the conversation, which is as it was before the handoff.
+    """
+    notices: list[Item] = []
+    undone_from = run.next_seq
+    for event in reversed(run.events):
+        if event.seq >= undone_from:
+            continue
+        details = event.details or {}
+        if event.type == "handoff" and "undoes" in details:
+            undone_from = details["undoes"][0]
+            if details["from"] == run.agent.name and not event.items:
+                told = _ROLLED_BACK.format(target=details["to"], reason=quote(event.error))
+                notices.append(user_message(told))
+        elif event.type == "llm_call":
+            break
+    notices.reverse()
+    return notices
+
+
 def is_request(item: Item) -> bool:
     """Whether the item is something that a person said, in a view without corrections."""
     return is_message(item) and item.get("role") == "user"
@@ -40,6 +68,7 @@ def view_for_others(run: RunState) -> list[Item]:
     return [
         *run.visible[: run.history_length],
         *(item for event in produced for item in event.items),
+        *run.brought,
     ]
 
 

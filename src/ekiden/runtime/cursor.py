@@ -146,7 +146,7 @@ class Cursor:
     after: int = 0
     """The view goes on with what was said after this event."""
     chain: list[str] = field(default_factory=list)
-    """Who had the run, beginning with `user`."""
+    """Who had the task since the last message to it, beginning with `user`."""
     open: list[PendingHandoff] = field(default_factory=list)
     """Handoffs that are not confirmed yet; each but the last led to the source of the next."""
     received: Mapping[str, Any] | None = None
@@ -336,9 +336,13 @@ class Cursor:
             if each.name not in _STAYS_SPENT:
                 setattr(self, each.name, getattr(earlier, each.name))
 
-    def next_run(self, *, agent: str, first: int) -> Cursor:
-        """The cursor of the run that follows; the view and the session's counts go on."""
-        return Cursor(
+    def next_run(self, *, agent: str, first: int, is_same_task: bool = False) -> Cursor:
+        """The cursor of the run that follows; the view and the session's counts go on.
+
+        With `is_same_task` no new message began it: the chain goes on, too, with what tells whether
+        anything changed since an agent had the task.
+        """
+        following = Cursor(
             run=self.run + 1,
             phase="think",
             first=first,
@@ -352,6 +356,13 @@ class Cursor:
             head=self.head,
             audited=self.audited,
         )
+        if is_same_task and self.chain:
+            following.chain = self.chain.copy()
+            if following.chain[-1] != agent:
+                following.chain.append(agent)
+            following.work, following.left = self.work, self.left
+            following.passed = self.passed
+        return following
 
     @property
     def pending(self) -> PendingHandoff | None:
@@ -360,5 +371,5 @@ class Cursor:
 
     @property
     def depth(self) -> int:
-        """Handoffs of this run."""
+        """Handoffs of the task since the last message to it."""
         return len(self.chain) - 2

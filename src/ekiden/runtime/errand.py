@@ -29,7 +29,7 @@ from ekiden.runtime.request_documents import (
 )
 from ekiden.runtime.requests import is_hopeless, make, settle_rollback, store_withdrawal, undo
 from ekiden.runtime.state import RunState
-from ekiden.storage.base import Claim, Document, DocumentWrite, SessionRow, Store
+from ekiden.storage.base import Claim, Document, DocumentWrite, NewSession, SessionRow, Store
 
 _LONGEST_WAIT_S = 1.0
 """After so long the store is looked into, whether it told of a change or not."""
@@ -47,11 +47,14 @@ class Errand:
         *,
         is_left: bool = False,
         patience_s: float | None = None,
+        new: NewSession | None = None,
     ) -> None:
+        """`new` is how the session is made, if there is none."""
         self._around = around
         self._config = replace(around.config, on_busy="refuse")
         self._store = store
         self._session_id = session_id
+        self._new = new
         self._asked = asked
         self._is_left = is_left
         """Whether the request is stored, so that others may have seen to it."""
@@ -131,7 +134,9 @@ class Errand:
         claim, row = await self._claim()
         try:
             async with owned(self._store, claim) as hold:
-                here = await opened_for_handoff(self._around, self._store, claim, row, hold=hold)
+                here = await opened_for_handoff(
+                    self._around, self._store, claim, row, hold=hold, source=self._asked.source
+                )
                 with on_display(here):
                     return await self._do(here, row, run=run)
         except StaleDocument:
@@ -245,7 +250,7 @@ class Errand:
         return False
 
     async def _claim(self) -> tuple[Claim, SessionRow]:
-        taken = await claimed(self._store, self._session_id, self._config)
+        taken = await claimed(self._store, self._session_id, self._config, create=self._new)
         fault_point("handoff.start.after_claim")
         return taken
 
@@ -283,7 +288,7 @@ class Errand:
         failure: HandoffFailure = asked.why_withdrawn(source)
         return HandoffResult(
             request_id=asked.id,
-            status="rolled_back",
+            status="failed",
             source=source,
             target=asked.to,
             completed_at=self._config.clock.now_us() / 1e6,

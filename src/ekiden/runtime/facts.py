@@ -17,7 +17,7 @@ FACTS: Mapping[str, str] = {
     "agent_seconds": "seconds of work since it has it",
     "chain": "who had the task, beginning with `user`",
     "confidence": "how sure routing was, 0 to 1; missing if nothing was routed",
-    "depth": "handoffs of the run",
+    "depth": "handoffs of the task since the last message to it",
     "error_count": "errors of the run",
     "handoffs": "handoffs of the session, refused ones included",
     "requests": "model calls of the run",

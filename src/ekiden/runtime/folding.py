@@ -9,14 +9,14 @@ from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.events import AUDITED, Event
 from ekiden.core.items import Item, is_message, text_of
 from ekiden.core.usage import Usage
-from ekiden.runtime.controller import passed_digest, saved_of
+from ekiden.runtime.controller import WORDS, passed_digest, saved_of
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.handed import received
 from ekiden.runtime.rollback import step_back
 from ekiden.sessions import is_rewind, is_transfer
 from ekiden.sessions.state import told_state
 
-_WORDS = ("reason", "summary", "context", "payload")
+GIVEN = "given"
 _BROKEN_OFF = ("cancelled", "failed", "out_of_budget")
 
 
@@ -27,7 +27,7 @@ class Fold:
     that were open, and how to undo what was done while a handoff was open.
     """
 
-    __slots__ = ("_calls", "_is_inside", "_last", "agent", "cursor", "outcome")
+    __slots__ = ("_calls", "_given", "_is_inside", "_last", "agent", "cursor", "outcome")
 
     def __init__(self, *, agent: str, cursor: Cursor, outcome: str = "") -> None:
         self.agent = agent
@@ -38,10 +38,13 @@ class Fold:
         self._is_inside = False
         """Whether what was applied last was not stored alone."""
         self._last: Event | None = None
+        self._given: int | None = None
+        """The event before that has what a handoff adds to the task."""
 
     def apply(self, event: Event) -> None:
         """The event happened."""
         told, before, self._last = told_state(event), self._last, event
+        self._given = before.seq if before is not None and GIVEN in (before.details or {}) else None
         if told is not None and (before is None or "undoes" not in (before.details or {})):
             # Not how often each was set, but whether anything was: that is what is asked for.
             self.cursor.work += len(told.get("set", ())) + len(told.get("deleted", ()))
@@ -151,6 +154,8 @@ class Fold:
 
     def _transfer(self, event: Event, details: dict[str, Any]) -> None:
         cursor, source, target = self.cursor, details["from"], details["to"]
+        chain = list(cursor.chain)
+        cursor.chain = list(details.get("chain", chain))
         call_id = next((item["call_id"] for item in event.items if "call_id" in item), None)
         words = _words(details, self._calls.get(call_id) if call_id else None)
         if details.get("by", {}).get("kind") == "person" and "request" not in details:
@@ -160,8 +165,11 @@ class Fold:
         saved = saved_of(cursor)
         if details.get("begins_run"):
             saved["begins_run"] = True
+        if "chain" in details:
+            saved["chain"] = chain
         pending = PendingHandoff(
-            id=details["id"], source=source, target=target, call_id=call_id, seq=event.seq,
+            id=details["id"], source=source, target=target, call_id=call_id,
+            seq=self._given or event.seq,
             base=cursor.base, after=cursor.after, received=cursor.received,
             depth=len(cursor.chain), since_s=cursor.since_s, saved=saved,
         )  # fmt: skip
@@ -214,6 +222,8 @@ class Fold:
         name = (event.details or {}).get("published")
         if _tells_state(event) and self.cursor.phase == "act":
             self._is_inside = True  # Some tool of the turn was done, and its output comes later.
+        if GIVEN in (event.details or {}):
+            self._is_inside = True  # The handoff that brings it follows.
         if name is not None:
             self._is_inside = True
             if name not in self.cursor.published:
@@ -257,8 +267,15 @@ def _tells_state(event: Event) -> bool:
 
 
 def _closes(event: Event) -> bool:
-    """Whether it only closes calls of the run before, and the message follows."""
-    return event.type == "message" and "closes" in (event.details or {})
+    """Whether it only closes calls of the run before, and the message follows, or brings what a
+    handoff adds to the task, which follows."""
+    details = event.details or {}
+    return event.type == "message" and ("closes" in details or GIVEN in details)
+
+
+def is_given(events: list[Event], first: Event) -> bool:
+    """Whether the event before `first` has what that, a handoff, adds to the task."""
+    return first.seq > 1 and GIVEN in (events[first.seq - 2].details or {})
 
 
 def runs_begun(events: list[Event]) -> list[Event]:
@@ -276,7 +293,7 @@ def _words(details: dict[str, Any], call: Item | None) -> dict[str, Any]:
     """What the target was handed: what the event tells, or what the model's call said."""
     if "received" in details:
         return dict(details["received"])
-    words = {"from": details["from"], **{key: details[key] for key in _WORDS if key in details}}
+    words = {"from": details["from"], **{key: details[key] for key in WORDS if key in details}}
     if call is not None:
         with suppress(ModelBehaviorError):
             return received(details["from"], call["arguments"])

@@ -6,11 +6,12 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import ModelBehaviorError, UserError
+from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff, HandoffInputData
 from ekiden.core.items import Item, to_items
 from ekiden.core.jsonio import dumps, loads
-from ekiden.core.run_items import HandoffOutputItem
+from ekiden.core.run_items import HandoffOutputItem, RunItem
 from ekiden.runtime.calls import settled
 from ekiden.runtime.corrections import has_withheld, is_request, view_for_others
 from ekiden.runtime.run_items import run_items
@@ -98,10 +99,23 @@ def _input_data(
         )
     return HandoffInputData(
         input_history=tuple(run.visible[: run.history_length]),
-        pre_handoff_items=tuple(run_items(earlier, run.find_agent)),
+        pre_handoff_items=(*run_items(earlier, run.find_agent), *_brought(run)),
         new_items=tuple(made),
         run_context=run.context,
     )
+
+
+def _brought(run: RunState) -> list[RunItem]:
+    """What the handoff adds to the conversation, as if the run had recorded it."""
+    event = Event(
+        session_id=run.session_id,
+        seq=run.next_seq,
+        type="message",
+        at_us=0,
+        agent=run.agent.name,
+        items=run.brought,
+    )
+    return run_items([event], run.find_agent)
 
 
 def _last_request(items: list[Item]) -> list[Item]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.errors import SessionBusy, SessionNotFound, UserError
+from ekiden.core.errors import UserError
 from ekiden.core.handoff_record import (
     A_PERSON,
     A_PROGRAM,
     Actor,
-    HandoffFailure,
     HandoffRequest,
     HandoffResult,
 )
@@ -22,23 +21,24 @@ from ekiden.core.items import Item, to_items
 from ekiden.core.team import Team
 from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records import HandoffRecord, read_handoff
-from ekiden.handoff.validation import not_found
 from ekiden.runtime.advance import advance
 from ekiden.runtime.asked import find_request
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.errand import Errand
-from ekiden.runtime.loading import seed
-from ekiden.runtime.opening import claimed, owned, taken_up
+from ekiden.runtime.opening import claimed, taken_up
 from ekiden.runtime.people import answer_as_person, answer_case
 from ekiden.runtime.request_checks import (
     actor,
     agent_name,
     capability_names,
+    earlier_chain,
     one_policy,
+    own_metadata,
     plain_json,
     plain_text,
     seconds,
+    whole_number,
 )
 from ekiden.runtime.request_documents import Asked, asked_in, session_of
 from ekiden.runtime.results import RunResult
@@ -78,6 +78,8 @@ class HandoffController:
         summary: str = "",
         context: Any = None,
         payload: Any = None,
+        priority: int = 0,
+        metadata: Mapping[str, Any] | None = None,
         policy: HandoffPolicy | None = None,
         timeout_s: float | None = None,
         capabilities: tuple[str, ...] = (),
@@ -109,6 +111,8 @@ class HandoffController:
             summary=summary,
             context=context,
             payload=payload,
+            priority=priority,
+            metadata=metadata or {},
             policy=policy,
             timeout_s=timeout_s,
             capabilities=capabilities,
@@ -124,10 +128,12 @@ class HandoffController:
     ) -> HandoffResult:
         """Hand over the task of `request`, whose session is named like the task.
 
-        A task that has no session yet, or one in which nothing happened, gets the history and the
-        state of `request.context`, and is the source's. Who does not have the task cannot hand it
-        over: that is a refusal, as is a source that does not exist. A `timeout` that is left at its
-        default is that of the way between the two agents. Otherwise as `start`.
+        The history of `request.context` is appended to the conversation and its state is set, both
+        in the transaction of the handoff: refused or rolled back, they are as before. A task that
+        has no session yet gets one and is the source's. Who does not have the task cannot hand it
+        over: that is a refusal, as is a source that does not exist. `metadata["handoff_chain"]`
+        names agents that had the task before, which counts for depth and cycles. A `timeout` that
+        is left at its default is that of the way between the two agents. Otherwise as `start`.
 
         The controller gives ids by itself: `request.id` is not looked at, and the `request_id` of
         the result is what `get` and `cancel` take.
@@ -141,22 +147,24 @@ class HandoffController:
             summary=given.summary,
             context=given.context,
             payload=given.payload,
+            priority=given.priority,
+            metadata=given.metadata,
             policy=request.policy,
             timeout_s=None if given.timeout == DEFAULT_TIMEOUT_S else given.timeout,
             capabilities=(),
             by=request.by,
+            items=_items(given.conversation_history),
+            variables=_own_variables(plain_json("task_state", dict(given.task_state))),
         )
-        task = _Task.of(request, source)
-        if source not in self._team:
-            unknown = not_found(source, [agent.name for agent in self._team])
-            return self._refused(asked, HandoffFailure(code=unknown.refusal, message=str(unknown)))
+        task_id = check_id(plain_text("task_id", given.task_id), what="task id")
+        correlation = plain_json("correlation_id", given.metadata.get("correlation_id"))
+        new = NewSession(
+            id=task_id,
+            agent=source if source in self._team else "",
+            meta={"task_id": task_id, "correlation_id": correlation or task_id},
+        )
         await self._store.open()
-        errand = self._errand(task.session.id, asked, patience_s=patience_s)
-        wait_s = asked.wait_s if patience_s is None else min(asked.wait_s, patience_s)
-        if not await self._begun(task, wait_s):
-            late = f"task {task.session.id!r} was busy for {wait_s:g} s before it began"
-            return self._refused(asked, HandoffFailure(code="TIMEOUT", message=late))
-        return await errand.finish(run=run)
+        return await self._errand(task_id, asked, patience_s=patience_s, new=new).finish(run=run)
 
     async def get(self, handoff_id: str) -> HandoffRecord:
         """The handoff with everything that is known of it; `HandoffNotFound`."""
@@ -242,6 +250,7 @@ class HandoffController:
         *,
         is_left: bool = False,
         patience_s: float | None = None,
+        new: NewSession | None = None,
     ) -> Errand:
         return Errand(
             self._around(),
@@ -250,6 +259,7 @@ class HandoffController:
             asked,
             is_left=is_left,
             patience_s=patience_s,
+            new=new,
         )
 
     def _wish(
@@ -260,11 +270,15 @@ class HandoffController:
         summary: Any,
         context: Any,
         payload: Any,
+        priority: Any,
+        metadata: Any,
         policy: Any,
         timeout_s: Any,
         capabilities: Any,
         by: Any,
         source: str = "",
+        items: tuple[Item, ...] = (),
+        variables: Mapping[str, Any] = MappingProxyType({}),
     ) -> Asked:
         """What is asked for; `UserError` for what cannot be meant."""
         return Asked(
@@ -275,6 +289,11 @@ class HandoffController:
             summary=plain_text("summary", summary),
             context=plain_json("context", context),
             payload=plain_json("payload", payload),
+            priority=whole_number("priority", priority),
+            metadata=own_metadata(metadata),
+            items=items,
+            variables=variables,
+            chain=earlier_chain(metadata),
             policy=one_policy(policy),
             timeout_s=seconds("timeout_s", timeout_s),
             capabilities=capability_names(capabilities),
@@ -282,70 +301,10 @@ class HandoffController:
             asked_us=self._config.clock.now_us(),
         )
 
-    def _refused(self, asked: Asked, failure: HandoffFailure) -> HandoffResult:
-        """There is no session on whose record it could be put."""
-        return HandoffResult(
-            request_id=asked.id,
-            status="failed",
-            source=asked.source,
-            target=asked.to,
-            completed_at=self._config.clock.now_us() / 1e6,
-            error=failure,
-        )
 
-    async def _begun(self, task: _Task, wait_s: float) -> bool:
-        """See to it that the task's session has a past; False if it was busy all the time."""
-        session, clock = task.session, self._config.clock
-        deadline = clock.monotonic() + wait_s
-        config = replace(self._config, on_busy="refuse")
-        while True:
-            with suppress(SessionNotFound):
-                row = await self._store.get(session.id)
-                if row.seq or row.agent != session.agent or not (task.items or task.variables):
-                    return True
-            try:
-                claim, row = await claimed(self._store, session.id, config, create=session)
-            except SessionBusy as busy:
-                left = deadline - clock.monotonic()
-                if left <= 0:
-                    return False
-                await self._store.wait_for_change(min(left, max(busy.free_in_s, 0.05), 1.0))
-                continue
-            async with owned(self._store, claim) as hold:
-                if row.seq:
-                    await self._store.release(claim)
-                else:
-                    await seed(
-                        self._around(), self._store, claim, row, task.items, task.variables,
-                        hold=hold,
-                    )  # fmt: skip
-            return True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Task:
-    """A task that may have no session yet, checked."""
-
-    session: NewSession
-    items: tuple[Item, ...]
-    variables: dict[str, Any]
-
-    @classmethod
-    def of(cls, request: HandoffRequest, source: str) -> _Task:
-        given = request.context
-        task_id = check_id(plain_text("task_id", given.task_id), what="task id")
-        history = given.conversation_history
-        items = to_items(history if isinstance(history, str) else tuple(history))
-        correlation = plain_json("correlation_id", given.metadata.get("correlation_id"))
-        return cls(
-            session=NewSession(
-                id=task_id,
-                agent=source,
-                meta={"task_id": task_id, "correlation_id": correlation or task_id},
-            ),
-            items=tuple(plain_json("conversation_history", items)),
-            variables=_own_variables(plain_json("task_state", dict(given.task_state))),
-        )
+def _items(history: Any) -> tuple[Item, ...]:
+    items = to_items(history if isinstance(history, str) else tuple(history))
+    return tuple(plain_json("conversation_history", items))
 
 
 def _own_variables(variables: dict[str, Any]) -> dict[str, Any]:

@@ -150,6 +150,7 @@ def _check_handoff(event: Event, details: dict[str, Any], place: str) -> None:
     texts(details.get("moves", []), f"{inside}.moves")
     if details.get("tools") is not None:
         texts(details["tools"], f"{inside}.tools")
+    texts(details.get("chain", []), f"{inside}.chain")
     amounts(details.get("budget", {}), f"{inside}.budget")
     if "place" in details:
         whole(details["place"], f"{inside}.place")

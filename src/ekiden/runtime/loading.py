@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ekiden.core.agent import Agent
@@ -24,7 +25,7 @@ from ekiden.runtime.rollback import give_back
 from ekiden.runtime.snapshot import snapshot_key, snapshot_of
 from ekiden.runtime.state import RunState
 from ekiden.runtime.withdrawing import withdraw
-from ekiden.sessions import history_length, open_calls, standing, visible_items
+from ekiden.sessions import begins_chain, history_length, open_calls, standing, visible_items
 from ekiden.sessions.state import told_state
 from ekiden.storage.base import Claim, SessionRow, Store
 
@@ -59,7 +60,9 @@ async def first_step(
         raise UserError("a run needs a message: the input is empty")
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, agent=agent, visible=visible,
-        cursor=cursor.next_run(agent=agent.name, first=row.seq + 1),
+        cursor=cursor.next_run(
+            agent=agent.name, first=row.seq + 1, is_same_task=not begins_chain(items)
+        ),
     )  # fmt: skip
     if row.variables:
         _tell_unrecorded(run, row, events)
@@ -212,47 +215,38 @@ async def ended_run(around: Circumstances, store: Store, row: SessionRow) -> Run
 
 
 async def opened_for_handoff(
-    around: Circumstances, store: Store, claim: Claim, row: SessionRow, *, hold: Hold | None
+    around: Circumstances,
+    store: Store,
+    claim: Claim,
+    row: SessionRow,
+    *,
+    hold: Hold | None,
+    source: str = "",
 ) -> RunState:
-    """The run that was left unfinished, or a new one without a message; nothing is stored yet."""
+    """The run that was left unfinished, or a new one without a message; nothing is stored yet.
+
+    A session that no agent has yet is that of `source`, if the team has such an agent.
+    """
     cursor = Cursor.from_json(row.cursor)
+    if row.agent or not source:
+        agent = around.find(row.agent)
+    else:
+        agent = _member(around, source)
+        if source not in around.team:
+            row = replace(row, agent=source)  # Only for as long as it takes to refuse it.
     if cursor.phase != "end":
         return await left_step(around, store, claim, row, hold=hold)
     events = await told_so_far(store, row.id, row.seq, with_items=True)
     visible, _ = await _view(store, row.id, events, cursor, anew=True)
     run = RunState(
-        around, store=store, claim=claim, hold=hold, row=row, visible=visible,
-        agent=around.find(row.agent),
-        cursor=cursor.next_run(agent=row.agent, first=row.seq + 1),
+        around, store=store, claim=claim, hold=hold, row=row, visible=visible, agent=agent,
+        cursor=cursor.next_run(agent=agent.name, first=row.seq + 1, is_same_task=True),
     )  # fmt: skip
     run.before = row
     _tell_unrecorded(run, row, events)
     await run.learn_shared()
     run.memo = await store.steps(row.id, prefix=run.step_key(""))
     return run
-
-
-async def seed(
-    around: Circumstances,
-    store: Store,
-    claim: Claim,
-    row: SessionRow,
-    items: tuple[Item, ...],
-    variables: Mapping[str, Any],
-    *,
-    hold: Hold | None,
-) -> None:
-    """Give a new session a past, and leave it."""
-    run = RunState(
-        around, store=store, claim=claim, hold=hold, row=row, visible=[],
-        agent=around.find(row.agent), cursor=Cursor.from_json(row.cursor),
-    )  # fmt: skip
-    await run.learn_shared()
-    if items:
-        run.record("message", items=items, step="0.0.seed")
-    for name, value in variables.items():
-        run.context.set(name, value)
-    await run.commit(release=True)
 
 
 async def _view(

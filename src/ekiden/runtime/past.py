@@ -10,11 +10,11 @@ from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.exporting import is_shared_step
-from ekiden.runtime.folding import Fold, beginning, begins_run, runs_begun
+from ekiden.runtime.folding import Fold, beginning, begins_run, is_given, runs_begun
 from ekiden.runtime.import_steps import is_of_people
 from ekiden.runtime.loading import still_open
 from ekiden.runtime.snapshot import REWOUND, run_of, snapshot_key, turn_of
-from ekiden.sessions import is_rewind, standing, variables_at
+from ekiden.sessions import begins_chain, is_rewind, standing, variables_at
 from ekiden.sessions.state import told_state
 from ekiden.storage.base import SessionRow, Store
 
@@ -124,7 +124,8 @@ def _start(
         )
     earlier = Cursor.from_json(before["cursor"])
     agent = before["agent"] if first.type == "handoff" else first.agent or row.agent
-    cursor = earlier.next_run(agent=agent, first=first.seq)
+    is_same_task = first.type == "handoff" or not begins_chain(first.items)
+    cursor = earlier.next_run(agent=agent, first=first.seq, is_same_task=is_same_task)
     if agent != before["agent"]:
         cursor.received = cursor.tools = None
     elif first.type == "message":
@@ -132,7 +133,10 @@ def _start(
     asked = (first.details or {}).get("message")
     if first.seq == 1 and isinstance(asked, Mapping):
         cursor.received = {"from": asked.get("from_agent"), "reason": asked.get("subject")}
-    return Fold(agent=agent, cursor=cursor)
+    fold = Fold(agent=agent, cursor=cursor)
+    if is_given(events, first):
+        fold.apply(events[first.seq - 2])
+    return fold
 
 
 def _known(

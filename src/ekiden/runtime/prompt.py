@@ -30,6 +30,8 @@ async def system_prompt(run: RunState) -> str | None:
             summary=received.get("summary"),
             context=received.get("context"),
             payload=received.get("payload"),
+            priority=received.get("priority"),
+            metadata=received.get("metadata"),
             chain=run.cursor.chain[-_SHOWN_CHAIN:],
         )
     return f"{instructions}\n\n{run.prompt_block}" if instructions else run.prompt_block

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ekiden.audit.chain import link
@@ -54,6 +55,7 @@ class Recording:
         "_seq",
         "_steps",
         "agent",
+        "brought",
         "claim",
         "config",
         "context",
@@ -77,6 +79,7 @@ class Recording:
     store: Store
     cursor: Cursor
     agent: Agent[Any]
+    brought: tuple[Item, ...]
     root: Agent[Any] | Team
     context: RunContextWrapper[Any]
     visible: list[Item]
@@ -267,6 +270,26 @@ class Recording:
         """From now on the active agent sees `visible`."""
         self.visible = visible
         self._pending_items = len(visible)
+
+    @contextmanager
+    def bringing(self, items: tuple[Item, ...], *, as_history: bool) -> Iterator[None]:
+        """During the body the active agent sees `items`, too, of which nothing is recorded.
+
+        With `as_history` they came before the run.
+        """
+        length, history_length = len(self.visible), self.history_length
+        self.visible.extend(items)
+        if as_history:
+            self.history_length = len(self.visible)
+        else:
+            self.brought = items
+        try:
+            yield
+        finally:
+            del self.visible[length : length + len(items)]
+            if self._pending_items > length:  # Something was stored meanwhile.
+                self._pending_items -= len(items)
+            self.history_length, self.brought = history_length, ()
 
     def said_since(self, seq: int) -> list[Event]:
         """This run's events after number `seq` that carry items and stand, stored or not."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.core.acting import acting_agent
@@ -12,6 +12,8 @@ from ekiden.core.handoff_record import Actor
 from ekiden.core.jsonio import dumps, loads
 
 _LONGEST_S = 1e9
+_LARGEST = 2**53 - 1
+_NOT_OWN = frozenset({"timestamp", "handoff_chain", "chain_depth", "correlation_id"})
 _POLICIES = ("immediate", "graceful", "conditional")
 
 
@@ -40,6 +42,35 @@ def plain_json(what: str, given: Any) -> Any:
             f"`{what}` is passed on as JSON: give dicts, lists, text, finite numbers, booleans or "
             f"None ({exc})"
         ) from exc
+
+
+def whole_number(what: str, given: Any) -> int:
+    """A whole number that every store and client can tell from its neighbours."""
+    if not isinstance(given, int) or isinstance(given, bool) or abs(given) > _LARGEST:
+        raise UserError(
+            f"`{what}` is a whole number from -{_LARGEST} to {_LARGEST}, not {given!r:.40}"
+        )
+    return given
+
+
+def own_metadata(given: Any) -> dict[str, Any]:
+    """What of `metadata` is the caller's own: a copy, as JSON brings it back."""
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise UserError(f"`metadata` has a value for each name, it is not {_shown(given)}")
+    own = {name: value for name, value in given.items() if name not in _NOT_OWN}
+    return dict(plain_json("metadata", own))
+
+
+def earlier_chain(given: Any) -> tuple[str, ...]:
+    """The agents that had a task, as `metadata` tells it."""
+    chain = given.get("handoff_chain") or ()
+    is_list = isinstance(chain, Sequence) and not isinstance(chain, str | bytes)
+    if not is_list or not all(isinstance(each, str) and each for each in chain):
+        raise UserError(
+            '`metadata["handoff_chain"]` has the names of agents, as in ["user", "triage"], '
+            f"it is not {chain!r:.40}"
+        )
+    return tuple(chain)
 
 
 def seconds(what: str, given: Any) -> float | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias, cast
 
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff_record import A_PROGRAM, Actor, HandoffFailure
 from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, HandoffPolicy
+from ekiden.core.items import Item
 from ekiden.core.jsonio import dumps
 from ekiden.runtime.leases import REQUESTS
 from ekiden.storage.base import Document, DocumentWrite, Store
@@ -30,6 +31,15 @@ class Asked:
     summary: str = ""
     context: Any = None
     payload: Any = None
+    priority: int = 0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """The caller's own."""
+    items: tuple[Item, ...] = ()
+    """To be appended to the conversation."""
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """To be set."""
+    chain: tuple[str, ...] = ()
+    """Who had the task, as the caller knows it."""
     policy: HandoffPolicy | None = None
     timeout_s: float | None = None
     """`None`: as the way between the two agents says."""
@@ -78,6 +88,11 @@ class Asked:
             "summary": self.summary,
             "context": self.context,
             "payload": self.payload,
+            "priority": self.priority,
+            "metadata": dict(self.metadata),
+            "items": list(self.items),
+            "variables": dict(self.variables),
+            "chain": list(self.chain),
             "policy": self.policy,
             "timeout_s": self.timeout_s,
             "capabilities": list(self.capabilities),
@@ -93,7 +108,8 @@ class Asked:
         """The inverse of `to_json`; what another version stored besides is left out."""
         known = {each.name: data[each.name] for each in fields(cls) if each.name in data}
         known["by"] = Actor(**known["by"])
-        known["capabilities"] = tuple(known["capabilities"])
+        for name in ("capabilities", "items", "chain"):
+            known[name] = tuple(known.get(name, ()))
         return cls(**known)
 
     def words(self) -> str:

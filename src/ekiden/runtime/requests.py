@@ -33,7 +33,8 @@ from ekiden.handoff.validation import (
     not_found,
     unavailable,
 )
-from ekiden.runtime.attempt import Attempt
+from ekiden.runtime.attempt import NOTHING_BROUGHT, Attempt, Brings
+from ekiden.runtime.brought import joined_chain
 from ekiden.runtime.controller import carry_out, refuse, store_refusal
 from ekiden.runtime.handed import received
 from ekiden.runtime.occupancy import check_available
@@ -131,6 +132,7 @@ async def make(
         attempt = _unconnected(asked)
         attempt.writes = taken
         attempt.begin(run)
+        attempt.life.move("validating")
         refuse(run, attempt, problem)
     await store_refusal(run, release=release)
     return False
@@ -189,18 +191,21 @@ def _check_quickly(run: RunState, asked: Asked) -> None:
     cursor = run.cursor
     _check_source(run, asked)
     edge = edge_between(run.agent, asked.to)
-    check_depth(cursor.depth, run.config.limits.depth)
+    chain = joined_chain(asked.chain, cursor.chain) if asked.chain else cursor.chain
+    check_depth(len(chain) - 2, run.config.limits.depth)
     if asked.to == BEST:
         return
     target = _target(run, asked)
     if target.available is False:
         raise unavailable(target.name, "it is switched off")
     may_return = bool(edge.terms.allow_return) or run.config.returns == "always"
-    check_cycle(target.name, cursor.chain, may_return=may_return, is_changed=True)
+    check_cycle(target.name, chain, may_return=may_return, is_changed=True)
     check_capabilities(target, (*edge.terms.capabilities, *asked.capabilities))
 
 
 def _check_source(run: RunState, asked: Asked) -> None:
+    if asked.source and asked.source not in run.team:
+        raise not_found(asked.source, [agent.name for agent in run.team])
     if asked.source and run.agent.name != asked.source:
         raise HandoffRefused(
             "PERMISSION_DENIED",
@@ -230,8 +235,17 @@ async def attempt_for(run: RunState, asked: Asked) -> Attempt:
         request=asked.id,
         began_us=asked.asked_us,
         payload=asked.payload,
+        priority=asked.priority,
+        metadata=asked.metadata,
+        brings=_brings(asked),
         capabilities=asked.capabilities,
     )
+
+
+def _brings(asked: Asked) -> Brings:
+    if not (asked.items or asked.variables or asked.chain):
+        return NOTHING_BROUGHT
+    return Brings(items=asked.items, variables=asked.variables, chain=asked.chain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,6 +296,9 @@ def _unconnected(asked: Asked) -> Attempt:
         edge=edge,
         arguments=asked.words(),
         payload=asked.payload,
+        priority=asked.priority,
+        metadata=asked.metadata,
+        source=asked.source,
         by=asked.by,
         policy=asked.policy,
         request=asked.id,
@@ -298,9 +315,9 @@ async def _is_late(run: RunState, asked: Asked) -> bool:
 def _withdraw(run: RunState, asked: Asked) -> None:
     attempt = _unconnected(asked)
     attempt.begin(run)
-    attempt.life.move("transferring")
-    attempt.life.move("rolled_back")
+    attempt.life.move("failed")
     why = asked.why_withdrawn(run.agent.name)
     words = received(run.agent.name, asked.words())
-    details = {**words, **attempt.details(run.agent.name, asked.to), "code": why.code}
+    source = asked.source or run.agent.name
+    details = {**words, **attempt.details(source, asked.to), "code": why.code}
     run.record("handoff", details=details, error=why.message)

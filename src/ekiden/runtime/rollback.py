@@ -194,6 +194,7 @@ def step_back(cursor: Cursor, pending: PendingHandoff) -> None:
     cursor.since_s = pending.since_s
     cursor.open.pop()
     del cursor.chain[pending.depth or len(cursor.chain) - 1 :]
+    cursor.chain = list(saved.get("chain", cursor.chain))
     if cursor.chain[-1] != pending.source:
         cursor.chain.append(pending.source)
     # The failed attempt was a turn: what the target did under its keys must not pass for the

@@ -13,6 +13,7 @@ from ekiden.core.items import function_call
 from ekiden.core.tool import FunctionTool
 from ekiden.handoff.validation import check_capabilities
 from ekiden.runtime.attempt import Attempt
+from ekiden.runtime.brought import held_back
 from ekiden.runtime.calls import settled
 from ekiden.runtime.facts import facts_of, shown_evaluation
 from ekiden.runtime.state import RunState
@@ -81,7 +82,8 @@ async def _ask_person(run: RunState, attempt: Attempt) -> None:
     # the same number again, and finds the answer, if it is the same handoff.
     run.cursor.handoffs -= 1
     try:
-        decision = await ask_first(run, as_tool, call, f".{_question(attempt)}")
+        with held_back(run, attempt):
+            decision = await ask_first(run, as_tool, call, f".{_question(attempt)}")
     finally:
         run.cursor.handoffs += 1
     fault_point("handoff.confirmation.after_commit")

@@ -174,6 +174,10 @@ class RunState(Committing):
         """How to undo what the callbacks of a handoff did that is about to be made."""
         self._new_handoffs: list[PendingHandoff] = []
         self._known: dict[str, Agent[Any]] = {agent.name: agent}
+        if not row.agent:
+            self._known[""] = agent  # A session that no agent has yet.
+        self.brought: tuple[Item, ...] = ()
+        """What a handoff that is about to be made adds to the conversation of the run."""
         self._charged: list[object] | None = None
         self._committing = asyncio.Lock()
         """Commits of one session go to the store one after the other."""

@@ -1,6 +1,7 @@
 """Sessions: stored conversations and how to read them."""
 
 from ekiden.sessions.conversation import (
+    begins_chain,
     chain_of,
     conversation,
     history_length,
@@ -18,6 +19,7 @@ from ekiden.sessions.state import SessionState, state_at, state_of, variables_at
 __all__ = [
     "Session",
     "SessionState",
+    "begins_chain",
     "chain_of",
     "conversation",
     "history_length",

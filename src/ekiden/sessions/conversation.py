@@ -32,6 +32,12 @@ def undone(events: Iterable[Event]) -> list[tuple[int, int]]:
     return ranges
 
 
+def begins_chain(items: Iterable[Item]) -> bool:
+    """Whether a run that is given `items` begins a new chain of handoffs: there is a new message,
+    and not only the outputs of calls."""
+    return any(item.get("type") != "function_call_output" for item in items)
+
+
 def is_rewind(event: Event) -> bool:
     """Whether the event took the session back to an earlier one, `details["rewound"]`."""
     return (
@@ -203,6 +209,6 @@ def chain_of(events: Sequence[Event]) -> list[Mapping[str, Any]]:
 _INTERNAL = frozenset(
     {
         "undoes", "keeps", "hash", "moves", "compensation", "attempt", "place", "tools", "budget",
-        "received", "state",
+        "received", "state", "chain",
     }
 )  # fmt: skip

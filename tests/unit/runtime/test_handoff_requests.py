@@ -214,18 +214,18 @@ async def test_graceful_waits_until_the_source_has_finished_its_step() -> None:
     assert not await shop.store.list_documents("handoff.requests")
 
 
-async def test_a_graceful_wait_that_takes_too_long_is_rolled_back_and_recorded() -> None:
+async def test_a_graceful_wait_that_takes_too_long_fails_and_is_recorded() -> None:
     shop = Workshop(MemoryStore())
     running = shop.run()
     await shop.busy.wait()
     result = await shop.start(timeout_s=0.05)
-    assert (result.status, result.error.code) == ("rolled_back", "TIMEOUT")
+    assert (result.status, result.error.code) == ("failed", "TIMEOUT")
     shop.let_go.set()
     assert (await running).final_output == "a here"
     [record] = records_of(await shop.session.events())
-    assert (record.status, record.code) == ("rolled_back", "TIMEOUT")
+    assert (record.status, record.code) == ("failed", "TIMEOUT")
     statuses = [move.status for move in record.moves]
-    assert statuses == ["initiated", "validating", "transferring", "rolled_back"]
+    assert statuses == ["initiated", "validating", "transferring", "failed"]
     assert (await shop.session.row()).agent == "a"
 
 
@@ -261,7 +261,7 @@ async def test_a_request_is_withdrawn_before_anybody_took_it_up() -> None:
     request = await shop.asked()
     result = await HandoffController(shop.a, shop.store).cancel(request)
     assert result.error is not None
-    assert (result.status, result.error.code) == ("rolled_back", "CANCELLED")
+    assert (result.status, result.error.code) == ("failed", "CANCELLED")
     shop.let_go.set()
     assert (await starting).error.code == "CANCELLED"
     assert (await running).final_output == "a here"

@@ -59,7 +59,7 @@ async def test_a_request_that_somebody_removed_is_not_waited_for() -> None:
     request = await office.asked()
     gone = DocumentWrite(collection=REQUESTS, key=f"s/{request}", body=None)
     await office.store.write_documents([gone])
-    assert ended(await starting) == ("rolled_back", "CANCELLED")
+    assert ended(await starting) == ("failed", "CANCELLED")
     office.let_go.set()
     await running
 
@@ -108,10 +108,10 @@ async def test_a_request_that_is_withdrawn_while_the_target_is_asked_is_not_carr
     await running
     await offered.is_asked.wait()
     cancelled = await office.controller.cancel(request, reason="not needed")
-    assert ended(cancelled) == ("rolled_back", "CANCELLED")
+    assert ended(cancelled) == ("failed", "CANCELLED")
     offered.answer.set()
     result = await starting
-    assert ended(result) == ("rolled_back", "CANCELLED")
+    assert ended(result) == ("failed", "CANCELLED")
     assert result.error is not None
     assert result.error.message.endswith("before it was made: not needed")
     [record] = records_of(await office.session.events())
@@ -131,11 +131,11 @@ async def test_the_one_who_runs_the_session_does_not_carry_out_what_is_withdrawn
     request = await office.asked()
     await offered.is_asked.wait()
     await office.controller.cancel(request)
-    assert ended(await starting) == ("rolled_back", "CANCELLED")
+    assert ended(await starting) == ("failed", "CANCELLED")
     offered.answer.set()
     office.let_go.set()
     assert (await running).final_output == "a here"
-    assert await office.told() == [("rolled_back", "CANCELLED")]
+    assert await office.told() == [("failed", "CANCELLED")]
     assert not await office.documents()
 
 
@@ -312,6 +312,6 @@ async def test_a_request_that_somebody_takes_up_just_before_is_not_done_twice() 
     await office.asked()
     office.let_go.set()
     await running
-    assert ended(await starting) == ("rolled_back", "CANCELLED")
+    assert ended(await starting) == ("failed", "CANCELLED")
     assert await office.told() == []
     assert (await office.session.row()).owner is None

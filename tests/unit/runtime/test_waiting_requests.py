@@ -64,7 +64,7 @@ async def test_a_request_that_nobody_can_take_up_is_withdrawn_on_record_and_remo
     await (await office.at_work())
     await office.store.write_documents([waiting("s", 1, asked_us=office.config.clock.now_us())])
     result = await office.controller.cancel("hrq0001")
-    assert (result.request_id, *ended(result)) == ("s.h1", "rolled_back", "CANCELLED")
+    assert (result.request_id, *ended(result)) == ("s.h1", "failed", "CANCELLED")
     assert not await office.documents()
     row = await office.session.row()
     assert (row.agent, row.outcome, row.owner) == ("a", "done", None)
@@ -78,7 +78,7 @@ async def test_who_is_not_of_the_team_still_withdraws() -> None:
     stranger = HandoffController(Agent("x"), office.store)
     for _ in range(2):
         result = await stranger.cancel("hrq0001")
-        assert (result.request_id, *ended(result)) == ("hrq0001", "rolled_back", "CANCELLED")
+        assert (result.request_id, *ended(result)) == ("hrq0001", "failed", "CANCELLED")
     [left] = await office.documents()
     assert left.body["state"] == "cancelled"
     assert (await office.session.row()).owner is None
@@ -104,7 +104,7 @@ async def test_more_requests_than_a_page_are_all_answered() -> None:
     assert ended(await office.start(policy="immediate")) == ("completed", None)
     await running
     assert not await office.documents()
-    assert (await office.told())[:-1] == [("rolled_back", "CANCELLED")] * 130
+    assert (await office.told())[:-1] == [("failed", "CANCELLED")] * 130
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,9 @@ async def handoff_start(
             help="Give up after so many seconds; else as the handoff says, or after 300.",
         ),
     ] = None,
+    priority: Annotated[
+        int, Parameter(help="How important it is; the agent is told.", show_default=False)
+    ] = 0,
     by: ByOption = None,
     no_run: Annotated[
         bool,
@@ -176,6 +179,7 @@ async def handoff_start(
                 context=context or None,
                 policy=policy,
                 timeout_s=timeout_s,
+                priority=priority,
                 by=Actor(kind="person", name=who),
                 run=not no_run,
             )

@@ -32,6 +32,7 @@ async def handoff_start(
     context: str,
     policy: Literal["immediate", "graceful", "conditional"] | None,
     timeout_s: float | None,
+    priority: int,
     by: str | None,
     no_run: bool,
     max_turns: int | None,
@@ -54,6 +55,7 @@ async def handoff_start(
         context=context or None,
         policy=policy,
         timeout_s=timeout_s,
+        priority=priority,
         wait_s=0 if no_run else _WAIT_S,
     )
     if as_json:

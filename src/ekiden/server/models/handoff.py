@@ -27,6 +27,24 @@ WaitS: TypeAlias = Annotated[
     ),
 ]
 
+Priority: TypeAlias = Annotated[
+    int,
+    Field(
+        ge=-(2**53) + 1,
+        le=2**53 - 1,
+        description="How important it is to the caller; the target is told.",
+    ),
+]
+Metadata: TypeAlias = Annotated[
+    dict[str, Any],
+    Field(
+        max_length=1000,
+        description="The caller's own, which the target is told. `handoff_chain` names agents that "
+        "had the task before: it counts for depth and cycles.",
+        examples=[{"handoff_chain": ["user", "triage"], "ticket": "T-7"}],
+    ),
+]
+
 
 class SaidItem(BaseModel):
     """What somebody said."""
@@ -83,17 +101,19 @@ class NewHandoff(BaseModel):
     task_state: dict[str, Any] = Field(
         default_factory=dict,
         max_length=1000,
-        description="The variables of a task that is new.",
+        description="Variables of the task that the handoff sets; undone with it.",
     )
     conversation_history: list[SaidItem | CallItem | CallOutputItem] = Field(
         default_factory=list,
         max_length=10_000,
-        description="What was said in a task that is new: items as the OpenAI Responses API has "
-        "them.",
+        description="What the handoff appends to the conversation of the task: items as the OpenAI "
+        "Responses API has them; undone with it.",
         examples=[[{"role": "user", "content": "I was charged twice."}]],
     )
     policy: PolicyName = "graceful"
     reason: Words = ""
+    priority: Priority = 0
+    metadata: Metadata = Field(default_factory=dict)
     wait_s: WaitS = 10.0
 
 
@@ -128,6 +148,8 @@ class NewSessionHandoff(BaseModel):
         le=1e9,
         description="The target's time to confirm; without it, as the way between the two says.",
     )
+    priority: Priority = 0
+    metadata: Metadata = Field(default_factory=dict)
     wait_s: WaitS = 10.0
 
 
@@ -204,6 +226,8 @@ class HandoffModel(BaseModel):
     request: str | None = None
     filter: str | None = None
     evaluation: dict[str, Any] | None = None
+    priority: int = 0
+    metadata: dict[str, Any] | None = None
     compensated: list[str] = []
     not_compensated: list[str] = []
 

@@ -117,6 +117,8 @@ async def initiate_handoff(desk: Starts, caller: TheCaller, body: NewHandoff) ->
             conversation_history=[
                 item.model_dump(exclude_unset=True) for item in body.conversation_history
             ],
+            priority=body.priority,
+            metadata=body.metadata,
         ),
         policy=body.policy,
         reason=body.reason,

@@ -85,6 +85,8 @@ async def hand_session_over(
         context=body.context,
         policy=body.policy,
         timeout_s=body.timeout_s,
+        priority=body.priority,
+        metadata=body.metadata,
         by=Actor(kind="program", name=caller.name),
         run=False,
         patience_s=body.wait_s,
