@@ -14,6 +14,7 @@ from ekiden.core.items import ItemView
 from ekiden.core.model import Model, ModelRequest, ModelResponse
 from ekiden.runtime.answers import read_answer
 from ekiden.runtime.calls import both, to_the_end
+from ekiden.runtime.corrections import rollback_notices
 from ekiden.runtime.costs import cost_of_answer, counts_money, highest_price
 from ekiden.runtime.model_input import filtered_input
 from ekiden.runtime.offer import refresh_offer
@@ -116,6 +117,8 @@ async def _request(run: RunState) -> ModelRequest:
     agent, config = run.agent, run.config
     instructions: str | None = await system_prompt(run)
     items: Any = ItemView(run.visible)
+    if run.cursor.handoffs and (notices := rollback_notices(run)):
+        items = ItemView([*run.visible, *notices])
     if config.call_model_input_filter is not None:
         changed = await filtered_input(run, instructions, items)
         instructions, items = changed.instructions, changed.input

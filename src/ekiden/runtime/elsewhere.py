@@ -12,6 +12,7 @@ from ekiden.core.outcomes import Done
 from ekiden.core.remote import AgentReply, RemoteTask
 from ekiden.handoff.validation import edge_between
 from ekiden.runtime.approving import approve
+from ekiden.runtime.corrections import rollback_notices
 from ekiden.runtime.findings import tell_findings
 from ekiden.runtime.limits import time_left
 from ekiden.runtime.offer import refresh_offer
@@ -75,7 +76,7 @@ async def _reply(run: RunState, key: str) -> AgentReply:
         task_id=run.task_id,
         session_id=run.session_id,
         agent=run.agent.name,
-        items=tuple(run.visible),
+        items=(*run.visible, *rollback_notices(run)),
         received={**(run.cursor.received or {}), "chain": list(run.cursor.chain)},
         idempotency_key=f"{run.session_key}:{key}",
         timeout_s=left,

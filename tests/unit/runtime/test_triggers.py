@@ -11,6 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.errors import UserError
 from ekiden.core.handoff_terms import HandoffTrigger
+from ekiden.core.items import text_of
 from ekiden.core.profile import Capability
 from ekiden.handoff import handoff
 from ekiden.handoff.records import HandoffRecord, records_of
@@ -278,6 +279,9 @@ async def test_a_target_that_fails_gives_a_triggered_handoff_back() -> None:
     [record] = records_of(result.events)
     assert record.status == "rolled_back"
     assert [item.get("role") for item in await session.get_items()] == ["user", "assistant"]
+    told = text_of(model.calls[-1].input[-1])
+    assert "The handoff to b was made without a call of yours and rolled back" in told
+    assert "dead" in told
 
 
 @each_case(
