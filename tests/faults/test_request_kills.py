@@ -13,8 +13,8 @@ import pytest
 from ekiden.core.handoff_record import HandoffResult
 from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records import HandoffRecord, records_of
+from ekiden.handoff.request_documents import REQUESTS
 from ekiden.runtime import HandoffController, RunConfig
-from ekiden.runtime.leases import REQUESTS
 from ekiden.storage.base import Document, Store
 from tests.faults.aftermath import check_conversations
 from tests.faults.busy_team import GO, GO_WHEN_ASKED, busy

@@ -20,7 +20,7 @@ _CURSOR = re.compile(r"([^+]*)\+([0-9]{1,3})\.([0-9]{1,18})", re.ASCII)
 _RECORD = re.compile(
     r"(?P<session>.*)/(?P<seq>[1-9][0-9]{0,17})(?P<number>\.[0-9]+)?", re.ASCII | re.DOTALL
 )
-_HANDOFF = re.compile(r"(?P<session>.+)\.h[0-9]+", re.ASCII | re.DOTALL)
+_HANDOFF = re.compile(r"(?P<session>.+)\.h(?:[0-9]+|rq_[0-9a-z]+)", re.ASCII | re.DOTALL)
 """As handoffs are named most often: then only their session is looked through."""
 _MOST_OF_A_HANDOFF = 1000
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")

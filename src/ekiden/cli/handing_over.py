@@ -13,10 +13,9 @@ from ekiden.cli.output import complain, emit, note, say
 from ekiden.core.handoff_record import HandoffResult
 from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S
 from ekiden.core.jsonio import dumps
-from ekiden.handoff.history_query import HandoffQuery
+from ekiden.handoff.history_query import HandoffQuery, open_requests
 from ekiden.handoff.records import records_of
 from ekiden.runtime import RunResult
-from ekiden.runtime.asked import open_requests
 from ekiden.storage.base import SessionRow, Store
 
 _REFUSED = "handoff.refused"
@@ -59,7 +58,9 @@ def tell_busy(row: SessionRow, timeout_s: float | None, *, as_json: bool) -> Non
 
 async def stopped(store: Store, session_id: str, *, to: str, by: str, how_to_resume: str) -> str:
     """What a person who pressed Ctrl-C has to know: what is still asked for, or how to go on."""
-    waiting = await open_requests(store, HandoffQuery(session_id=session_id, target=to))
+    waiting = await open_requests(
+        store, HandoffQuery(session_id=session_id, target=to, status="initiated")
+    )
     for record in reversed(waiting):
         if record.by.name == by:
             return (

@@ -13,7 +13,8 @@ from ekiden.core.events import Event
 from ekiden.core.handoff_record import HandoffStatus
 from ekiden.core.handoff_terms import HandoffPolicy
 from ekiden.handoff.lifecycle import FINAL
-from ekiden.handoff.records import HandoffRecord, records_of
+from ekiden.handoff.records import HandoffRecord, record_of_request, records_of
+from ekiden.handoff.request_documents import REQUESTS, TRIED, Asked, asked_in, session_of
 from ekiden.storage.base import EventFilter, SessionRow, Store
 
 _PAGE: Final = 200
@@ -116,11 +117,13 @@ async def find_handoffs(
 ) -> HandoffPage:
     """One page of the handoffs that `query` asks for, newest first, each once and as it stands now.
 
-    A handoff stands where its first event stands, so that it keeps its place while it goes on, and
-    pages fit together whatever happens meanwhile. Handoffs that a session took over from the one
-    it was forked from are listed there, and here only if `query` names the session. A malformed
-    cursor and a limit below 1 are `UserError`. A page costs as much as there is to look at before
-    it is full: session and time are found with an index, the rest by reading. For example::
+    Before those of the first page, beyond its limit, stand those that wait for whoever runs their
+    session, the newest first. A handoff stands where its first event stands, so that it keeps its
+    place while it goes on, and pages fit together whatever happens meanwhile. Handoffs that a
+    session took over from the one it was forked from are listed there, and here only if `query`
+    names the session. A malformed cursor and a limit below 1 are `UserError`. A page costs as much
+    as there is to look at before it is full: session and time are found with an index, the rest by
+    reading. For example::
 
         page = await find_handoffs(store, HandoffQuery(agent="billing"), limit=20)
         for record in page.records:
@@ -132,12 +135,45 @@ async def find_handoffs(
         raise UserError("'' is not a cursor: pass the `next_cursor` of a page")
     found: list[HandoffRecord] = []
     places: list[str] = []
+    waiting = await open_requests(store, query) if cursor is None else []
+    waiting.reverse()
     async for record, place in _matching(store, query, cursor, page=min(_PAGE, 2 * limit + 2)):
         if len(found) == limit:
-            return HandoffPage(records=found, next_cursor=places[-1])
+            return HandoffPage(records=[*waiting, *found], next_cursor=places[-1])
         found.append(record)
         places.append(place)
-    return HandoffPage(records=found, next_cursor=None)
+    return HandoffPage(records=[*waiting, *found], next_cursor=None)
+
+
+async def open_requests(store: Store, query: HandoffQuery = EVERYTHING) -> list[HandoffRecord]:
+    """The handoffs that are asked for and on which whoever runs their session put nothing on
+    record yet, in the order of being asked for."""
+    where = query.event_filter()
+    found = []
+    async for session_id, asked in _requests(store, query.session_id):
+        if where.since_us is not None and asked.asked_us < where.since_us:
+            continue
+        if where.until_us is not None and asked.asked_us >= where.until_us:
+            continue
+        try:
+            row = await store.get(session_id)
+        except SessionNotFound:
+            continue
+        record = await record_of_request(store, row, asked)
+        is_on_record = asked.id in row.cursor.get(TRIED, ())
+        if not is_on_record and query.matches(record) and query.matches_session(row):
+            found.append(record)
+    return sorted(found, key=lambda record: record.started_at)
+
+
+async def _requests(store: Store, session_id: str | None) -> AsyncIterator[tuple[str, Asked]]:
+    after, prefix = "", "" if session_id is None else f"{session_id}/"
+    while documents := await store.list_documents(REQUESTS, prefix=prefix, after=after):
+        for document in documents:
+            of_session, asked = session_of(document), asked_in(document)
+            if asked.cancel is None and session_id in (None, of_session):
+                yield of_session, asked
+        after = documents[-1].key
 
 
 async def _matching(
@@ -180,7 +216,8 @@ def _is_beginning(event: Event) -> bool:
 def _is_copy(event: Event) -> bool:
     """Whether the event came along when its session was forked from another."""
     session_id, mark, number = _id_of(event).rpartition(".h")
-    return bool(mark) and number.isdecimal() and session_id != event.session_id
+    is_id = number.isdecimal() or number.startswith("rq_")
+    return bool(mark) and is_id and session_id != event.session_id
 
 
 async def _as_it_stands(store: Store, events: list[Event]) -> HandoffRecord:

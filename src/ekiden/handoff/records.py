@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ekiden.core.errors import HandoffNotFound
+from ekiden.core.errors import HandoffNotFound, SessionNotFound
 from ekiden.core.events import Event
 from ekiden.core.handoff_record import Actor, HandoffFailure, HandoffResult, HandoffStatus
 from ekiden.handoff.lifecycle import FINAL
-from ekiden.storage.base import Store
+from ekiden.handoff.request_documents import Asked, asked_in, find_request, session_of
+from ekiden.storage.base import SessionRow, Store
 
 _MODEL = {"kind": "model"}
 _LEFT_OUT_IF_EMPTY: Final = (
@@ -154,14 +156,51 @@ async def read_handoffs(store: Store, session_id: str) -> list[HandoffRecord]:
 
 
 async def read_handoff(store: Store, handoff_id: str) -> HandoffRecord:
-    """The handoff of this id; `HandoffNotFound`."""
+    """The handoff of this id, on record or still waiting for whoever runs its session;
+    `HandoffNotFound`."""
     # Those that earlier versions wrote are called like their event: ``session/number``.
     for mark in (".h", "/"):
         session_id = handoff_id.rpartition(mark)[0]
         for record in await read_handoffs(store, session_id) if session_id else ():
             if record.id == handoff_id:
                 return record
+    request = await find_request(store, handoff_id)
+    if request is not None and (waiting := asked_in(request)).cancel is None:
+        with suppress(SessionNotFound):
+            row = await store.get(session_of(request))
+            return await record_of_request(store, row, waiting)
     raise HandoffNotFound(handoff_id)
+
+
+async def record_of_request(store: Store, row: SessionRow, asked: Asked) -> HandoffRecord:
+    """The record of a handoff that is only asked for.
+
+    Once it is late and nobody runs the session, nobody makes it any more.
+    """
+    source = asked.source or row.agent
+    due_us = asked.due_us if asked.state == "open" and row.owner is None else None
+    if due_us is not None and await store.now_us() > due_us:
+        asked = replace(asked, state="timed_out", withdrawn_us=due_us)
+    failure = None if asked.state == "open" else asked.why_withdrawn(source)
+    moves = [Move(status="initiated", at_us=asked.asked_us, seq=0)]
+    if failure is not None:
+        moves.append(Move(status="failed", at_us=asked.withdrawn_us or asked.asked_us, seq=0))
+    return HandoffRecord(
+        id=asked.id,
+        session_id=row.id,
+        source=source,
+        target=asked.to,
+        status=moves[-1].status,
+        moves=tuple(moves),
+        by=asked.by,
+        policy=asked.policy or "graceful",
+        reason=asked.reason,
+        code=None if failure is None else failure.code,
+        error=None if failure is None else failure.message,
+        request=asked.id,
+        priority=asked.priority,
+        metadata=asked.metadata or None,
+    )
 
 
 def _record(handoff_id: str, events: Sequence[Event]) -> HandoffRecord:
@@ -203,7 +242,7 @@ def _record(handoff_id: str, events: Sequence[Event]) -> HandoffRecord:
         rollback_attempts=failed,
         priority=merged.get("priority", 0),
         metadata=merged.get("metadata"),
-        call_id=_call_id(events[0]),
+        call_id=_call_id(events),
         hashes=tuple(
             event.details["hash"] for event in events if event.details and "hash" in event.details
         ),
@@ -221,8 +260,9 @@ def _moves(event: Event, details: Mapping[str, Any]) -> list[Move]:
     ]
 
 
-def _call_id(event: Event) -> str | None:
-    for item in event.items:
-        if item.get("type") == "function_call_output":
-            return str(item.get("call_id"))
+def _call_id(events: Sequence[Event]) -> str | None:
+    for event in events:
+        for item in event.items:
+            if item.get("type") == "function_call_output":
+                return str(item.get("call_id"))
     return None

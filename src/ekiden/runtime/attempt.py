@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 from ekiden.core.agent import Agent
@@ -12,6 +13,7 @@ from ekiden.core.handoff_record import Actor, HandoffContext, HandoffRequest
 from ekiden.core.handoff_terms import HandoffPolicy
 from ekiden.core.items import Item
 from ekiden.handoff.lifecycle import Lifecycle
+from ekiden.runtime.cursor import TriedHandoff
 from ekiden.runtime.findings import Finding
 from ekiden.runtime.state import RunState
 from ekiden.runtime.variables import VariablesNow
@@ -19,6 +21,8 @@ from ekiden.storage.base import DocumentWrite
 from ekiden.storage.values import copy_json
 
 MODEL = Actor(kind="model")
+WORDS = ("reason", "summary", "context", "payload", "priority", "metadata")
+"""What is passed along."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +86,54 @@ class Attempt:
     id: str = ""
 
     def begin(self, run: RunState) -> None:
-        """Give it a number; from here on it is on record, whatever becomes of it."""
+        """Give it an id; from here on it is on record, whatever becomes of it.
+
+        One that waited for approval is on record already.
+        """
         cursor = run.cursor
+        if cursor.tried is not None and self._is_tried(run, cursor.tried):
+            self.id = cursor.tried.id
+            self.life = Lifecycle("validating")
+            return
         cursor.handoffs += 1
-        self.id = run.next_handoff_id
+        self.id = self.id or run.next_handoff_id
         self.life.move("initiated")
+
+    def _is_tried(self, run: RunState, tried: TriedHandoff) -> bool:
+        if self.id:
+            return tried.id == self.id
+        is_of_turn = self.call is not None or self.place is not None
+        return is_of_turn and tried.step == run.step_key(self.question)
+
+    @property
+    def question(self) -> str:
+        """Which handoff of the turn it is, and what it is, in a few characters.
+
+        A model makes one in a turn, and a trigger fires once; others have an id.
+        """
+        text = f"{self.edge.tool_name} {self.arguments}".encode("utf-8", "surrogatepass")
+        if self.call is not None:
+            which = "h"
+        elif self.place is not None:
+            which = f"p{self.place}"
+        else:
+            which = self.id.rpartition(".")[2]
+        return f"{which}_{blake2b(text, digest_size=6).hexdigest()}"
+
+    @property
+    def is_asked_here(self) -> bool:
+        """Whether somebody outside asked for it and no document of a request tells of it."""
+        return self.request is not None and not self.writes
+
+    def told(self, words: Mapping[str, Any]) -> dict[str, Any]:
+        """What of the source's words the event tells: all, where no call of a model has them."""
+        names = ("reason",) if self.call is not None else WORDS
+        return {name: words[name] for name in names if name in words}
+
+    def validate(self) -> None:
+        """It is checked from here on."""
+        if self.life.status == "initiated":
+            self.life.move("validating")
 
     @property
     def terms_policy(self) -> HandoffPolicy:
@@ -112,6 +159,7 @@ class Attempt:
             "status": self.life.status,
             "moves": list(self.life.fresh),
         }
+        is_new = "initiated" in self.life.fresh
         if self.by is not MODEL:
             details["by"] = self.by.to_json()
         if self.terms_policy != "graceful":
@@ -122,11 +170,11 @@ class Attempt:
             details["requested"] = self.requested
         if self.request is not None:
             details["request"] = self.request
-        if self.begins_run:
+        if self.begins_run and self.life.status == "transferring":
             details["begins_run"] = True
         if self.place is not None:
             details["place"] = self.place
-        if self.began_us is not None:
+        if self.began_us is not None and is_new:
             details["at"] = {"initiated": self.began_us}
         return details
 

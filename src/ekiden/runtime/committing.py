@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ekiden.core.errors import SessionError, StoreUnavailable
@@ -247,7 +247,7 @@ class Committing(Recording):
         if self.before is None:
             return self.cursor
         standing = Cursor.from_json(self.before.cursor)
-        for name in ("handoffs", "head", "audited", "always"):
+        for name in ("handoffs", "tried", "head", "audited", "always"):
             setattr(standing, name, getattr(self.cursor, name))
         return standing
 
@@ -355,6 +355,8 @@ class Committing(Recording):
         self.status = status or self.status
         self._stored_agent = batch.agent
         self._stored_cursor = batch.cursor
+        if self.before is not None:
+            self.before = replace(self.before, seq=self.stored_seq, cursor=batch.cursor)
         if state is not None:
             self.variables.settle(state)
         self.events.extend(batch.events)

@@ -32,6 +32,7 @@ from ekiden.runtime.scrutiny import needs_scrutiny, scrutinise
 from ekiden.runtime.spending import narrowed
 from ekiden.runtime.state import RunState
 from ekiden.runtime.targets import find_target, invoke_edge
+from ekiden.runtime.tried import announce, give_up_tried, settle_tried
 from ekiden.runtime.withdrawing import withdraw_questions
 
 
@@ -43,7 +44,10 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
     guardrail ends the run because of what an agent passes on: the refusal is stored then.
     """
     attempt.begin(run)
-    attempt.life.move("validating")
+    if attempt.is_asked_here and _may_take_long(run, attempt):
+        announce(run, attempt, _words(run, attempt))
+        await run.commit()
+    attempt.validate()
     before = Before.of(run)
     run.staged = []
     try:
@@ -64,6 +68,9 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
         return False
     finally:
         staged, run.staged = run.staged, None
+    if run.cursor.tried is not None:
+        settle_tried(run, attempt.id)
+        give_up_tried(run)
     if terms.open_calls:
         close_calls(run, terms.open_calls)
     if run.cursor.asks:
@@ -167,13 +174,14 @@ def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
     problem = describe(exc)
     record_failures(run, attempt.findings)
     attempt.life.move("failed")
+    settle_tried(run, attempt.id)
     details = attempt.details(attempt.source or run.agent.name, attempt.target_name)
     details["code"] = _refusal(exc)
     if isinstance(exc, HandoffRefused):
         details.update(exc.details)
     if attempt.call is None:
         with contextlib.suppress(ModelBehaviorError):
-            details.update(_told(attempt, _words(run, attempt)))
+            details.update(attempt.told(_words(run, attempt)))
     answer: tuple[Item, ...] = ()
     if attempt.call is not None:
         told = f"Error: the handoff to {attempt.target_name} was not made: {problem}"
@@ -192,13 +200,20 @@ async def store_refusal(run: RunState, *, release: bool = False) -> None:
     fault_point("handoff.refused.after_commit")
 
 
-def _told(attempt: Attempt, words: dict[str, Any]) -> dict[str, Any]:
-    """What of the source's words the event tells: all, where no call of a model has them."""
-    names = ("reason",) if attempt.call is not None else WORDS
-    return {name: words[name] for name in names if name in words}
-
-
-WORDS = ("reason", "summary", "context", "payload", "priority", "metadata")
+def _may_take_long(run: RunState, attempt: Attempt) -> bool:
+    """Whether anybody's code, or a person, is asked before it is made."""
+    edge, source, config = attempt.edge, run.agent, run.config
+    target: Any = edge.agent
+    return (
+        not isinstance(target, Agent)
+        or target.accepts is not None
+        or edge.terms.confirm is not None
+        or edge.has_callback
+        or callable(edge.is_enabled)
+        or bool(edge.input_filter or config.handoff_input_filter)
+        or bool(source.handoff_guardrails or config.handoff_guardrails)
+        or bool(run.hooks or source.hooks)
+    )
 
 
 def _refusal(exc: Exception) -> RefusalCode:
@@ -279,7 +294,7 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
     run.begin()
     attempt.life.move("transferring")
     details = attempt.details(source.name, target.name)
-    details.update(_told(attempt, agreed.words))
+    details.update(attempt.told(agreed.words))
     key = f"{cursor.run}.{cursor.turn + 1}.filter"
     if view is not None:
         details["filter"] = key

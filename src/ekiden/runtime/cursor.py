@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.usage import Usage
+from ekiden.handoff.request_documents import TRIED
 from ekiden.storage.base import OwnJson
 
 _STAYS_SPENT = frozenset({"usage", "others", "by_agent", "spent_s"})
@@ -124,6 +125,20 @@ class OpenQuestion:
         return [self.kind, self.id, self.who, self.session, self.group, self.due_us, self.at_s]
 
 
+@dataclass(frozen=True, slots=True)
+class TriedHandoff:
+    """A handoff that is on record and waits for approval."""
+
+    step: str
+    id: str
+    source: str
+    target: str
+
+    def to_json(self) -> list[str]:
+        """As a list, short."""
+        return [self.step, self.id, self.source, self.target]
+
+
 @dataclass(slots=True)
 class Cursor:
     """The runtime's part of a session's row."""
@@ -151,6 +166,7 @@ class Cursor:
     """Handoffs that are not confirmed yet; each but the last led to the source of the next."""
     received: Mapping[str, Any] | None = None
     """What the active agent was handed: from, reason, summary, context."""
+    tried: TriedHandoff | None = None
     route: Mapping[str, Any] | None = None
     """While a router has the run: why it is asked, and the options of this one request."""
     mistakes: int = 0
@@ -224,6 +240,8 @@ class Cursor:
             data["ho"] = [each.to_json() for each in self.open]
         if self.received is not None:
             data["rc"] = self.received
+        if self.tried is not None:
+            data[TRIED] = self.tried.to_json()
         if self.route is not None:
             data["ro"] = self.route
         if self.mistakes:
@@ -309,6 +327,7 @@ class Cursor:
             head=data.get("hd", ""),
             audited=data.get("hn", 0),
             received=data.get("rc"),
+            tried=TriedHandoff(*data[TRIED]) if TRIED in data else None,
             route=data.get("ro"),
             mistakes=data.get("m", 0),
             rollbacks=data.get("rb", 0),
@@ -362,6 +381,7 @@ class Cursor:
                 following.chain.append(agent)
             following.work, following.left = self.work, self.left
             following.passed = self.passed
+            following.tried = self.tried
         return following
 
     @property

@@ -10,23 +10,24 @@ from ekiden.core.faults import fault_point
 from ekiden.core.handoff_record import HandoffFailure, HandoffResult
 from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records import HandoffRecord, read_handoff, read_handoffs
-from ekiden.runtime.advance import advance
-from ekiden.runtime.asked import sweep_requests
-from ekiden.runtime.circumstances import Circumstances
-from ekiden.runtime.closing import has_calls_left
-from ekiden.runtime.cursor import Cursor
-from ekiden.runtime.leases import REQUESTS
-from ekiden.runtime.live import live_run, on_display
-from ekiden.runtime.loading import opened_for_handoff
-from ekiden.runtime.opening import claimed, owned, parked_if_left
-from ekiden.runtime.request_documents import (
+from ekiden.handoff.request_documents import (
+    REQUESTS,
     Asked,
     RequestState,
     asked_in,
     change_request,
     document_of,
     removal_of,
+    request_key,
+    sweep_requests,
 )
+from ekiden.runtime.advance import advance
+from ekiden.runtime.circumstances import Circumstances
+from ekiden.runtime.closing import has_calls_left
+from ekiden.runtime.cursor import Cursor
+from ekiden.runtime.live import live_run, on_display
+from ekiden.runtime.loading import opened_for_handoff
+from ekiden.runtime.opening import claimed, owned, parked_if_left
 from ekiden.runtime.requests import is_hopeless, make, settle_rollback, store_withdrawal, undo
 from ekiden.runtime.state import RunState
 from ekiden.storage.base import Claim, Document, DocumentWrite, NewSession, SessionRow, Store
@@ -100,7 +101,8 @@ class Errand:
         document = await self._document()
         asked = self._asked
         if document is not None and asked_in(document).state == "open":
-            asked = replace(asked_in(document), state=state, withdrawn=why)
+            now_us = self._config.clock.now_us()
+            asked = replace(asked_in(document), state=state, withdrawn=why, withdrawn_us=now_us)
             change = document_of(self._session_id, asked, version=document.version)
             with suppress(StaleDocument):
                 await change_request(self._store, change)
@@ -191,8 +193,8 @@ class Errand:
         number = here.cursor.handoffs + 1
         if await make(here, asked, taken, release=True, may_wait=False):
             await self._go_on(here, run=run)
-        made = await read_handoff(self._store, f"{self._session_id}.h{number}")
-        return made.result()
+        numbered = f"{self._session_id}.h{number}"
+        return (await read_handoff(self._store, asked.own_id or numbered)).result()
 
     async def _cancel(self, here: RunState, taken: list[DocumentWrite], *, was_open: bool) -> None:
         """Undo the handoff; whoever gets the session back goes on with it, if the run is not over.
@@ -271,7 +273,8 @@ class Errand:
                     await self._store.release(claim)
 
     async def _document(self) -> Document | None:
-        return await self._store.get_document(REQUESTS, f"{self._session_id}/{self._asked.id}")
+        key = request_key(self._session_id, self._asked.id)
+        return await self._store.get_document(REQUESTS, key)
 
     async def _record(self) -> HandoffRecord | None:
         """The handoff that was made, refused or withdrawn because of the request."""
@@ -284,7 +287,7 @@ class Errand:
 
     async def _told(self, asked: Asked) -> HandoffResult:
         """The result of a request that nobody took up."""
-        source = (await self._store.get(self._session_id)).agent
+        source = asked.source or (await self._store.get(self._session_id)).agent
         failure: HandoffFailure = asked.why_withdrawn(source)
         return HandoffResult(
             request_id=asked.id,
@@ -302,7 +305,7 @@ class Errand:
         return HandoffResult(
             request_id=self._asked.id,
             status="initiated",
-            source=(await self._store.get(self._session_id)).agent,
+            source=self._asked.source or (await self._store.get(self._session_id)).agent,
             target=self._asked.to,
         )
 

@@ -33,17 +33,27 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
     run.record("agent_error" if error else "agent_complete", details=details, error=error)
     if isinstance(outcome, (Done, Refused)):
         run.cursor.phase = "end"
+    if run.cursor.tried is not None and not isinstance(outcome, Waiting):
+        from ekiden.runtime.tried import give_up_tried
+
+        give_up_tried(run)
     if run.cursor.asks or ANSWERS in run.meta:
         await _answer_and_release(run, outcome)
     if run.cursor.purse is not None and not isinstance(outcome, Waiting):
         await empty(run)
+    is_asked = release and run.wanted is not None and run.wanted.look
     fault_point("run.finish.before_commit")
     await run.commit(
         status="waiting" if isinstance(outcome, Waiting) else "idle",
         outcome=outcome.kind,
-        release=release,
+        release=release and not is_asked,
     )
     fault_point("run.finish.after_commit")
+    if is_asked:
+        from ekiden.runtime.requests import record_withdrawn
+
+        await record_withdrawn(run)
+        await run.commit(release=True)
     run.outcome = outcome
 
 

@@ -9,8 +9,9 @@ from ekiden.core.errors import ModelBehaviorError
 from ekiden.core.events import AUDITED, Event
 from ekiden.core.items import Item, is_message, text_of
 from ekiden.core.usage import Usage
-from ekiden.runtime.controller import WORDS, passed_digest, saved_of
-from ekiden.runtime.cursor import Cursor, PendingHandoff
+from ekiden.runtime.attempt import WORDS
+from ekiden.runtime.controller import passed_digest, saved_of
+from ekiden.runtime.cursor import Cursor, PendingHandoff, TriedHandoff
 from ekiden.runtime.handed import received
 from ekiden.runtime.rollback import step_back
 from ekiden.sessions import is_rewind, is_transfer
@@ -139,12 +140,20 @@ class Fold:
         number = str(details.get("id", "")).rpartition(".h")[2]
         if number.isdecimal() and number.isascii():
             cursor.handoffs = max(cursor.handoffs, int(number))
+        elif "initiated" in details.get("moves", ()):
+            cursor.handoffs += 1
+        if cursor.tried is not None and cursor.tried.id == details.get("id"):
+            cursor.tried = None
         if "compensation" in details:
             self._is_inside = True
         elif is_transfer(event):
             self._transfer(event, details)
         elif "undoes" in details:
             self._roll_back(details)
+        elif details.get("status") in ("initiated", "validating"):
+            cursor.tried = TriedHandoff(
+                event.step or "", details["id"], details["from"], details["to"]
+            )
         elif details.get("status") == "completed":
             cursor.open = [each for each in cursor.open if each.id != details["id"]]
         else:
@@ -253,7 +262,7 @@ def begins_run(event: Event) -> bool:
     while nobody ran the session, or a step back."""
     if event.type == "message":
         return is_rewind(event) or (event.step is None and bool(event.items))
-    return event.type == "handoff" and bool(event.details and event.details.get("begins_run"))
+    return is_transfer(event) and bool(event.details and event.details.get("begins_run"))
 
 
 def _confirms(event: Event) -> bool:

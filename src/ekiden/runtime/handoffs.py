@@ -21,8 +21,8 @@ from ekiden.core.items import Item, to_items
 from ekiden.core.team import Team
 from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records import HandoffRecord, read_handoff
+from ekiden.handoff.request_documents import Asked, asked_in, find_request, session_of
 from ekiden.runtime.advance import advance
-from ekiden.runtime.asked import find_request
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.errand import Errand
@@ -40,7 +40,6 @@ from ekiden.runtime.request_checks import (
     seconds,
     whole_number,
 )
-from ekiden.runtime.request_documents import Asked, asked_in, session_of
 from ekiden.runtime.results import RunResult
 from ekiden.sessions.scopes import check_name, checked_value, is_shared_name
 from ekiden.storage.base import NewSession, Store
@@ -100,12 +99,14 @@ class HandoffController:
 
         A handoff that somebody took up and that stays open, because the run ended for want of a
         budget for example, is told as it stands: `transferring`. `request_id` of the result is the
-        id of the handoff; if nobody took it up, that of the request, which `cancel` takes, too.
+        id of the handoff, which it keeps from the first moment on.
 
         Refusals are results, not exceptions. Raises `UserError` for what cannot be meant,
         `SessionNotFound`, and `StoreUnavailable`.
         """
+        plain_text("session_id", session_id)
         asked = self._wish(
+            session_id,
             to=to,
             reason=reason,
             summary=summary,
@@ -118,7 +119,6 @@ class HandoffController:
             capabilities=capabilities,
             by=by,
         )
-        plain_text("session_id", session_id)
         await self._store.open()
         await self._store.get(session_id)
         return await self._errand(session_id, asked, patience_s=patience_s).finish(run=run)
@@ -140,7 +140,9 @@ class HandoffController:
         """
         given = request.context
         source = agent_name("source", request.source)
+        task_id = check_id(plain_text("task_id", given.task_id), what="task id")
         asked = self._wish(
+            task_id,
             source=source,
             to=request.target,
             reason=request.reason or given.reason,
@@ -156,7 +158,6 @@ class HandoffController:
             items=_items(given.conversation_history),
             variables=_own_variables(plain_json("task_state", dict(given.task_state))),
         )
-        task_id = check_id(plain_text("task_id", given.task_id), what="task id")
         correlation = plain_json("correlation_id", given.metadata.get("correlation_id"))
         new = NewSession(
             id=task_id,
@@ -264,6 +265,7 @@ class HandoffController:
 
     def _wish(
         self,
+        session_id: str,
         *,
         to: Any,
         reason: Any,
@@ -282,7 +284,7 @@ class HandoffController:
     ) -> Asked:
         """What is asked for; `UserError` for what cannot be meant."""
         return Asked(
-            id=new_id("hrq"),
+            id=f"{session_id}.{new_id('hrq')}",
             to=agent_name("to", to),
             source=source,
             reason=plain_text("reason", reason),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ekiden.core.session_errors import SessionImportInvalid
+from ekiden.handoff.request_documents import TRIED
 from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.import_events import check_received
 from ekiden.runtime.import_items import check_items
@@ -107,6 +108,8 @@ def _check_signs(given: dict[str, Any], place: str) -> None:
         texts(given.get(name, []), f"{place}.{name}")
     if given.get("to") is not None:
         texts(given["to"], f"{place}.to")
+    if TRIED in given:
+        texts(given[TRIED], f"{place}.{TRIED}")
     fired = given.get("fi", [])
     if not isinstance(fired, list):
         raise SessionImportInvalid(f"{place}.fi", "it is not a list of numbers")

@@ -16,12 +16,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from ekiden.core.errors import LeaseLost, StoreError
+from ekiden.handoff.request_documents import REQUESTS
 from ekiden.storage.base import Claim, Document, Store
 
 _log = logging.getLogger("ekiden.leases")
-
-REQUESTS = "handoff.requests"
-"""The collection of what is asked of sessions; keys are ``<session>/<request>``."""
 
 _LOOK_EVERY_S = 0.25
 """How often the store is asked for requests of other processes, for all sessions together."""

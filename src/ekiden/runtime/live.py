@@ -46,7 +46,7 @@ def live_run(store: Store, session_id: str) -> RunState | None:
 
 
 def _may_interrupt(run: RunState, request: Mapping[str, Any]) -> bool:
-    from ekiden.runtime.request_documents import Asked
+    from ekiden.handoff.request_documents import Asked
     from ekiden.runtime.requests import is_hopeless
 
     return not is_hopeless(run, Asked.from_json(request))

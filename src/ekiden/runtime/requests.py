@@ -8,8 +8,8 @@ once, whoever dies in between.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ekiden.core.agent import Agent
@@ -25,6 +25,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff
 from ekiden.core.items import Item
 from ekiden.handoff import BEST
+from ekiden.handoff.request_documents import Asked, asked_in, removal_of, requests_of
 from ekiden.handoff.validation import (
     check_capabilities,
     check_cycle,
@@ -39,9 +40,9 @@ from ekiden.runtime.controller import carry_out, refuse, store_refusal
 from ekiden.runtime.handed import received
 from ekiden.runtime.occupancy import check_available
 from ekiden.runtime.parked import Parked
-from ekiden.runtime.request_documents import Asked, asked_in, removal_of, requests_of
 from ekiden.runtime.rollback import finish_rollback, give_back
 from ekiden.runtime.state import RunState
+from ekiden.runtime.tried import settle_tried
 from ekiden.storage.base import Document, DocumentWrite, SessionRow
 
 _NOBODY_TO_ASK = (
@@ -86,6 +87,18 @@ async def _serve(run: RunState, document: Document) -> None:
         await store_withdrawal(run, asked, taken)
 
 
+async def record_withdrawn(run: RunState) -> None:
+    """The run is over: put on record what nobody wants of the session any more.
+
+    What is still wanted is done by whoever waits for it, now that the session is free.
+    """
+    for document in await requests_of(run.store, run.session_id):
+        asked = asked_in(document)
+        if asked.state != "open" or (asked.cancel is None and await _is_late(run, asked)):
+            with suppress(StaleDocument):
+                await store_withdrawal(run, asked, [removal_of(document)])
+
+
 async def settle_rollback(run: RunState) -> None:
     """Finish the rollback that somebody began: only then it is clear who has the session."""
     while run.outcome is None and run.is_undoing:
@@ -109,6 +122,7 @@ async def make(
     """
     standing = _Standing.of(run)
     problem: Exception | None = None
+    begun = asked.own_id
     try:
         attempt = await attempt_for(run, asked)
     except (SessionError, StoreUnavailable):
@@ -122,17 +136,17 @@ async def make(
             if await carry_out(run, attempt):
                 return True
         except UserError as exc:
-            problem = exc
+            problem, begun = exc, attempt.id
         except Parked:
             if may_wait:
                 raise
+            begun = attempt.id
             problem = HandoffRefused("NOT_APPROVED", _NOBODY_TO_ASK)
     if problem is not None:
         standing.restore(run)
-        attempt = _unconnected(asked)
-        attempt.writes = taken
+        attempt = replace(_unconnected(asked), id=begun, writes=taken)
         attempt.begin(run)
-        attempt.life.move("validating")
+        attempt.validate()
         refuse(run, attempt, problem)
     await store_refusal(run, release=release)
     return False
@@ -233,6 +247,7 @@ async def attempt_for(run: RunState, asked: Asked) -> Attempt:
         policy=asked.policy,
         timeout_s=asked.timeout_s,
         request=asked.id,
+        id=asked.own_id,
         began_us=asked.asked_us,
         payload=asked.payload,
         priority=asked.priority,
@@ -302,6 +317,7 @@ def _unconnected(asked: Asked) -> Attempt:
         by=asked.by,
         policy=asked.policy,
         request=asked.id,
+        id=asked.own_id,
         began_us=asked.asked_us,
     )
 
@@ -316,6 +332,7 @@ def _withdraw(run: RunState, asked: Asked) -> None:
     attempt = _unconnected(asked)
     attempt.begin(run)
     attempt.life.move("failed")
+    settle_tried(run, attempt.id)
     why = asked.why_withdrawn(run.agent.name)
     words = received(run.agent.name, asked.words())
     source = asked.source or run.agent.name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import Any
 
 from ekiden.core.agent import Agent
@@ -17,6 +16,7 @@ from ekiden.runtime.brought import held_back
 from ekiden.runtime.calls import settled
 from ekiden.runtime.facts import facts_of, shown_evaluation
 from ekiden.runtime.state import RunState
+from ekiden.runtime.tried import announce
 
 
 def needs_scrutiny(attempt: Attempt, target: Agent[Any]) -> bool:
@@ -41,7 +41,7 @@ async def scrutinise(
         _check_condition(run, attempt)
         fault_point("handoff.condition.after_check")
     if terms.confirm is not None and attempt.by.kind != "person":
-        await _ask_person(run, attempt)
+        await _ask_person(run, attempt, words)
     if target.accepts is not None:
         await _offer(run, attempt, target, words)
 
@@ -65,7 +65,7 @@ def _check_condition(run: RunState, attempt: Attempt) -> None:
         )
 
 
-async def _ask_person(run: RunState, attempt: Attempt) -> None:
+async def _ask_person(run: RunState, attempt: Attempt, words: dict[str, Any]) -> None:
     from ekiden.runtime.confirmation import ask_first
 
     edge = attempt.edge
@@ -77,35 +77,22 @@ async def _ask_person(run: RunState, attempt: Attempt) -> None:
         on_invoke_tool=_never,
         confirmation=edge.terms.confirm,
     )
-    fault_point("handoff.confirmation.before_call")
-    # The answer is stored before the handoff is: whoever goes on after a crash gives the handoff
-    # the same number again, and finds the answer, if it is the same handoff.
-    run.cursor.handoffs -= 1
-    try:
-        with held_back(run, attempt):
-            decision = await ask_first(run, as_tool, call, f".{_question(attempt)}")
-    finally:
-        run.cursor.handoffs += 1
+    key = attempt.question
+    with held_back(run, attempt):
+        if attempt.life.fresh:
+            announce(run, attempt, words)
+            if not isinstance(run.config.approver, str | None):
+                # Somebody is asked now: until they answer, the handoff is on record.
+                await run.commit()
+        fault_point("handoff.confirmation.before_call")
+        # The answer is stored before the handoff is made: whoever goes on after a crash finds the
+        # handoff on record, and the answer, if it is the same handoff.
+        decision = await ask_first(run, as_tool, call, f".{key}")
     fault_point("handoff.confirmation.after_commit")
     if not decision.approved:
         raise HandoffRefused("NOT_APPROVED", decision.refusal().error or "a person said no")
     if decision.arguments is not None:
         attempt.arguments = decision.arguments
-
-
-def _question(attempt: Attempt) -> str:
-    """Which handoff of the turn it is, and what it is, in a few characters.
-
-    A model makes one in a turn, and a trigger fires once; others have a number.
-    """
-    text = f"{attempt.edge.tool_name} {attempt.arguments}".encode("utf-8", "surrogatepass")
-    if attempt.call is not None:
-        which = "h"
-    elif attempt.place is not None:
-        which = f"p{attempt.place}"
-    else:
-        which = attempt.id.rpartition(".")[2]
-    return f"{which}_{blake2b(text, digest_size=6).hexdigest()}"
 
 
 async def _never(context: Any, arguments: str) -> Any:

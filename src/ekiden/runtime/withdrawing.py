@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 
+from ekiden.audit.chain import link
 from ekiden.core.acting import acting_as
 from ekiden.core.errors import SessionBusy, SessionError, StoreError
 from ekiden.core.events import Event
@@ -25,6 +26,7 @@ from ekiden.runtime.question_sessions import ANSWERS
 from ekiden.runtime.state import RunState
 from ekiden.runtime.stopping import ask_to_stop
 from ekiden.runtime.timekeeping import begin_time_anew
+from ekiden.runtime.tried import GIVEN_UP, ended_details, give_up_tried
 from ekiden.storage.base import (
     Commit,
     DocumentWrite,
@@ -45,6 +47,7 @@ _NOT_NEEDED = "the run does not wait any more"
 async def withdraw_questions(run: RunState) -> None:
     """The run does not wait for the answers to its questions any more; the caller commits it."""
     asks, run.cursor.asks = run.cursor.asks, {}
+    give_up_tried(run)
     await withdraw(run, asks, by=run.agent.name)
 
 
@@ -149,9 +152,25 @@ async def abandon(
 async def _ending(
     store: Store, row: SessionRow, cursor: Cursor, queries: Iterable[OpenQuestion]
 ) -> Commit:
+    events = []
+    if cursor.tried is not None:
+        given_up = Event(
+            session_id=row.id,
+            seq=row.seq + 1,
+            type="handoff",
+            at_us=await store.now_us(),
+            agent=row.agent,
+            details=ended_details(cursor.tried),
+            error=GIVEN_UP,
+        )
+        cursor.tried = None
+        if cursor.head and given_up.details is not None:
+            given_up.details["hash"] = cursor.head = link(cursor.head, given_up)
+            cursor.audited += 1
+        events.append(given_up)
     ended = Event(
         session_id=row.id,
-        seq=row.seq + 1,
+        seq=row.seq + 1 + len(events),
         type="agent_error",
         at_us=await store.now_us(),
         agent=row.agent,
@@ -160,7 +179,7 @@ async def _ending(
     )
     return Commit(
         patch=SessionPatch(status="idle", outcome=WITHDRAWN.kind, cursor=cursor.to_json()),
-        events=[ended],
+        events=[*events, ended],
         documents=[timer_end(question) for question in queries],
         settles=[MessageSettle(key=question.id, state="cancelled") for question in queries],
         wakes=[question.session for question in queries if question.session is not None],

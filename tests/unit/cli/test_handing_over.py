@@ -9,7 +9,7 @@ import pytest
 from ekiden.cli.exits import Exit
 from ekiden.cli.handing_over import ending_of, report_cancel, stopped, tell_busy
 from ekiden.core.handoff_record import Actor, HandoffResult
-from ekiden.runtime.request_documents import Asked, document_of
+from ekiden.handoff.request_documents import Asked, document_of
 from ekiden.storage.base import NewSession, SessionPatch, SessionRow
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing.contracts.base import claimed, step

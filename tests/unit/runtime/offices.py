@@ -12,9 +12,8 @@ from ekiden.core.handoff_record import HandoffResult
 from ekiden.core.team import Team
 from ekiden.handoff import handoff
 from ekiden.handoff.records import records_of
+from ekiden.handoff.request_documents import REQUESTS, Asked, document_of
 from ekiden.runtime import HandoffController, RunConfig, Runner
-from ekiden.runtime.leases import REQUESTS
-from ekiden.runtime.request_documents import Asked, document_of
 from ekiden.sessions import Session
 from ekiden.storage.base import Document, DocumentWrite, Store
 from ekiden.testing import ScriptedModel, call, say

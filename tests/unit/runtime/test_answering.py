@@ -13,12 +13,10 @@ from ekiden.core.handoff_record import Actor
 from ekiden.core.items import text_of
 from ekiden.core.outcomes import Done, Waiting
 from ekiden.handoff import handoff, person
-from ekiden.handoff.history_query import HandoffQuery
+from ekiden.handoff.history_query import HandoffQuery, open_requests
 from ekiden.handoff.records import records_of
+from ekiden.handoff.request_documents import REQUESTS, Asked, document_of
 from ekiden.runtime import HandoffController, RunConfig, Runner
-from ekiden.runtime.asked import open_requests
-from ekiden.runtime.leases import REQUESTS
-from ekiden.runtime.request_documents import Asked, document_of
 from ekiden.sessions import Session
 from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore
@@ -143,21 +141,22 @@ async def test_requests_that_wait_are_told_oldest_first() -> None:
     await asked_for(store, "s", id="hrq_3", asked_us=3_000_000, state="cancelled")
     await asked_for(store, "s", id="hrq_4", asked_us=3_000_000, cancel="s.h1", to="")
     await asked_for(store, "gone", id="hrq_5")
-    first, second = await open_requests(store)
+    first, second, third = await open_requests(store)
     assert (first.id, first.session_id, first.source, first.target) == (
         "hrq_1", "s2", "orders", "billing",
     )  # fmt: skip
     assert (first.status, first.policy, first.settled_at) == ("initiated", "graceful", None)
     assert (second.id, second.reason, second.policy) == ("hrq_2", "急", "immediate")
     assert (second.started_at, second.by) == (2.0, ANNA)
+    assert (third.id, third.status, third.code) == ("hrq_3", "failed", "CANCELLED")
     began = datetime.fromtimestamp(2, UTC)
     for query, expected in [
-        (HandoffQuery(session_id="s"), ["hrq_2"]),
+        (HandoffQuery(session_id="s"), ["hrq_2", "hrq_3"]),
         (HandoffQuery(task="t"), ["hrq_1"]),
-        (HandoffQuery(since=began), ["hrq_2"]),
+        (HandoffQuery(since=began), ["hrq_2", "hrq_3"]),
         (HandoffQuery(until=began), ["hrq_1"]),
-        (HandoffQuery(since=began + timedelta(seconds=1)), []),
-        (HandoffQuery(source="triage"), ["hrq_2"]),
+        (HandoffQuery(since=began + timedelta(seconds=2)), []),
+        (HandoffQuery(source="triage", status="initiated"), ["hrq_2"]),
         (HandoffQuery(status="completed"), []),
     ]:
         assert [each.id for each in await open_requests(store, query)] == expected

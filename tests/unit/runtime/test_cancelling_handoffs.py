@@ -9,9 +9,8 @@ from ekiden.core.context import RunContextWrapper
 from ekiden.core.team import Team
 from ekiden.handoff import handoff
 from ekiden.handoff.records import records_of
+from ekiden.handoff.request_documents import REQUESTS, Asked, document_of
 from ekiden.runtime import Runner
-from ekiden.runtime.leases import REQUESTS
-from ekiden.runtime.request_documents import Asked, document_of
 from ekiden.sessions import Session
 from ekiden.storage.base import Claim, Commit, DocumentWrite, Store
 from ekiden.storage.memory import MemoryStore

@@ -131,7 +131,7 @@ async def test_an_agent_may_be_given_itself_and_a_payload_arrives() -> None:
     result = await office.start(to=office.b, payload={"order": ("A-42", 7)}, context={1: "残り"})
     assert ended(result) == ("completed", None)
     assert seen == [{"order": ["A-42", 7]}]
-    [told, _] = [e.details for e in await office.session.events() if e.type == "handoff"]
+    [told, *_] = [e.details for e in await office.session.events() if e.type == "handoff"]
     assert told is not None
     assert told["payload"] == {"order": ["A-42", 7]}
     assert told["context"] == '{"1":"残り"}'

@@ -13,9 +13,8 @@ from ekiden.core.handoff_record import HandoffRequest
 from ekiden.core.outcomes import OutOfBudget
 from ekiden.core.roles import Approval, ConfirmationRequest
 from ekiden.handoff.records import records_of
+from ekiden.handoff.request_documents import REQUESTS, removal_of, request_key
 from ekiden.runtime import RunConfig, Runner
-from ekiden.runtime.leases import REQUESTS
-from ekiden.runtime.request_documents import removal_of
 from ekiden.storage.base import Claim, DocumentWrite, NewSession, SessionRow
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, hang, say
@@ -57,7 +56,7 @@ async def test_a_request_that_somebody_removed_is_not_waited_for() -> None:
     running = await office.at_work()
     starting = office.start()
     request = await office.asked()
-    gone = DocumentWrite(collection=REQUESTS, key=f"s/{request}", body=None)
+    gone = DocumentWrite(collection=REQUESTS, key=request_key("s", request), body=None)
     await office.store.write_documents([gone])
     assert ended(await starting) == ("failed", "CANCELLED")
     office.let_go.set()

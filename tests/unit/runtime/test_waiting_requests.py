@@ -9,10 +9,8 @@ import pytest
 
 from ekiden.core.agent import Agent
 from ekiden.core.handoff_record import Actor
+from ekiden.handoff.request_documents import REQUESTS, Asked, sweep_requests
 from ekiden.runtime import HandoffController, RunConfig
-from ekiden.runtime.asked import sweep_requests
-from ekiden.runtime.leases import REQUESTS
-from ekiden.runtime.request_documents import Asked
 from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore
 from ekiden.storage.sqlite import SqliteStore
@@ -38,7 +36,7 @@ async def test_many_requests_of_others_do_not_hide_one(tmp_path: Any) -> None:
         assert len(await office.documents()) == 250
 
 
-async def test_dead_requests_are_swept() -> None:
+async def test_requests_of_sessions_that_are_gone_are_swept() -> None:
     clock = ManualClock()
     store = MemoryStore(clock)
     await store.create(NewSession(id="s", agent="a"))
@@ -55,7 +53,7 @@ async def test_dead_requests_are_swept() -> None:
     )
     await sweep_requests(store, now_us=now_us)
     left = [each.body["id"] for each in await store.list_documents(REQUESTS)]
-    assert sorted(left) == ["hrq0001", "hrq0002", "hrq0003", "hrq0006"]
+    assert sorted(left) == ["hrq0001", "hrq0002", "hrq0003", "hrq0005", "hrq0006"]
 
 
 async def test_a_request_that_nobody_can_take_up_is_withdrawn_on_record_and_removed() -> None:

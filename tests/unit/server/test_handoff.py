@@ -185,7 +185,7 @@ async def test_a_task_that_somebody_works_on_is_handed_over_by_them(idle: Served
     told = done(await idle("POST", "/handoff/initiate", task(wait_s=0.05)))
     assert (told["status"], told["error"]) == ("initiated", None)
     request = told["handoff_id"]
-    assert request.startswith("hrq_")
+    assert request.startswith("ticket-7.hrq_")
     assert (await idle.get("/handoff"))["items"][0]["id"] == request
     assert (await idle.get(f"/handoff/{request}"))["status"] == "initiated"
     cancelled = done(await idle("POST", f"/handoff/{request}/cancel", {"wait_s": 0}))

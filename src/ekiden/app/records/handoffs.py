@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.audit import find_records
-from ekiden.core.errors import HandoffNotFound
 from ekiden.handoff.filter_report import FilterReport, filter_report
 from ekiden.handoff.history_query import correlation_of, task_of
 from ekiden.handoff.records import HandoffRecord, read_handoff
 from ekiden.handoff.views import HandoffViews, read_views, words_of
-from ekiden.runtime.asked import open_requests
 from ekiden.storage.base import SessionRow, Store
 
 
@@ -60,7 +58,7 @@ async def read_details(store: Store, handoff_id: str) -> HandoffDetails:
 
     Of runs that are not to be shown (`trace_include_sensitive_data=False`) there are no words.
     """
-    record = await _find(store, handoff_id)
+    record = await read_handoff(store, handoff_id)
     events = await store.events(record.session_id)
     views = await read_views(store, record)
     is_on_record = record.moves[0].seq > 0
@@ -81,13 +79,3 @@ async def read_details(store: Store, handoff_id: str) -> HandoffDetails:
 def _report(views: HandoffViews) -> FilterReport:
     report = filter_report(views.before, views.after)
     return report.without_words(views.hidden, hide_new=views.hide_new)
-
-
-async def _find(store: Store, handoff_id: str) -> HandoffRecord:
-    try:
-        return await read_handoff(store, handoff_id)
-    except HandoffNotFound:
-        for record in await open_requests(store):
-            if record.id == handoff_id:
-                return record
-        raise

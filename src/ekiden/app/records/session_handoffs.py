@@ -10,11 +10,10 @@ from typing import Any, Final, TypeAlias
 from ekiden.core.events import Event
 from ekiden.core.items import Item
 from ekiden.core.jsonio import dumps
-from ekiden.handoff.history_query import HandoffQuery
+from ekiden.handoff.history_query import HandoffQuery, open_requests
 from ekiden.handoff.records import HandoffRecord, records_of
 from ekiden.handoff.shown import NOTHING_SHOWN, ShownConversation, shown_conversation
 from ekiden.handoff.views import read_result, view_before, words_of
-from ekiden.runtime.asked import open_requests
 from ekiden.sessions import is_rewind, standing
 from ekiden.storage.base import Store
 
@@ -117,7 +116,7 @@ def _records(
     stands = {event.seq for event in standing(events)}
     records = []
     for each in told:
-        seq = each.record.moves[0].seq
+        seq = each.transfer or each.record.moves[0].seq
         data = _record(each)
         data["view"] = None if results is None else _view(each, events, results).to_json()
         data["rewound"] = 0 < seq <= len(events) and seq not in stands

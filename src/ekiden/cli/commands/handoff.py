@@ -224,14 +224,10 @@ async def _list(
     from ekiden.cli.handoff_view import print_handoffs
     from ekiden.cli.projects import store_address
     from ekiden.handoff.history_query import find_handoffs
-    from ekiden.runtime.asked import open_requests
 
     async with open_store(store_address(store), create=False) as opened:
         page = await find_handoffs(opened, query, limit=limit, cursor=cursor)
-        waiting = [] if cursor is not None else await open_requests(opened, query)
-    print_handoffs(
-        [*reversed(waiting), *page.records], next_cursor=page.next_cursor, as_json=as_json
-    )
+    print_handoffs(page.records, next_cursor=page.next_cursor, as_json=as_json)
 
 
 async def handoff_show(

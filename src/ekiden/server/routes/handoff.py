@@ -16,7 +16,6 @@ from ekiden.app.records.handoffs import read_details
 from ekiden.core.errors import UnknownAgent
 from ekiden.core.handoff_record import Actor, HandoffContext, HandoffRequest, HandoffResult
 from ekiden.handoff.history_query import HandoffQuery, find_handoffs
-from ekiden.runtime.asked import open_requests
 from ekiden.server.access import Reads, Starts, TheCaller
 from ekiden.server.answers import answer, page
 from ekiden.server.models.handoff import (
@@ -167,9 +166,7 @@ async def list_handoff_history(
 
 async def _listed(desk: Desk, query: HandoffQuery, limit: int, cursor: str | None) -> Response:
     found = await find_handoffs(desk.store, query, limit=limit, cursor=cursor)
-    waiting = [] if cursor is not None else await open_requests(desk.store, query)
-    records = [*reversed(waiting), *found.records]
-    return page([record.to_json() for record in records], found.next_cursor)
+    return page([record.to_json() for record in found.records], found.next_cursor)
 
 
 @router.get("/capability-match", response_model=Page[MatchModel], responses=problems(404))

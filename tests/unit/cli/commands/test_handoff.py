@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from ekiden.core.events import Event
 from ekiden.core.handoff_record import Actor
-from ekiden.runtime.request_documents import Asked, document_of
+from ekiden.handoff.request_documents import Asked, document_of
 from ekiden.storage.base import Store
 from ekiden.storage.sqlite import SqliteStore
 from tests.unit.audit.written import BEGINNING, event, handoff, write
@@ -166,9 +166,9 @@ def test_a_request_that_nobody_took_up_is_listed_shown_and_withdrawn(counter: De
     assert "reason: 急\n" in shown
     assert "audit" not in shown
     done = counter("handoff", "cancel", "hrq_1", "--team", TEAM)
-    assert (done.code, done.out) == (0, "hrq_1: triage → billing rolled_back\n")
+    assert (done.code, done.out) == (0, "hrq_1: triage → billing failed\n")
     [listed] = counter("handoff", "list", "--json").json
-    assert (listed["id"], listed["request"], listed["status"]) == ("s.h1", "hrq_1", "rolled_back")
+    assert (listed["id"], listed["request"], listed["status"]) == ("s.h1", "hrq_1", "failed")
     assert listed["reason"] == "急"
 
 

@@ -1,18 +1,25 @@
-"""What is asked of sessions, as it is stored until somebody answers it."""
+"""What is asked of sessions, as it is stored until whoever runs them answers it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
+from ekiden.core.errors import SessionNotFound, StaleDocument
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff_record import A_PROGRAM, Actor, HandoffFailure
 from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, HandoffPolicy
 from ekiden.core.items import Item
 from ekiden.core.jsonio import dumps
-from ekiden.runtime.leases import REQUESTS
 from ekiden.storage.base import Document, DocumentWrite, Store
+
+REQUESTS: Final = "handoff.requests"
+"""The collection of what is asked of sessions; keys are ``<session>/<request>``."""
+TRIED: Final = "hw"
+"""Where a session's row tells which handoff waits for approval, and is on record."""
+_MOST_PAGES: Final = 10
+"""How many pages of requests are looked through for dead ones."""
 
 RequestState: TypeAlias = Literal["open", "timed_out", "cancelled"]
 
@@ -22,6 +29,7 @@ class Asked:
     """What is asked for: a handoff, or that one be cancelled."""
 
     id: str
+    """The session's id, a dot and a name: also that of the handoff, if it is left to others."""
     to: str = ""
     source: str = ""
     """Who is to have the session when it is handed over; empty: anybody."""
@@ -52,11 +60,18 @@ class Asked:
     state: RequestState = "open"
     withdrawn: str = ""
     """Why it was withdrawn."""
+    withdrawn_us: int = 0
 
     @property
     def is_urgent(self) -> bool:
         """Whether the step under way is to be broken off for it."""
         return self.policy == "immediate" or self.cancel is not None
+
+    @property
+    def own_id(self) -> str:
+        """The id of the handoff, which whoever asked may know; empty if the request is not left to
+        others: then the handoff gets a number."""
+        return self.id if self.due_us is not None else ""
 
     @property
     def wait_s(self) -> float:
@@ -101,6 +116,7 @@ class Asked:
             "due_us": self.due_us,
             "state": self.state,
             "withdrawn": self.withdrawn,
+            "withdrawn_us": self.withdrawn_us,
         }
 
     @classmethod
@@ -129,9 +145,14 @@ async def requests_of(store: Store, session_id: str) -> list[Document]:
     return sorted(found, key=lambda each: int(each.body["asked_us"]))
 
 
+def request_key(session_id: str, request_id: str) -> str:
+    """The key of the document of a request."""
+    return f"{session_id}/{request_id.rpartition('.')[2]}"
+
+
 def document_of(session_id: str, asked: Asked, *, version: int | None = None) -> DocumentWrite:
     """The request as it is stored."""
-    key = f"{session_id}/{asked.id}"
+    key = request_key(session_id, asked.id)
     return DocumentWrite(
         collection=REQUESTS, key=key, body=asked.to_json(), expected_version=version
     )
@@ -159,3 +180,44 @@ async def change_request(store: Store, change: DocumentWrite) -> None:
     fault_point("handoff.withdrawn.before_write")
     await store.write_documents([change])
     fault_point("handoff.withdrawn.after_write")
+
+
+async def find_request(store: Store, request_id: str) -> Document | None:
+    """The request of this id, if nobody answered it yet."""
+    after = ""
+    while documents := await store.list_documents(REQUESTS, after=after):
+        for document in documents:
+            if asked_in(document).id == request_id:
+                return document
+        after = documents[-1].key
+    return None
+
+
+async def sweep_requests(store: Store, *, now_us: int) -> None:
+    """Remove requests of sessions that are gone, once their time is over.
+
+    Whoever leaves a request does this, so there are never many.
+    """
+    after = ""
+    for _ in range(_MOST_PAGES):
+        documents = await store.list_documents(REQUESTS, after=after)
+        if not documents:
+            return
+        for document in documents:
+            if await _is_dead(store, document, now_us):
+                try:
+                    await change_request(store, removal_of(document))
+                except StaleDocument:  # somebody has just seen to it
+                    continue
+        after = documents[-1].key
+
+
+async def _is_dead(store: Store, document: Document, now_us: int) -> bool:
+    asked = asked_in(document)
+    if now_us - asked.asked_us <= asked.wait_s * 1e6:
+        return False
+    try:
+        await store.get(session_of(document))
+    except SessionNotFound:
+        return True
+    return False

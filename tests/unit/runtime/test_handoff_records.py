@@ -1,0 +1,133 @@
+"""Every handoff that anybody asks for is on record, from its first moment to its last."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ekiden import (
+    Agent,
+    HandoffController,
+    HandoffQuery,
+    MemoryStore,
+    RunConfig,
+    Runner,
+    Session,
+    find_handoffs,
+    handoff,
+)
+from ekiden.audit import find_records
+from ekiden.core.handoff_record import HandoffContext, HandoffRequest
+from ekiden.inbox import Inbox
+from ekiden.storage.base import Store
+from ekiden.testing import ScriptedModel, say, transfer
+from tests.unit.runtime.offices import Digging, Office
+
+
+async def on_record(store: Store, handoff_id: str) -> tuple[list[str], str | None]:
+    """The moves and the code of a handoff, as every way to read it tells them."""
+    record = await HandoffController(Agent("any"), store).get(handoff_id)
+    page = await find_handoffs(store, HandoffQuery(agent=record.target))
+    assert [each for each in page.records if each.id == handoff_id] == [record]
+    return [move.status for move in record.moves], record.code
+
+
+@pytest.mark.parametrize(("end", "code"), [("late", "TIMEOUT"), ("cancel", "CANCELLED")])
+async def test_a_request_that_comes_to_nothing_stays_on_record_under_its_id(
+    end: str, code: str
+) -> None:
+    office = Office(MemoryStore())
+    running = await office.at_work()
+    options = {"timeout_s": 0.01} if end == "late" else {"patience_s": 0}
+    result = await office.start(**options)
+    if end == "cancel":
+        assert await on_record(office.store, result.request_id) == (["initiated"], None)
+        result = await office.controller.cancel(result.request_id)
+    assert result.error is not None
+    assert (result.status, result.error.code) == ("failed", code)
+    asked = await on_record(office.store, result.request_id)
+    office.let_go.set()
+    await running
+    made = await on_record(office.store, result.request_id)
+    assert asked == made == (["initiated", "failed"], code)
+    assert len(await find_records(office.store, result.request_id)) == 2
+
+
+async def test_a_request_that_is_taken_up_later_keeps_its_id() -> None:
+    office = Digging(MemoryStore())
+    running = await office.at_work()
+    asked = await office.start(patience_s=0)
+    office.let_go.set()
+    await running
+    [record] = (await find_handoffs(office.store)).records
+    assert (record.id, record.status) == (asked.request_id, "completed")
+
+
+class Approved:
+    """`a` hands to `b` if a person approves of it in the inbox."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.config = RunConfig(approver="inbox")
+        self.session = Session("s", store=self.store)
+        model = ScriptedModel([transfer("b", reason="why"), say("here")])
+        self.a = Agent("a", model=model, handoffs=[handoff(Agent("b", model=model), confirm=True)])
+
+    async def wait(self) -> Any:
+        await Runner.run(self.a, "hi", session=self.session, run_config=self.config)
+        assert await on_record(self.store, "s.h1") == (["initiated", "validating"], None)
+        return (await Inbox(self.store).list()).items[0]
+
+
+async def test_a_handoff_that_waits_for_approval_is_on_record_and_goes_on() -> None:
+    case = Approved()
+    item = await case.wait()
+    await Inbox(case.store).answer(item.id, choice="approve", by="anna")
+    await Runner.resume(case.a, case.session, run_config=case.config)
+    moves = ["initiated", "validating", "transferring", "completed"]
+    assert await on_record(case.store, "s.h1") == (moves, None)
+    assert len((await find_handoffs(case.store)).records) == 1
+
+
+async def test_a_handoff_whose_approval_nobody_waits_for_is_over() -> None:
+    case = Approved()
+    await case.wait()
+    await Runner.run(case.a, "never mind", session=case.session, run_config=case.config)
+    moves = ["initiated", "validating", "failed"]
+    assert await on_record(case.store, "s.h1") == (moves, "CANCELLED")
+
+
+async def test_a_source_that_does_not_exist_is_on_record_and_does_not_keep_the_task() -> None:
+    office = Office(MemoryStore())
+    context = HandoffContext(task_id="t")
+    wrong = HandoffRequest(id="", source="nobody", target="b", context=context)
+    result = await office.controller.initiate(wrong)
+    moves = ["initiated", "validating", "failed"]
+    assert await on_record(office.store, result.request_id) == (moves, "AGENT_NOT_FOUND")
+    right = HandoffRequest(id="", source="a", target="b", context=context)
+    assert (await office.controller.initiate(right)).status == "completed"
+
+
+async def test_a_handoff_is_on_record_while_its_target_is_asked() -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def accepts(ctx: Any, request: HandoffRequest) -> bool:
+        asked.set()
+        await answer.wait()
+        return True
+
+    office = Office(MemoryStore(), b={"accepts": accepts})
+    request = HandoffRequest(
+        id="", source="a", target="b", context=HandoffContext(task_id="t", task_state={"x": 1})
+    )
+    starting = asyncio.create_task(office.controller.initiate(request))
+    await asked.wait()
+    assert await on_record(office.store, "t.h1") == (["initiated"], None)
+    assert (await office.store.get("t")).variables == {}
+    answer.set()
+    assert (await starting).request_id == "t.h1"
+    moves = ["initiated", "validating", "transferring", "completed"]
+    assert await on_record(office.store, "t.h1") == (moves, None)
+    assert (await office.store.get("t")).variables == {"x": 1}
