@@ -190,7 +190,8 @@ async def test_a_task_that_somebody_works_on_is_handed_over_by_them(idle: Served
     assert (await idle.get(f"/handoff/{request}"))["status"] == "initiated"
     cancelled = done(await idle("POST", f"/handoff/{request}/cancel", {"wait_s": 0}))
     assert cancelled["error"]["code"] == "CANCELLED"
-    assert (await idle.get("/handoff"))["items"][0]["id"] != request
+    listed = (await idle.get("/handoff"))["items"][0]
+    assert (listed["id"], listed["status"], listed["code"]) == (request, "failed", "CANCELLED")
 
 
 async def test_undoing_what_somebody_works_on_is_left_to_them(idle: Served) -> None:
