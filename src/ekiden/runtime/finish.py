@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from ekiden.core.covering import cover
-from ekiden.core.errors import EkidenError
+from ekiden.core.errors import EkidenError, SessionError, StoreError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrail_errors import GuardrailError
@@ -49,12 +50,14 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
         release=release and not is_asked,
     )
     fault_point("run.finish.after_commit")
+    run.outcome = outcome
     if is_asked:
         from ekiden.runtime.requests import record_withdrawn
 
-        await record_withdrawn(run)
-        await run.commit(release=True)
-    run.outcome = outcome
+        # The run is stored: what cannot be put on record now, whoever runs the session next does.
+        with suppress(SessionError, StoreError):
+            await record_withdrawn(run)
+            await run.commit(release=True)
 
 
 async def _answer_and_release(run: RunState, outcome: Outcome) -> None:
