@@ -108,7 +108,8 @@ def _store_answer(
         _count_in(run, question, answer.pop("spent", None))
         if message is not None and person_us:
             run.write(later_timer_end(message, person_us))
-    _settle_step(run, key, question, state, answer)
+    at_us = None if message is None else message.settled_at_us
+    _settle_step(run, key, question, state, answer, at_us=at_us)
     details = {"id": question.id, "from": question.who, "state": state}
     error = answer.get("error") if isinstance(answer, dict) else None
     run.record("message", details={"answer": details}, error=error)
@@ -181,14 +182,24 @@ def _store_decision(
     run.record("inbox", details=details)
 
 
-def _settle_step(run: RunState, key: str, question: OpenQuestion, state: str, answer: Any) -> None:
-    result = {
+def _settle_step(
+    run: RunState,
+    key: str,
+    question: OpenQuestion,
+    state: str,
+    answer: Any,
+    *,
+    at_us: int | None = None,
+) -> None:
+    result: dict[str, Any] = {
         "id": question.id,
         "who": question.who,
         "by": run.agent.name,
         "state": state,
         "answer": answer,
     }
+    if at_us is not None:
+        result["at_us"] = at_us
     run.remember(key, result)
     del run.cursor.asks[key]
 

@@ -25,12 +25,12 @@ _FINAL = frozenset(
 class PlanSteps:
     """The plan of the run under way, read from its stored steps and written to them."""
 
-    def __init__(self, run: RunState, settings: PlanSettings, *, now_us: int) -> None:
+    def __init__(self, run: RunState, settings: PlanSettings) -> None:
         self._run = run
         self._settings = settings
         self._life = lives(run)
-        self.now_us = now_us
-        """The store's time at the beginning of the step under way."""
+        self.now_us = 0
+        """The store's time when results were last looked for."""
         stored = self._get("plan")
         self.plan = None if stored is None else TaskDecomposition.from_json(stored)
         """`None` until the request is split."""
@@ -158,7 +158,7 @@ class PlanSteps:
             success=failure is None,
             data=None if failure is not None else _data(answer),
             error=failure,
-            execution_time=max((self.now_us - began_us) / 1e6, 0.0),
+            execution_time=max((stored.get("at_us", self.now_us) - began_us) / 1e6, 0.0),
         )
 
     def last_attempt(self, place: int) -> int:

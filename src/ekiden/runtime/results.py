@@ -21,6 +21,7 @@ from ekiden.core.usage import Usage
 from ekiden.runtime.corrections import has_withheld, view_for_others
 from ekiden.runtime.run_items import run_items
 from ekiden.runtime.state import RunState
+from ekiden.runtime.user_errors import warnings_of
 from ekiden.sessions import is_transfer, said
 from ekiden.tools.output import to_jsonable
 
@@ -84,6 +85,15 @@ class RunResult:
             for event in self._run.events
             if is_transfer(event) and event.details
         ]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What went wrong in your own code without ending the run: where, and the error.
+
+        An exception in a filter, a hook, `on_handoff`, a guardrail or an aggregator; its traceback
+        is in the log.
+        """
+        return warnings_of(self._run.events)
 
     @property
     def input(self) -> list[Item]:
@@ -170,7 +180,7 @@ class RunResult:
 
     def to_json(self) -> dict[str, Any]:
         """The result as the command line prints it."""
-        return {
+        data = {
             "session_id": self.session_id,
             "agent": self.last_agent.name,
             "output": to_jsonable(self.final_output),
@@ -179,6 +189,8 @@ class RunResult:
             "handoffs": self.handoffs,
             "usage": self.usage.to_json(),
         }
+        warnings = self.warnings
+        return {**data, "warnings": warnings} if warnings else data
 
     def __repr__(self) -> str:
         return (

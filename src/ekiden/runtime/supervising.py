@@ -9,11 +9,12 @@ again that has a result.
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import Any
 
 from ekiden.core.asking import Ask
-from ekiden.core.errors import ModelBehaviorError, UserError
+from ekiden.core.errors import ModelBehaviorError, SessionError, StoreUnavailable, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.items import assistant_message
 from ekiden.core.jsonio import dumps
@@ -28,22 +29,27 @@ from ekiden.core.plan import (
 from ekiden.runtime.approving import approve
 from ekiden.runtime.asking import Asking
 from ekiden.runtime.assign import last_request
+from ekiden.runtime.finish import told_outside
 from ekiden.runtime.parked import Parked
 from ekiden.runtime.pausing import pause
 from ekiden.runtime.plan_model import plan_model
 from ekiden.runtime.plan_steps import PlanSteps
+from ekiden.runtime.purse import Spent
 from ekiden.runtime.spending import narrowed
 from ekiden.runtime.state import RunState
 from ekiden.runtime.turn import conclude, start_agent
+from ekiden.runtime.user_errors import warn
 from ekiden.supervisor import (
     aggregator_of,
     decomposer_of,
     members_of,
     next_tasks,
     retry_delay_s,
+    side_by_side,
     state_of,
     task_words,
 )
+from ekiden.tools.cancellation import is_being_cancelled
 
 _MAX_SUBJECT = 120
 
@@ -51,7 +57,7 @@ _MAX_SUBJECT = 120
 async def supervise(run: RunState) -> None:
     """Take the plan as far as it goes now; `Parked` while agents work on its tasks.
 
-    Raises `PlanFailed` if no task succeeded, and what the decomposer or the aggregator raises.
+    Raises `PlanFailed` if no task succeeded, and what the decomposer raises.
     """
     settings = run.agent.plan
     assert settings is not None
@@ -61,7 +67,7 @@ async def supervise(run: RunState) -> None:
     if run.agent.budget is not None:
         # What a supervisor may spend is what its tasks may spend, too.
         run.cursor.budget = narrowed(run, run.agent.budget)
-    steps = PlanSteps(run, settings, now_us=await run.store.now_us())
+    steps = PlanSteps(run, settings)
     plan = steps.plan or await _decomposed(run, settings, steps)
     await _collect(run, plan, steps)
     while not steps.is_over(plan):
@@ -104,6 +110,8 @@ def _check(run: RunState, settings: PlanSettings, plan: object) -> None:
 
 async def _collect(run: RunState, plan: TaskDecomposition, steps: PlanSteps) -> None:
     """Store the results that came, and those of tasks that will never begin because of them."""
+    # Tasks that follow begin now: their time does not run while the plan is made.
+    steps.now_us = await run.store.now_us()
     for place, task in enumerate(plan.tasks):
         if not steps.has_result(place):
             result = steps.outcome(place, task)
@@ -226,7 +234,16 @@ async def _aggregated(
         decomposition=plan,
         results=steps.results,
     )
-    answer: Any = await aggregator_of(settings, has_model=ask is not None).aggregate(state, ask=ask)
-    if not isinstance(answer, str) or not answer.strip():
-        raise ModelBehaviorError(f"the aggregator of {run.agent.name!r} gave no answer")
-    return answer
+    aggregator = aggregator_of(settings, has_model=ask is not None)
+    try:
+        answer: Any = await aggregator.aggregate(state, ask=ask)
+        if not isinstance(answer, str) or not answer.strip():
+            raise ModelBehaviorError(f"the aggregator of {run.agent.name!r} gave no answer")
+        return answer
+    except (SessionError, StoreUnavailable, Spent):
+        raise
+    except (Exception, SystemExit, asyncio.CancelledError) as exc:
+        if is_being_cancelled():
+            raise
+        warn(run, f"aggregator of {run.agent.name!r}", exc)
+        return side_by_side(settings, aggregator, state, problem=told_outside(exc))

@@ -6,7 +6,7 @@ from ekiden.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from ekiden.supervisor.aggregate import JoinAggregator, ModelAggregator
-    from ekiden.supervisor.defaults import aggregator_of, decomposer_of
+    from ekiden.supervisor.defaults import aggregator_of, decomposer_of, side_by_side
     from ekiden.supervisor.members import member_of, members_of
     from ekiden.supervisor.model_decomposer import ModelDecomposer
     from ekiden.supervisor.rule_decomposer import RuleDecomposer
@@ -24,6 +24,7 @@ __all__ = [
     "members_of",
     "next_tasks",
     "retry_delay_s",
+    "side_by_side",
     "state_of",
     "task_words",
 ]
@@ -42,6 +43,7 @@ __getattr__ = lazy_names(
         "Schedule": "ekiden.supervisor.schedule",
         "next_tasks": "ekiden.supervisor.schedule",
         "retry_delay_s": "ekiden.supervisor.schedule",
+        "side_by_side": "ekiden.supervisor.defaults",
         "state_of": "ekiden.supervisor.schedule",
         "task_words": "ekiden.supervisor.schedule",
     },

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ekiden.core.errors import ModelBehaviorError, ModelError, UserError
+from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.items import Item, user_message
 from ekiden.core.model import ModelRequest
 from ekiden.core.plan import AgentResult, AgentTask, AskModel, MultiAgentState, TaskDecomposition
@@ -50,20 +50,15 @@ class JoinAggregator:
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
         """The results, and what is missing; `ask` is not used."""
-        parts = [
-            f"## {self.titles.get(task.agent, task.agent)}\n\n{shown(result.data).strip()}"
-            for task, result in _succeeded(state)
-        ]
-        return "\n\n".join([*parts, *_missing(state, self.titles)])
+        return joined(state, self.titles)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAggregator:
     """Lets the model write one answer from the results, which it is given as fenced data.
 
-    What is missing is listed after the model's answer, in any case. If the model fails or says
-    nothing, the results are put side by side as `JoinAggregator` does. A supervisor with a model
-    has it anyway; titles of its own are::
+    What is missing is listed after the model's answer, in any case. A supervisor with a model has
+    it anyway; titles of its own are::
 
         ModelAggregator(titles={"weather": "The weather", "general": "The rest"})
     """
@@ -71,18 +66,23 @@ class ModelAggregator:
     titles: Mapping[str, str] = field(default_factory=dict)
 
     async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
-        """The model's answer, and what is missing."""
-        joined = JoinAggregator(titles=self.titles)
+        """The model's answer, and what is missing; `ModelBehaviorError` if it says nothing."""
         if ask is None:
-            return await joined.aggregate(state, ask=None)
+            return joined(state, self.titles)
         request = ModelRequest(instructions=_INSTRUCTIONS, input=[_item(state)])
-        try:
-            said, _ = answer_text(await ask(request))
-        except (ModelError, ModelBehaviorError):
-            said = ""
+        said, refusal = answer_text(await ask(request))
         if not said:
-            return await joined.aggregate(state, ask=None)
+            raise ModelBehaviorError(f"the model gave no answer: {refusal or 'it said nothing'}")
         return "\n\n".join([said, *_missing(state, self.titles)])
+
+
+def joined(state: MultiAgentState, titles: Mapping[str, str]) -> str:
+    """The results in the plan's order, each under its title, and what is missing."""
+    parts = [
+        f"## {titles.get(task.agent, task.agent)}\n\n{shown(result.data).strip()}"
+        for task, result in _succeeded(state)
+    ]
+    return "\n\n".join([*parts, *_missing(state, titles)])
 
 
 def _item(state: MultiAgentState) -> Item:

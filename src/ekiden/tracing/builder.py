@@ -110,7 +110,8 @@ def _take_work(scene: Scene, event: Event, details: Mapping[str, Any]) -> None:
     stay = scene.working_stay(event)
     if event.items and event.step is None and scene.run is not None:
         scene.run.details["live"] = True
-    name = text(details.get("published")) or ("trigger" if "trigger" in details else "")
+    name = text(details.get("published")) or text(details.get("warning"))
+    name = name or ("trigger" if "trigger" in details else "")
     if not name:
         name = stay.name if event.items else "state" if "state" in details else "note"
     _say(scene, event, name, parent=stay)

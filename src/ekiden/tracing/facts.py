@@ -22,7 +22,7 @@ _FACTS: Final = frozenset(
         "moves", "not_compensated", "not_restored", "outcome", "phase", "place", "policy",
         "priority", "published", "rejected", "request", "requested", "response_id", "result",
         "rewound", "role", "rollback_failed", "status", "strategy", "success", "task", "task_id",
-        "to", "tool", "tools", "type", "undoes", "used",
+        "to", "tool", "tools", "type", "undoes", "used", "warning",
     }
 )  # fmt: skip
 

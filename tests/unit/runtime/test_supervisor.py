@@ -24,12 +24,12 @@ from ekiden.core.team import Team
 from ekiden.engine import Worker, submit
 from ekiden.handoff import handoff
 from ekiden.inbox import Inbox, InboxQuery
-from ekiden.runtime import CodeContext, Runner
+from ekiden.runtime import CodeContext, RunConfig, Runner
 from ekiden.runtime.plan_state import plan_state
 from ekiden.runtime.supervisor import Supervisor
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
-from ekiden.testing import ScriptedModel, say, transfer
+from ekiden.testing import ManualClock, ScriptedModel, say, transfer
 from tests.support.cases import each_case
 
 
@@ -114,6 +114,48 @@ async def test_tasks_run_at_the_same_time_and_one_answer_is_made_of_them() -> No
     assert state.pending_tasks == ()
     assert {each.agent for each in state.results} == {"a", "b", "c"}
     assert all(each.execution_time >= 0 for each in state.results)
+
+
+async def test_the_time_of_a_task_begins_with_it_and_not_with_the_plan() -> None:
+    clock = ManualClock()
+
+    class LongThought(Split):
+        async def decompose(self, *args: Any, **options: Any) -> TaskDecomposition:
+            clock.advance(100)
+            return await super().decompose(*args, **options)
+
+    async def quick(ctx: CodeContext) -> str:
+        clock.advance(2)
+        return "done"
+
+    boss = Supervisor(
+        "boss", agents=[Agent("a", run=quick)], decomposer=LongThought(task("a")), timeout_s=60
+    )
+    session = Session("s1", store=MemoryStore(clock))
+    state = await boss.run("think", session=session, run_config=RunConfig(clock=clock))
+
+    assert state.final_response == "done"
+    assert [each.execution_time for each in state.results] == [2.0]
+
+
+@pytest.mark.parametrize("problem", [ValueError("boom"), asyncio.CancelledError(), SystemExit(3)])
+async def test_an_aggregator_that_fails_leaves_the_results_side_by_side_with_the_reason(
+    problem: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken:
+        async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
+            raise problem
+
+    desk = Desk()
+    boss = supervisor([desk.agent("a"), desk.agent("b")], task("a"), task("b"), aggregator=Broken())
+    result = await Runner.run(boss, "both")
+
+    told = f"{type(problem).__name__}: {problem}"
+    assert result.final_output == (
+        f"## a\n\na did it\n\n## b\n\nb did it\n\n## Not summed up\n\n{told}"
+    )
+    assert result.warnings == [f"aggregator of 'boss': {told}"]
+    assert "Traceback" in caplog.text
 
 
 async def test_a_task_begins_after_those_it_needs_and_reads_their_results() -> None:
