@@ -84,6 +84,8 @@ class _Remote:
         # No variable: whoever may set those could take part in the conversation of another.
         kept = f"a2a.{_digest(self.name)}"
         known: dict[str, str] = await ctx.recall(kept) or {}
+        if known.get("session", ctx.session_key) != ctx.session_key:
+            known = {}  # A branch has a conversation of its own.
         context_id = known.get("context") or _context_id(ctx.session_key, self.name)
         heard = _digest(dumps(ctx.received))
         text = handed_text(ctx, is_new=known.get("heard") != heard)
@@ -97,7 +99,11 @@ class _Remote:
             if view.state != "asks":
                 break
             view = await self._asked(ctx, view)
-        now = {"context": view.context_id or context_id, "heard": heard}
+        now = {
+            "context": view.context_id or context_id,
+            "heard": heard,
+            "session": ctx.session_key,
+        }
         if now != known:
             ctx.keep(kept, now)
         return self._answer(view)

@@ -31,7 +31,7 @@ from ekiden.runtime.corrections import is_request
 from ekiden.runtime.findings import tell_findings
 from ekiden.runtime.offer import refresh_offer
 from ekiden.runtime.parked import Parked, is_parked
-from ekiden.runtime.snapshot import KEPT
+from ekiden.runtime.snapshot import KEPT, kept_key, kept_values
 from ekiden.runtime.state import RunState
 from ekiden.runtime.tool_calls import PlannedCall, perform, record_call
 from ekiden.runtime.turn import conclude, start_agent
@@ -92,19 +92,21 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     async def recall(self, name: str) -> Any:
         """What `keep` stored under the name in this session; `None` if that is nothing."""
-        prefix = f"{KEPT}{name}/"
-        kept = await self._run.store.steps(self._run.session_id, prefix=prefix)
-        numbered = {int(key.removeprefix(prefix)): value for key, value in kept.items()}
-        return numbered[max(numbered)] if numbered else None
+        run, prefix = self._run, f"{KEPT}{name}/"
+        stored = await run.store.steps(run.session_id, prefix=prefix)
+        return kept_values({**stored, **run.remembered_under(prefix)}).get(name)
 
     def keep(self, name: str, value: Any) -> None:
         """Store JSON of the code's own with the end of its turn: nobody who uses the session can
-        read it or change it as a variable, and a branch or a copy of the session does not have it.
+        read it or change it as a variable.
+
+        A rollback, a step back and a branch of the session have what was kept at that point, as
+        they have its variables; what is exported does not have it.
         """
         if "/" in name:
             raise UserError(f"{name!r} cannot be kept: its name must not have a slash")
         # A step is stored once; the event that follows gives this one its number.
-        self._run.remember(f"{KEPT}{name}/{self._run.next_seq}", checked_value(name, value))
+        self._run.remember(kept_key(name, self._run.next_seq), checked_value(name, value))
 
     @property
     def items(self) -> list[Item]:

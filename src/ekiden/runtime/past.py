@@ -13,7 +13,7 @@ from ekiden.runtime.exporting import is_shared_step
 from ekiden.runtime.folding import Fold, beginning, begins_run, is_given, runs_begun
 from ekiden.runtime.import_steps import is_of_people
 from ekiden.runtime.loading import still_open
-from ekiden.runtime.snapshot import REWOUND, run_of, snapshot_key, turn_of
+from ekiden.runtime.snapshot import REWOUND, kept_until, run_of, snapshot_key, turn_of
 from ekiden.sessions import begins_chain, is_rewind, standing, variables_at
 from ekiden.sessions.state import told_state
 from ekiden.storage.base import SessionRow, Store
@@ -89,6 +89,7 @@ def _past(row: SessionRow, events: list[Event], steps: Mapping[str, Any], seq: i
     confirmed, cursor.open, cursor.asks = cursor.open, [], {}
     cursor.purse, cursor.levels = None, []
     remembered = _remembered(events[:point], steps, run, cursor, is_whole=is_whole)
+    remembered |= kept_until(steps, point)
     if cursor.base is not None and cursor.base not in remembered:
         raise _unknown(row.id, point)
     waited = known["outcome"] == "waiting"

@@ -202,6 +202,10 @@ class Recording:
         """What the next `commit` stores under these keys."""
         return {key: self._steps[key] for key in keys if key in self._steps}
 
+    def remembered_under(self, prefix: str) -> dict[str, Any]:
+        """What the next `commit` stores under keys that begin so."""
+        return {key: value for key, value in self._steps.items() if key.startswith(prefix)}
+
     @property
     def next_handoff_id(self) -> str:
         """The id of the handoff that is about to be made: its number is counted already."""

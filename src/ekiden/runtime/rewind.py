@@ -15,7 +15,7 @@ from ekiden.runtime.fork import confirmations
 from ekiden.runtime.leases import owner_name
 from ekiden.runtime.past import Past, past_of
 from ekiden.runtime.purse import purse_removals
-from ekiden.runtime.snapshot import REWOUND, snapshot_key, snapshot_of
+from ekiden.runtime.snapshot import KEPT, REWOUND, kept_again, snapshot_key, snapshot_of
 from ekiden.runtime.withdrawing import abandon, timer_end
 from ekiden.sessions.state import STATE, told_state
 from ekiden.storage.base import Claim, Commit, MessageSettle, SessionPatch, SessionRow, Store
@@ -99,6 +99,8 @@ async def _step_back(
     events = list(await store.events(row.id, limit=row.seq))
     run = len(runs_begun(events)) + 1
     steps = _steps_again(past, run)
+    kept = await store.steps(row.id, prefix=KEPT)
+    steps |= kept_again(kept, past.seq, at_seq=row.seq + 1)
     cursor, standing = past.cursor, Cursor.from_json(row.cursor)
     cursor.run, cursor.handoffs = run, max(standing.handoffs, cursor.handoffs)
     cursor.purse, cursor.levels = None, []

@@ -19,6 +19,7 @@ from ekiden.runtime.reading import told_so_far
 from ekiden.runtime.recording import REDACTED
 from ekiden.runtime.registration import forget
 from ekiden.runtime.shared_rollback import restore_shared, touched_shared
+from ekiden.runtime.snapshot import KEPT, kept_again
 from ekiden.runtime.state import RunState
 from ekiden.runtime.withdrawing import withdraw_questions
 from ekiden.sessions import history_length, visible_items
@@ -172,6 +173,9 @@ async def _restore(run: RunState, pending: PendingHandoff) -> None:
     if pending.variables is not None:
         stored = await run.store.steps(run.session_id, prefix=pending.variables)
         run.variables.restore(stored[pending.variables])
+    kept = await run.store.steps(run.session_id, prefix=KEPT)
+    for key, value in kept_again(kept, pending.seq, at_seq=run.next_seq).items():
+        run.remember(key, value)
     step_back(run.cursor, pending)
     run.prompt_block = None
     run.memo = {}

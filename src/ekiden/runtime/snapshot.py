@@ -8,7 +8,9 @@ from typing import Any
 from ekiden.storage.base import SessionRow
 
 KEPT = "0.0.kept."
-"""What the keys of steps begin with that belong to the session as a whole, and to no other one."""
+"""What the keys of steps begin with that code keeps for itself; the name and a number follow. The
+value with the highest number counts, which is that of an event stored along with it: so what code
+had kept at any event is known, and a rollback or a step back keeps it again."""
 
 REWOUND = "rewound"
 """In the snapshot before a step back: how the session stood after it."""
@@ -58,3 +60,36 @@ def run_of(step_key: str) -> int:
     """The number of the run that a step belongs to; 0 for a key that is not the runtime's."""
     number = step_key.partition(".")[0]
     return int(number) if number.isdecimal() and number.isascii() else 0
+
+
+def kept_key(name: str, seq: int) -> str:
+    """The key of what code keeps under the name, stored with event `seq`."""
+    return f"{KEPT}{name}/{seq}"
+
+
+def kept_until(steps: Mapping[str, Any], seq: int) -> dict[str, Any]:
+    """Of these steps, those that code had kept when event `seq` was stored."""
+    return {key: value for key, value in steps.items() if 0 < _kept_number(key) <= seq}
+
+
+def kept_values(steps: Mapping[str, Any]) -> dict[str, Any]:
+    """By name, what of these steps counts."""
+    kept = sorted((key for key in steps if _kept_number(key)), key=_kept_number)
+    return {_kept_name(key): steps[key] for key in kept}
+
+
+def kept_again(steps: Mapping[str, Any], seq: int, *, at_seq: int) -> dict[str, Any]:
+    """The steps, to be stored with event `at_seq`, after which code has what it had at event `seq`;
+    `None` under names that it did not know then."""
+    values = kept_values(kept_until(steps, seq))
+    later = {_kept_name(key) for key in steps if _kept_number(key) > seq}
+    return {kept_key(name, at_seq): values.get(name) for name in sorted(later)}
+
+
+def _kept_name(key: str) -> str:
+    return key.removeprefix(KEPT).rpartition("/")[0]
+
+
+def _kept_number(key: str) -> int:
+    """The number of the event; 0 for other keys."""
+    return int(key.rpartition("/")[2]) if key.startswith(KEPT) else 0

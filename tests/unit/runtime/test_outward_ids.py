@@ -13,7 +13,9 @@ from ekiden import (
     export_session,
     fork_session,
     function_tool,
+    handoff,
     import_session,
+    rewind_session,
 )
 from ekiden.runtime import CodeContext
 from ekiden.storage.memory import MemoryStore
@@ -78,7 +80,7 @@ async def test_a_sink_sees_the_trace_that_is_read_later_also_of_two_stores_at_on
     assert seen.traces == [(await read_trace(store, "s")).trace_id for store in stores]
 
 
-async def test_what_code_keeps_is_no_variable_and_stays_with_its_session() -> None:
+async def test_what_code_keeps_is_no_variable_and_in_no_export() -> None:
     found: list[Any] = []
 
     async def code(ctx: CodeContext[Any]) -> str:
@@ -100,5 +102,44 @@ async def test_what_code_keeps_is_no_variable_and_stays_with_its_session() -> No
     document["resume"]["steps"]["0.0.kept.place/1"] = {"at": "somebody else's"}
     copied = await import_session(MemoryStore(), document)
     await Runner.run(agent, "four", session=copied)
-    assert [kept for _, kept in found[2:]] == [None, None]
+    assert [kept for _, kept in found[2:]] == [{"at": 2}, None]
     assert len({key for key, _ in found}) == 3
+
+
+async def test_what_code_keeps_follows_branches_steps_back_and_rollbacks() -> None:
+    async def code(ctx: CodeContext[Any]) -> Any:
+        if ctx.text == "show" or ctx.failed_handoffs:
+            return await ctx.recall("place"), await ctx.recall("more")
+        ctx.keep("place", ctx.text)
+        if ctx.text == "hand over":
+            return ctx.hand_off("next", reason="x")
+        return await ctx.recall("place")
+
+    async def failing(ctx: CodeContext[Any]) -> str:
+        ctx.keep("place", "the target's")
+        ctx.keep("more", "of the target")
+        await ctx.call("look")
+        raise ValueError("no")
+
+    @function_tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    store = MemoryStore()
+    following = Agent("next", run=failing, tools=[look])
+    agent = Agent("code", run=code, handoffs=[handoff(following, completes="result")])
+    session = Session("s", store=store)
+
+    async def said(text: str, of: Session = session) -> Any:
+        return (await Runner.run(agent, text, session=of)).final_output
+
+    assert await said("one") == "one"
+    first = (await session.row()).seq
+    assert await said("two") == "two"
+    branch = await fork_session(store, "s", at_seq=first)
+    assert await said("show", branch) == ("one", None)
+    await rewind_session(store, "s", to_seq=first)
+    assert await said("show") == ("one", None)
+    assert await said("hand over") == ("hand over", None)
+    assert "the target's" in (await store.steps("s", prefix="0.0.kept.")).values()
