@@ -235,5 +235,5 @@ def run_config(
 
 def _stream_record(shown: Event | ModelDelta) -> dict[str, object]:
     if isinstance(shown, ModelDelta):
-        return {"delta": {"kind": shown.kind, "text": shown.text}}
+        return {"delta": shown.to_json()}
     return {"event": shown.to_json()}

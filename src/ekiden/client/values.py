@@ -232,4 +232,10 @@ def event_of(raw: Mapping[str, Any]) -> Event:
 
 def delta_of(raw: Mapping[str, Any]) -> ModelDelta:
     """A piece of an answer."""
-    return ModelDelta(kind=raw["kind"], text=raw["text"], index=raw.get("index", 0))
+    return ModelDelta(
+        kind=raw["kind"],
+        text=raw["text"],
+        index=raw.get("index", 0),
+        data=raw.get("data"),
+        session_id=raw.get("session_id"),
+    )

@@ -79,12 +79,25 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDelta:
-    """A piece of an answer that is still being made."""
+    """A piece of a step that is still under way, and not stored: of an answer, or progress that
+    code published."""
 
-    kind: Literal["text", "reasoning", "arguments"]
+    kind: Literal["text", "reasoning", "arguments", "published"]
     text: str
+    """With `published`: the name of the event."""
     index: int = 0
     """Which output item it belongs to."""
+    data: Any = None
+    """With `published`: what was published along with the name."""
+    session_id: str | None = None
+    """With `published`: the session of the code."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs that look on."""
+        data: dict[str, Any] = {"kind": self.kind, "text": self.text}
+        if self.kind == "published":
+            data |= {"data": self.data, "session_id": self.session_id}
+        return data
 
 
 @dataclass(slots=True)

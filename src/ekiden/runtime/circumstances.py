@@ -10,6 +10,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.core.hooks import RunHooks
+from ekiden.core.model import ModelDelta
 from ekiden.core.team import Team
 from ekiden.runtime.config import RunConfig
 from ekiden.storage.base import DocumentWrite, SessionStatus
@@ -37,7 +38,7 @@ class Circumstances:
     `None`: all of them."""
     is_reachable: bool = True
     """Whether others can know of the session, and want something of it while it runs."""
-    show: Callable[[Event], None] | None = None
+    show: Callable[[Event | ModelDelta], None] | None = None
     """Shown what happens here: whoever watches the run that asked this one, however deep."""
     to: str | None = None
     """Whom a new message goes to: an agent's name, or `AUTO`; `None`: who has the session."""

@@ -67,6 +67,8 @@ class Committing(Recording):
         "created_at_us",
         "hold",
         "outbox",
+        "progress",
+        "progress_at",
         "status",
     )
 
@@ -76,6 +78,10 @@ class Committing(Recording):
     hold: Hold | None
     meta: Mapping[str, Any]
     outbox: list[Event | ModelDelta]
+    progress: list[tuple[str, Any]] | None
+    """What the turn published and showed before it was stored."""
+    progress_at: int
+    """How much of it the step under way published again."""
     status: SessionStatus
     _charged: list[object] | None
     _committing: asyncio.Lock
@@ -126,6 +132,7 @@ class Committing(Recording):
         self._beside = NOTHING
         self._charged = None
         self.questions = self.kept = None
+        self.progress_at = 0
         self._seq -= len(self._pending)
         self._pending.clear()
         self._steps.clear()

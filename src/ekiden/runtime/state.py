@@ -54,6 +54,7 @@ class RunState(Committing):
     """
 
     __slots__ = (
+        "_loop",
         "_scope",
         "around",
         "call_ids",
@@ -146,6 +147,8 @@ class RunState(Committing):
         self.specs: tuple[ToolSpec, ...] = ()
         self.prompt_block: str | None = None
         self.outbox: list[Event | ModelDelta] = []
+        self.progress = None
+        self.progress_at = 0
         self.unshown: list[ModelDelta] = []
         """Pieces of the last answer that nobody is shown before guardrails let it through."""
         self.outcome: Outcome | None = None
@@ -189,6 +192,7 @@ class RunState(Committing):
         self._stored_cursor: Mapping[str, Any] = cursor.to_json()
         self.work = WorkClock(self.config.clock)
         self._woken: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def session_key(self) -> str:
@@ -253,12 +257,33 @@ class RunState(Committing):
         """See `RunContextWrapper.memory`."""
         return memory_for(self.agent, store=self.store, user_id=self.user_id, config=self.config)
 
+    def publish(self, name: str, data: Any) -> None:
+        """See `RunContextWrapper.publish`: stored with the step, and shown at once.
+
+        Code that waited for an answer is run again from its beginning: what it published before is
+        not shown again.
+        """
+        super().publish(name, data)
+        show = self.show if self.live else self.around.show
+        if show is None:
+            return
+        told = (self.step_key(name), data)
+        shown = self.progress or []
+        place, self.progress_at = self.progress_at, self.progress_at + 1
+        if shown[place : place + 1] == [told]:
+            return
+        self.progress = [*shown[:place], told]
+        show(ModelDelta(kind="published", text=name, data=data, session_id=self.session_id))
+
     def show(self, shown: ModelDelta | Event) -> None:
         """Show whoever looks on a piece of an answer, which is not stored, or what happened in a
-        session that answers this one."""
+        session that answers this one. Tools in threads may show something, too."""
         self.outbox.append(shown)
         if self._woken is not None:
-            self._woken.set()
+            if self._loop is _running_loop():
+                self._woken.set()
+            elif self._loop is not None:
+                self._loop.call_soon_threadsafe(self._woken.set)
 
     def show_answer(self) -> None:
         """The answer was let through: show whoever looks on the pieces that were held back."""
@@ -284,4 +309,12 @@ class RunState(Committing):
         """Set whenever there is something to `take`."""
         if self._woken is None:
             self._woken = asyncio.Event()
+            self._loop = asyncio.get_running_loop()
         return self._woken
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+from weakref import ref
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
@@ -13,6 +14,7 @@ from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta
 from ekiden.core.run_items import RunItem
 from ekiden.runtime.advance import advance
+from ekiden.runtime.event_stream import EventStream
 from ekiden.runtime.results import RunResult, raise_failure
 from ekiden.runtime.run_items import run_items
 from ekiden.runtime.state import RunState
@@ -46,6 +48,8 @@ class AgentUpdatedStreamEvent:
     type: ClassVar[Literal["agent_updated_stream_event"]] = "agent_updated_stream_event"
 
 
+CancelMode: TypeAlias = Literal["after_step", "now"]
+
 StreamEvent: TypeAlias = RawResponsesStreamEvent | RunItemStreamEvent | AgentUpdatedStreamEvent
 
 _NAMES = {
@@ -67,40 +71,38 @@ class RunResultStreaming:
     def __init__(self, open_run: Callable[[], AbstractAsyncContextManager[RunState]]) -> None:
         self._open_run = open_run
         self._run: RunState | None = None
-        self._stream: AsyncGenerator[Event | ModelDelta, None] | None = None
+        self._stream: ref[EventStream[Event | ModelDelta]] | None = None
+        """Weak: a stream that whoever read it forgot is to end."""
         self._cancelled = False
         self.is_complete = False
 
-    async def events(self) -> AsyncGenerator[Event | ModelDelta, None]:
+    def events(self) -> EventStream[Event | ModelDelta]:
         """Everything that happens: stored events, and deltas of answers between them.
 
         Raises what the run raises.
         """
         if self._stream is not None:
             raise UserError("this run is being read already; a stream can be read once")
-        self._stream = self._events()
-        try:
-            async for shown in self._stream:
-                yield shown
-        finally:
-            await self._stream.aclose()
+        stream = EventStream(self._events)
+        self._stream = ref(stream)
+        return stream
 
-    async def stream_events(self) -> AsyncGenerator[StreamEvent, None]:
+    def stream_events(self) -> EventStream[StreamEvent]:
         """The same as items and changes of agent."""
-        async with aclosing(self.events()) as stream:
-            async for shown in stream:
-                if isinstance(shown, ModelDelta):
-                    yield RawResponsesStreamEvent(shown)
-                    continue
-                for event in self._translate(shown):
-                    yield event
+        return EventStream(self._translated)
 
-    def cancel(self) -> None:
-        """Stop when the step under way is stored; the session can be resumed.
+    def cancel(self, mode: CancelMode = "after_step") -> None:
+        """Stop when the step under way is stored, or ``now``: then the step is cancelled, and what
+        it runs with it, such as a tool, a model or an `AgentRunner`. The session can be resumed.
 
-        To stop at once, leave the loop instead.
+        Leaving the loop stops at once, too.
         """
+        if mode not in get_args(CancelMode):
+            raise UserError(f"a stream is cancelled 'after_step' or 'now', not {mode!r:.40}")
         self._cancelled = True
+        stream = None if self._stream is None else self._stream()
+        if mode == "now" and stream is not None:
+            stream.stop()
 
     @property
     def session_id(self) -> str | None:
@@ -129,6 +131,15 @@ class RunResultStreaming:
     def output_guardrail_results(self) -> list[OutputGuardrailResult]:
         """As of the `result`."""
         return self.result.output_guardrail_results
+
+    async def _translated(self) -> AsyncGenerator[StreamEvent, None]:
+        async with aclosing(self.events()) as stream:
+            async for shown in stream:
+                if isinstance(shown, ModelDelta):
+                    yield RawResponsesStreamEvent(shown)
+                    continue
+                for event in self._translate(shown):
+                    yield event
 
     async def _events(self) -> AsyncGenerator[Event | ModelDelta, None]:
         async with self._open_run() as run:

@@ -57,7 +57,7 @@ def parse_last_id(value: str | None) -> int | None:
 def encoded(shown: Shown) -> bytes:
     """An event or a delta as it is sent."""
     if isinstance(shown, ModelDelta):
-        delta = {"kind": shown.kind, "text": shown.text, "index": shown.index}
+        delta = {**shown.to_json(), "index": shown.index}
         return format_sse_event(event="delta", data_str=dumps(delta))
     return format_sse_event(event=shown.type, id=str(shown.seq), data_str=dumps(shown.to_json()))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +13,23 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta
-from ekiden.runtime import Runner
+from ekiden.core.remote import RemoteTask
+from ekiden.core.team import Team
+from ekiden.runtime import CodeContext, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
-from ekiden.testing import ScriptedModel, call, delay, fail, hang, say, stream, transfer
+from ekiden.storage.sqlite import SqliteStore
+from ekiden.testing import (
+    ScriptedModel,
+    ScriptedRunner,
+    call,
+    delay,
+    fail,
+    hang,
+    say,
+    stream,
+    transfer,
+)
 from ekiden.tools import function_tool
 
 
@@ -144,3 +159,97 @@ async def test_a_code_agents_tool_calls_are_shown_while_it_works() -> None:
         if isinstance(event, Event) and event.type == "tool_call":
             gate.set()
     assert gate.is_set()
+
+
+async def test_published_progress_is_shown_while_the_code_works_and_once_when_it_runs_again() -> (
+    None
+):
+    gate = asyncio.Event()
+
+    async def answer(ctx: CodeContext) -> str:
+        ctx.publish("half", 50)
+        await gate.wait()
+        return "yes"
+
+    async def work(ctx: CodeContext) -> str:
+        ctx.publish("begun")
+        said = await ctx.ask("helper", "well?")
+        ctx.publish("asked", said)
+        return "done"
+
+    store = MemoryStore()
+    team = Team(Agent("worker", run=work), Agent("helper", run=answer))
+    streaming = Runner.run_streamed(team, "go", session=Session("s1", store=store))
+    seen, stored = [], []
+    async for shown in streaming.events():
+        if isinstance(shown, ModelDelta):
+            seen.append((shown.text, shown.data, shown.session_id == "s1"))
+            gate.set()
+        elif "published" in (shown.details or {}):
+            stored.append(shown.details["published"])
+            assert stored[-1] in [name for name, _, _ in seen]
+    assert seen == [("begun", None, True), ("half", 50, False), ("asked", "yes", True)]
+    assert stored == ["half", "begun", "asked"]
+
+
+async def test_cancelling_now_cancels_the_runner_of_an_agent_and_keeps_the_session() -> None:
+    began, ended = asyncio.Event(), []
+
+    async def never(task: RemoteTask) -> str:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cancelled")
+        return ""
+
+    session = Session("s1", store=MemoryStore())
+    with ScriptedRunner([never, "well"]) as runner:
+        desk = Agent("desk", runner=runner)
+        streaming = Runner.run_streamed(desk, "hi", session=session)
+        with pytest.raises(UserError, match="later"):
+            streaming.cancel("later")  # type: ignore[arg-type]
+
+        async def read() -> list[str]:
+            return [shown.type async for shown in streaming.events() if isinstance(shown, Event)]
+
+        reading = asyncio.create_task(read())
+        await began.wait()
+        streaming.cancel("now")
+        async with asyncio.timeout(60):
+            assert await reading == ["message", "agent_start"]
+        assert ended == ["cancelled"]
+        assert (await Runner.resume(desk, session)).final_output == "well"
+
+
+@pytest.mark.parametrize("kind", ["events", "stream_events"])
+def test_a_reader_that_raises_leaves_nothing_behind(
+    kind: str,
+    tmp_path: Path,
+    recwarn: pytest.WarningsRecorder,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def read(store: SqliteStore, session_id: str) -> None:
+        session = Session(session_id, store=store)
+        agent = Agent("a", model=ScriptedModel([hang()]))
+        async for _ in getattr(Runner.run_streamed(agent, "hi", session=session), kind)():
+            raise LookupError(kind)
+
+    async def caught() -> None:
+        async with SqliteStore(tmp_path / "a.db") as store:
+            with pytest.raises(LookupError):
+                await read(store, "s")
+            async with asyncio.timeout(60):
+                while (await store.get("s")).owner is not None:
+                    await store.wait_for_change(1)
+
+    async def not_caught() -> None:
+        async with SqliteStore(tmp_path / "a.db") as store:
+            await read(store, "another")
+
+    asyncio.run(caught())
+    with pytest.raises(LookupError):
+        asyncio.run(not_caught())
+    gc.collect()
+    assert not caplog.records
+    assert not recwarn.list

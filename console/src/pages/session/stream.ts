@@ -8,7 +8,7 @@ import { address, get, part } from "../../api/http";
 import type { EventModel } from "../../api/types";
 
 export interface Delta {
-  kind: "text" | "reasoning" | "arguments";
+  kind: "text" | "reasoning" | "arguments" | "published";
   text: string;
   index: number;
 }

@@ -19,7 +19,7 @@ class JsonScreen:
 
     def show(self, shown: Event | ModelDelta) -> None:
         if isinstance(shown, ModelDelta):
-            emit({"type": "delta", "kind": shown.kind, "text": shown.text})
+            emit({"type": "delta", **shown.to_json()})
         elif (record := event_record(shown)) is not None:
             emit(record)
 
