@@ -111,6 +111,47 @@ def units(entries: Sequence[Entry]) -> list[list[int]]:
     return list(found.values())
 
 
+def paired(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
+    """The items without outputs that have no call before them, calls that have no output, and
+    reasoning that led to these only: no provider takes them. Also says what was left out."""
+    waiting: dict[tuple[str, str], int] = {}
+    notes: dict[int, str] = {}
+    for index, item in enumerate(items):
+        kind, key = item.get("type") or "message", call_key(item)
+        if key is None or kind.removesuffix("_output") not in _ANSWERED:
+            continue
+        if not kind.endswith("_output"):
+            if key in waiting:
+                notes[index] = f"the call {key[1]!r} was left out where it stands a second time"
+            waiting.setdefault(key, index)
+        elif waiting.pop(key, None) is None:
+            notes[index] = f"the output of call {key[1]!r} was left out: its call is not before it"
+    for key, index in waiting.items():
+        notes[index] = f"the call {key[1]!r} was left out: it has no output"
+    if not notes:
+        return list(items), []
+    entries = [Entry("input_history", item) for item in items]
+    gone = set(notes)
+    for unit in units(entries):
+        if all(each in notes or entries[each].kind == "reasoning" for each in unit):
+            gone.update(unit)
+    left = [item for index, item in enumerate(items) if index not in gone]
+    return left, [notes[index] for index in sorted(notes)]
+
+
+_ANSWERED = frozenset(
+    {
+        "apply_patch_call",
+        "computer_call",
+        "custom_tool_call",
+        "function_call",
+        "local_shell_call",
+        "shell_call",
+    }
+)
+"""Calls whose outputs are items of their own."""
+
+
 def _answers(entries: Sequence[Entry]) -> list[tuple[int, int]]:
     """Pairs of a call and what answers it, in whichever order they stand."""
     first: dict[tuple[str, str], int] = {}

@@ -28,6 +28,7 @@ from ekiden.runtime.rollback import finish_rollback, give_back
 from ekiden.runtime.spending import allowed, own_left
 from ekiden.runtime.state import RunState
 from ekiden.runtime.turn import resume_acting, settle_answer, think
+from ekiden.runtime.user_errors import is_bug, log_error
 from ekiden.runtime.withdrawing import WITHDRAWN, is_withdrawn
 from ekiden.tracing.log_context import logging_for
 
@@ -165,6 +166,8 @@ async def _recover(run: RunState, failure: Exception) -> None:
     A source that got the conversation back more often than a model may err has failed itself: then
     the handoff before it is undone.
     """
+    if is_bug(failure) and (run.cursor.open or not isinstance(failure, UserError)):
+        log_error(run, f"agent {run.agent.name!r}", failure)
     while run.cursor.open:
         await give_back(run, failure)
         if run.outcome is not None or run.cursor.rollbacks <= run.config.model_retries:

@@ -15,6 +15,7 @@ from ekiden.core.handoff_record import RefusalCode
 from ekiden.core.handoff_terms import HandoffTerms
 from ekiden.core.items import Item, function_output
 from ekiden.core.jsonio import dumps
+from ekiden.handoff.selection import paired
 from ekiden.handoff.validation import check_cycle, check_depth
 from ekiden.runtime.attempt import NOTHING_BROUGHT, Attempt
 from ekiden.runtime.brought import Before, brought, record_brought
@@ -33,6 +34,7 @@ from ekiden.runtime.spending import narrowed
 from ekiden.runtime.state import RunState
 from ekiden.runtime.targets import find_target, invoke_edge
 from ekiden.runtime.tried import announce, give_up_tried, settle_tried
+from ekiden.runtime.user_errors import is_bug, log_error, warn
 from ekiden.runtime.withdrawing import withdraw_questions
 
 
@@ -61,6 +63,8 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
         raise
     except Exception as exc:
         await _take_back(run, attempt, before, exc)
+        if is_bug(exc):
+            log_error(run, f"handoff of {run.agent.name!r} to {attempt.target_name!r}", exc)
         refuse(run, attempt, exc)
         if isinstance(exc, GuardrailError) and attempt.by.kind in ("model", "trigger"):
             await run.commit()
@@ -106,6 +110,8 @@ class _Agreed:
     view: list[Item] | None
     tools: list[str] | None
     open_calls: list[tuple[Item, Item]]
+    notes: list[str]
+    """What was wrong with what a filter gave."""
     budget: dict[str, float] = field(default_factory=dict)
 
 
@@ -138,8 +144,9 @@ async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
     if run.hooks is not None or source.hooks is not None:
         await _tell_hooks(run, source, target)
     open_calls = [] if attempt.call is not None else await broken_off(run)
-    if open_calls and view is not None:
-        view = with_outputs(view, open_calls)
+    notes: list[str] = []
+    if view is not None:
+        view, notes = paired(with_outputs(view, open_calls) if open_calls else view)
     return _Agreed(
         target=target,
         words=words,
@@ -147,6 +154,7 @@ async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
         view=view,
         tools=await enabled_tools(run) if edge.terms.restrict_tools else None,
         open_calls=open_calls,
+        notes=notes,
     )
 
 
@@ -310,6 +318,8 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
         step=run.step_key("h"),
         details=details,
     )
+    for note in agreed.notes:
+        warn(run, f"input filter of the handoff to {target.name!r}", note)
     if attempt.place is not None:
         cursor.fired = [*cursor.fired, attempt.place]
     now_s = run.spent_s()

@@ -9,9 +9,9 @@ from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff, HandoffInputData
-from ekiden.core.items import Item, to_items
+from ekiden.core.items import Item, to_item, to_items
 from ekiden.core.jsonio import dumps, loads
-from ekiden.core.run_items import HandoffOutputItem, RunItem
+from ekiden.core.run_items import HandoffOutputItem, RunItem, RunItemBase
 from ekiden.runtime.calls import settled
 from ekiden.runtime.corrections import has_withheld, is_request, view_for_others
 from ekiden.runtime.run_items import run_items
@@ -129,4 +129,9 @@ def _last_request(items: list[Item]) -> list[Item]:
 def _flatten(data: HandoffInputData) -> list[Item]:
     shown = data.new_items if data.input_items is None else data.input_items
     produced = [*data.pre_handoff_items, *shown]
-    return [*to_items(data.input_history), *(each.to_input_item() for each in produced)]
+    return [*to_items(data.input_history), *map(_plain, produced)]
+
+
+def _plain(each: Any) -> Item:
+    """A run item, or a plain one that a filter put in its place, as the target is given it."""
+    return each.to_input_item() if isinstance(each, RunItemBase) else to_item(each)

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from ekiden.core.errors import UserError
 from ekiden.core.items import Item, to_items
+from ekiden.handoff.selection import paired
 from ekiden.runtime.calls import settled
 from ekiden.runtime.config import CallModelData, ModelInputData
 from ekiden.runtime.state import RunState
+from ekiden.runtime.user_errors import warn
 
 
 async def filtered_input(
@@ -32,9 +34,10 @@ async def filtered_input(
         raise UserError(
             f"call_model_input_filter must return ModelInputData, not {type(changed).__name__}"
         )
-    return ModelInputData(
-        input=without_duplicates(to_items(changed.input)), instructions=changed.instructions
-    )
+    left, notes = paired(without_duplicates(to_items(changed.input)))
+    for note in notes:
+        warn(run, "call_model_input_filter", note)
+    return ModelInputData(input=left, instructions=changed.instructions)
 
 
 def without_duplicates(items: list[Item]) -> list[Item]:

@@ -52,7 +52,7 @@ def _where(event: Event) -> str | None:
         return None
     if WARNING in details:
         return str(details[WARNING])
-    if event.type == "handoff" and details.get("code") == "SOURCE_FAILED":
+    if event.type == "handoff" and details.get("code") in ("SOURCE_FAILED", "TARGET_FAILED"):
         return f"handoff to {details.get('to')!r}"
     if event.type == "guardrail" and details.get("behavior") == "crashed":
         return f"guardrail {details.get('guardrail')!r}"

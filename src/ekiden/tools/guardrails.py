@@ -7,6 +7,7 @@ wrong with it: what could not be checked is not let through.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -29,6 +30,8 @@ from ekiden.core.tool_guardrails import (
 from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.output import to_jsonable
 from ekiden.tools.result import ToolResult
+
+_log = logging.getLogger("ekiden.guardrails")
 
 T = TypeVar("T")
 
@@ -150,4 +153,6 @@ async def decided(
         cause, problem = exc, f"{type(exc).__name__}: {to_jsonable(exc)}"
         if deadline.expired():
             problem = f"it did not finish within {timeout_s:g} s"
-    raise failed(problem) from cause
+    failure = failed(problem)
+    _log.error("%s", failure, exc_info=cause)
+    raise failure from cause

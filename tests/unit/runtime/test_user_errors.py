@@ -1,0 +1,132 @@
+"""Bugs in the user's code are seen by the user: in the log, in the trace and on the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ekiden import (
+    Agent,
+    AgentHooks,
+    HandoffGuardrail,
+    HandoffInputData,
+    RunConfig,
+    Runner,
+    Session,
+    function_tool,
+    handoff,
+    remove_all_tools,
+)
+from ekiden.runtime import CallModelData, ModelInputData
+from ekiden.storage.memory import MemoryStore
+from ekiden.testing import ScriptedModel, call, say, transfer
+from ekiden.tracing import read_trace
+
+
+def boom(*given: Any) -> Any:
+    raise ValueError("boom")
+
+
+class BadHooks(AgentHooks[Any]):
+    async def on_start(self, *given: Any) -> None:
+        boom()
+
+    async def on_handoff(self, *given: Any) -> None:
+        boom()
+
+
+def team(**options: Any) -> Agent[Any]:
+    target = Agent("target", model=ScriptedModel([say("of the target")]))
+    return Agent(
+        "source",
+        model=ScriptedModel([transfer("target"), say("of the source")]),
+        handoffs=[handoff(target, **options)],
+    )
+
+
+def hooked(source: Agent[Any]) -> Agent[Any]:
+    source.hooks = BadHooks()
+    source.hooks.on_start = AgentHooks().on_start  # type: ignore[method-assign]
+    return source
+
+
+def started_badly(source: Agent[Any]) -> Agent[Any]:
+    source.handoffs[0].agent.hooks = BadHooks()
+    return source
+
+
+def guarded(source: Agent[Any]) -> Agent[Any]:
+    source.handoff_guardrails = [HandoffGuardrail(boom, name="no leak", on_failure="warn")]
+    return source
+
+
+@pytest.mark.parametrize(
+    ("make", "answer"),
+    [
+        (lambda: team(input_filter=boom), "of the source"),
+        (lambda: team(on_handoff=lambda ctx: boom()), "of the source"),
+        (lambda: hooked(team()), "of the source"),
+        (lambda: started_badly(team()), "of the source"),
+        (lambda: guarded(team()), "of the target"),
+    ],
+    ids=["filter", "on_handoff", "hook of the source", "hook of the target", "guardrail"],
+)
+async def test_an_exception_is_logged_with_its_traceback_and_in_the_trace_and_on_the_result(
+    make: Callable[[], Agent[Any]], answer: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = Session("s", store=MemoryStore())
+    result = await Runner.run(make(), "hi", session=session)
+
+    assert result.final_output == answer
+    assert [each for each in result.warnings if "boom" in each]
+    assert "Traceback" in caplog.text
+    assert 'raise ValueError("boom")' in caplog.text
+    trace = await read_trace(session.store, "s")
+    assert [span for span in trace.spans if "boom" in (span.error or "")]
+
+
+async def test_a_filter_may_give_plain_items_and_half_of_a_call_is_left_out_with_a_note() -> None:
+    reply = {"type": "function_call_output", "call_id": "lost", "output": "x"}
+    thought = {"type": "reasoning", "id": "r1", "summary": []}
+
+    def change(data: HandoffInputData) -> HandoffInputData:
+        return data.clone(
+            input_history=[*data.input_history, reply],
+            pre_handoff_items=[{"role": "user", "content": "plain"}, thought],
+            new_items=data.new_items[:1],
+        )
+
+    source = team(input_filter=change)
+    result = await Runner.run(source, "hi")
+
+    assert result.final_output == "of the target"
+    assert [item["content"] for item in source.handoffs[0].agent.model.calls[0].input] == [
+        "hi",
+        "plain",
+    ]
+    assert ["'lost'" in each or "no output" in each for each in result.warnings] == [True, True]
+    composed = await Runner.run(team(input_filter=remove_all_tools | change), "hi")
+    assert composed.final_output == "of the target"
+
+
+async def test_what_a_filter_of_the_models_input_tears_apart_is_not_sent() -> None:
+    @function_tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    def without_calls(data: CallModelData[Any]) -> ModelInputData:
+        kept = [each for each in data.model_data.input if each.get("type") != "function_call"]
+        return replace(data.model_data, input=kept)
+
+    model = ScriptedModel([call("look"), say("done")])
+    result = await Runner.run(
+        Agent("a", model=model, tools=[look]),
+        "hi",
+        run_config=RunConfig(call_model_input_filter=without_calls),
+    )
+    assert [item.get("role") for item in model.calls[1].input] == ["user"]
+    assert len(result.warnings) == 1
