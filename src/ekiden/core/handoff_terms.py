@@ -171,4 +171,13 @@ def _check_above_zero(what: str, value: object) -> None:
         raise UserError(f"{what} must be a number above 0, not {value!r:.40}")
 
 
+def check_not_below_zero(what: str, value: object, *, whole: bool = False) -> None:
+    """`UserError` unless `value` is 0 or a number above it; with `whole` an integer."""
+    kind = int if whole else int | float
+    is_number = isinstance(value, kind) and not isinstance(value, bool)
+    if not is_number or not (math.isfinite(value) and value >= 0):  # type: ignore[arg-type,operator]
+        wanted = "a whole number" if whole else "a number"
+        raise UserError(f"{what} must be {wanted} of 0 or more, not {value!r:.40}")
+
+
 DEFAULT_TERMS = HandoffTerms()

@@ -35,6 +35,16 @@ class Usage:
         self.reasoning_tokens += other.reasoning_tokens
         self.cost += other.cost
 
+    def take(self, other: Usage) -> None:
+        """Count `other` no more."""
+        self.requests -= other.requests
+        self.input_tokens -= other.input_tokens
+        self.output_tokens -= other.output_tokens
+        self.total_tokens -= other.total_tokens
+        self.cached_tokens -= other.cached_tokens
+        self.reasoning_tokens -= other.reasoning_tokens
+        self.cost -= other.cost
+
     def to_json(self) -> dict[str, int | float]:
         """The counts that are not zero."""
         counts: dict[str, int | float] = {}

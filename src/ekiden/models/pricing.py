@@ -6,7 +6,7 @@ price that is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.util import find_spec
@@ -39,17 +39,20 @@ def cost_of(
     prices: Mapping[str, PriceOf] | None = None,
     *,
     at_us: int | None = None,
+    has_list: bool = True,
 ) -> float | None:
     """What `usage` of a model cost that is known by any of `names`; `None` if nobody knows.
 
     `names` are ``provider:model``, or a model as answers name it, the surest first. `prices` win
     over the list, whose prices are US dollars at `at_us` (microseconds since 1970; by default
     now). A model in this process costs nothing; of one on a server of one's own
-    (``provider:model@http://…``) the list knows nothing.
+    (``provider:model@http://…``) the list knows nothing. `has_list`: whether the list is asked.
     """
     for name in names:
-        if prices and name in prices:
-            return prices[name].of(usage)
+        for known in _known_as(name, prices) if prices else ():
+            return prices[known].of(usage)
+    if not has_list:
+        return None
     for name in names:
         provider, colon, _ = name.partition(":")
         if colon and provider == LOCAL_PROVIDER:
@@ -61,6 +64,17 @@ def cost_of(
         if cost is not None:
             return cost
     return None
+
+
+def _known_as(name: str, prices: Mapping[str, PriceOf]) -> Iterator[str]:
+    """What the model is called in `prices`: as it is, with its provider, or without the date that
+    answers have in its name."""
+    if name in prices:
+        yield name
+    for known in prices:
+        bare = known.partition(":")[2] or known
+        if name == bare or (name.startswith(f"{bare}-") and name[len(bare) + 1 :][:4].isdigit()):
+            yield known
 
 
 def _listed(name: str, usage: Usage, at_us: int | None) -> float | None:

@@ -25,7 +25,7 @@ from ekiden.runtime.limits import TimeLimit, has_triggers, over_limit, time_left
 from ekiden.runtime.parked import is_parked
 from ekiden.runtime.purse import Spent
 from ekiden.runtime.rollback import finish_rollback, give_back
-from ekiden.runtime.spending import allowed, own_left
+from ekiden.runtime.spending import allowed, as_set, own_left
 from ekiden.runtime.state import RunState
 from ekiden.runtime.turn import resume_acting, settle_answer, think
 from ekiden.runtime.user_errors import is_bug, log_error
@@ -118,7 +118,7 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
             await _end_over_limit(run, over)
     elif cause == "run":
         seconds = allowed(run, "seconds") or 0
-        await _end_over_limit(run, OutOfBudget("seconds", seconds, run.spent_s()))
+        await _end_over_limit(run, OutOfBudget("seconds", seconds, max(run.spent_s(), seconds)))
     # Else somebody wanted it interrupted, and was served before it was: the step is taken again.
 
 
@@ -186,13 +186,14 @@ async def _recover(run: RunState, failure: Exception) -> None:
 async def _end_over_limit(run: RunState, over: OutOfBudget) -> None:
     """A limit is reached: a budget that came with an open handoff undoes it, else the run ends."""
     cause = _cause(run, over)
+    over = as_set(run, over)
     if cause is None:
         await finish(run, over)
         return
     target = run.cursor.open[cause].target
     refusal = HandoffRefused(
         "BUDGET_EXCEEDED",
-        f"{target!r} used up its budget of {over.limit} (the run stands at {over.used:g})",
+        f"{target!r} used up its budget of {over.allowed:g} {over.limit} ({over.used:g} used)",
     )
     while len(run.cursor.open) > cause:
         await give_back(run, refusal)

@@ -15,11 +15,12 @@ from ekiden.core.message_answers import answer_json, error_json
 from ekiden.core.messages import MAX_PAYLOAD
 from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.core.usage import Usage
+from ekiden.runtime.costs import UnknownPrice
 from ekiden.runtime.cursor import Cursor, OpenQuestion
 from ekiden.runtime.inboxes import read_item
 from ekiden.runtime.memo import load_memo
-from ekiden.runtime.question_sessions import ANSWERS
-from ekiden.runtime.spending import spend_own
+from ekiden.runtime.question_sessions import ANSWERS, FIXED_LIMITS, OWN_LIMITS
+from ekiden.runtime.spending import own_left, spend_own
 from ekiden.runtime.state import RunState
 from ekiden.runtime.timekeeping import begin_time_anew, later_timer_end
 from ekiden.runtime.withdrawing import (
@@ -31,6 +32,9 @@ from ekiden.runtime.withdrawing import (
 )
 from ekiden.storage.base import MessageFilter, MessageSettle, StoredMessage
 from ekiden.tools.output import to_jsonable
+
+_ENDS_ASKER = "ends_asker"
+"""In an answer: the failure is that of whoever asked, too; no model can do anything about it."""
 
 
 async def collect_answers(run: RunState) -> bool:
@@ -103,6 +107,8 @@ def _store_answer(
         # It came before anybody acted on the time-out.
         state = "failed" if answer is None or "error" in answer else "answered"
     if isinstance(answer, dict):
+        if answer.get(_ENDS_ASKER):
+            raise UnknownPrice(answer["error"])
         person_us = answer.pop("person_us", 0)
         run.cursor.person_us = max(run.cursor.person_us, person_us)
         _count_in(run, question, answer.pop("spent", None))
@@ -132,16 +138,23 @@ async def _count_unanswered(
 
 
 def _count_in(run: RunState, question: OpenQuestion, spent: dict[str, Any] | None) -> None:
-    """What whoever answered used is the run's, too; its time as far as nobody else's covers it."""
-    if spent is None or question.session is None:
-        return
-    cursor, used = run.cursor, Usage.from_json(spent["usage"])
-    cursor.usage.add(used)
+    if spent is not None and question.session is not None:
+        count_used(run, question, Usage.from_json(spent["usage"]), spent["seconds"])
+
+
+def count_used(run: RunState, question: OpenQuestion, used: Usage, seconds: float) -> None:
+    """What whoever answers used is the run's, too, as far as it was not counted before; its time as
+    far as nobody else's covers it."""
+    cursor, more = run.cursor, Usage()
+    more.add(used)
+    if question.counted:
+        more.take(Usage.from_json(question.counted))
+    cursor.usage.add(more)
     cursor.others = cursor.others or Usage()
-    cursor.others.add(used)
+    cursor.others.add(more)
     if run.agent.budget is not None:
-        spend_own(run, used.tokens, 0.0, used.cost)
-    cursor.spent_s = max(cursor.spent_s, question.at_s + spent["seconds"])
+        spend_own(run, more.tokens, 0.0, more.cost)
+    cursor.spent_s = max(cursor.spent_s, question.at_s + seconds)
 
 
 def _see_to_unfinished(
@@ -219,6 +232,18 @@ def _given(payload: Any) -> tuple[Literal["answered", "failed"], dict[str, Any]]
     return "failed", error_json(told, code="bus.payload_too_large")
 
 
+def _is_askers_limit(run: RunState, over: OutOfBudget) -> bool:
+    """Whether the limit that the session reached is one that the session that asked it was given,
+    and can be given again: no budget of the question, of an agent or of a handoff."""
+    if run.meta.get("asked_in") is None or over.limit in run.meta.get(FIXED_LIMITS, ()):
+        return False
+    own = run.meta.get(OWN_LIMITS, {}).get(over.limit)
+    if own is not None and run.cursor.used()[over.limit] >= own:
+        return False
+    reached = own_left(run)
+    return reached is None or reached.limit != over.limit
+
+
 def give_answer(run: RunState, outcome: Outcome) -> None:
     """If the session was opened for a question, its outcome is the answer; the caller commits."""
     message_id = run.meta.get(ANSWERS)
@@ -239,6 +264,11 @@ def give_answer(run: RunState, outcome: Outcome) -> None:
             exc = run.exception
             told = exc.outside if isinstance(exc, GuardrailError) else error
             answer = error_json(told, code=code)
+            if isinstance(exc, UnknownPrice):
+                answer[_ENDS_ASKER] = True
+        case OutOfBudget() if _is_askers_limit(run, outcome):
+            run.beside.wakes.append(run.meta["asked_in"])
+            return
         case OutOfBudget(limit, allowed, used):
             told = f"the limit of {allowed:g} {limit} was reached ({used:g} used)"
             answer = error_json(told, code="run.out_of_budget")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from functools import partial
 from inspect import iscoroutine
 from typing import Any
@@ -15,7 +16,13 @@ from ekiden.core.model import Model, ModelRequest, ModelResponse
 from ekiden.runtime.answers import read_answer
 from ekiden.runtime.calls import both, to_the_end
 from ekiden.runtime.corrections import rollback_notices
-from ekiden.runtime.costs import cost_of_answer, counts_money, highest_price
+from ekiden.runtime.costs import (
+    UnknownPrice,
+    cost_of_answer,
+    counts_money,
+    highest_price,
+    model_name,
+)
 from ekiden.runtime.model_input import filtered_input
 from ekiden.runtime.offer import refresh_offer
 from ekiden.runtime.output import output_spec
@@ -80,13 +87,15 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
             await to_the_end(let_go(run))
         raise
     fault_point("turn.model.after_call")
-    run.cursor.usage.add(response.usage)
-    cost = 0.0
     if counts_money(run):
-        cost = cost_of_answer(run, response)
-        run.cursor.usage.cost += cost
+        try:
+            response.usage = replace(response.usage, cost=cost_of_answer(run, response))
+        except UnknownPrice:
+            run.cursor.usage.add(response.usage)
+            raise
+    run.cursor.usage.add(response.usage)
     if run.agent.budget is not None:
-        spend_own(run, response.usage.tokens, 0.0, cost)
+        spend_own(run, response.usage.tokens, 0.0, response.usage.cost)
     return response
 
 
@@ -169,6 +178,6 @@ async def _answer(run: RunState, model: Model, request: ModelRequest) -> ModelRe
         output=read_answer(response.output, step=request.step, used_ids=run.call_ids),
         usage=response.usage,
         response_id=response.response_id,
-        model=response.model,
+        model=response.model or model_name(run),
         attempt=response.attempt,
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from ekiden.core.clock import SYSTEM_CLOCK
 from ekiden.core.context import TContext
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import HandoffInputData
+from ekiden.core.handoff_terms import check_not_below_zero
 from ekiden.core.inbox_item import EscalationStep
 from ekiden.core.items import Item
 from ekiden.core.model import Model, ModelSettings
@@ -68,6 +69,13 @@ class Limits:
     calls: int | None = 64
     """Tool calls of one turn; those beyond are not made, and the model is told."""
 
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is not None:
+                is_whole = each.name not in ("tokens", "seconds", "money")
+                check_not_below_zero(f"Limits.{each.name}", value, whole=is_whole)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
@@ -82,6 +90,12 @@ class Price:
     output: float
     cached_input: float | None = None
     """`None`: as much as `input`."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is not None or each.name != "cached_input":
+                check_not_below_zero(f"Price.{each.name}", value)
 
     def of(self, usage: Usage) -> float:
         """What `usage` costs."""
@@ -173,6 +187,13 @@ class RunConfig:
         for name in ("busy_timeout_s", "model_retries", "compensation_backoff_s"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"RunConfig.{name} must not be below 0: {getattr(self, name)!r}")
+        if not isinstance(self.limits, Limits):
+            raise UserError(f"RunConfig.limits is a Limits object, not {self.limits!r:.40}")
+        for model, price in self.prices.items():
+            if not isinstance(price, Price):
+                raise UserError(
+                    f"RunConfig.prices has {price!r:.40} for {model!r:.80}: give a Price object"
+                )
         if self.input_guardrails or self.output_guardrails or self.handoff_guardrails:
             self._check_guardrails()
 

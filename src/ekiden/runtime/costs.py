@@ -24,19 +24,29 @@ def counts_money(run: RunState) -> bool:
     )
 
 
+class UnknownPrice(UserError):
+    """Money is limited, and nobody knows what a model costs."""
+
+
 def cost_of_answer(run: RunState, response: ModelResponse) -> float:
-    """What the answer cost; `UserError` if that is limited and nobody knows the price."""
-    cost = _cost(run, response.usage, response.model)
+    """What the answer cost; `UnknownPrice` if that is limited and nobody knows."""
+    cost = response.usage.cost or _cost(run, response.usage, response.model)
     if cost is not None:
         return cost
     if not _is_limited(run):
         return 0.0
-    wanted = _wanted(run)
-    shown = wanted if isinstance(wanted, str) else response.model or type(wanted).__name__
-    raise UserError(
+    shown = model_name(run) or response.model or type(_wanted(run)).__name__
+    raise UnknownPrice(
         f"the run has a limit of money, and nobody knows what {shown!r} costs: add it to "
         "RunConfig.prices, or install the extra `prices`, which knows most models"
     )
+
+
+def model_name(run: RunState) -> str | None:
+    """What the active agent's model is called; `None` for an object that does not say."""
+    wanted = _wanted(run)
+    name = wanted if isinstance(wanted, str) else getattr(wanted, "name", None)
+    return name if isinstance(name, str) else None
 
 
 def highest_price(run: RunState) -> float | None:
@@ -52,16 +62,8 @@ def highest_price(run: RunState) -> float | None:
 def _cost(run: RunState, usage: Usage, answered_by: str | None) -> float | None:
     from ekiden.models.pricing import cost_of
 
-    wanted = _wanted(run)
-    names = [
-        name
-        for name in (wanted, answered_by, getattr(wanted, "name", None))
-        if isinstance(name, str)
-    ]
-    for name in names:
-        if name in run.config.prices:
-            return run.config.prices[name].of(usage)
-    return cost_of(names, usage) if _is_limited(run) else None
+    names = [name for name in (model_name(run), answered_by) if name is not None]
+    return cost_of(names, usage, run.config.prices, has_list=_is_limited(run))
 
 
 def _is_limited(run: RunState) -> bool:

@@ -116,13 +116,16 @@ class OpenQuestion:
     group: str | None = None
     """Of which one answer is enough."""
     due_us: int = 0
-    """When the time of a query is over."""
+    """When the time of a query is over; 0 while the run is out of budget."""
     at_s: float = 0.0
     """When it was asked, in seconds worked on the run."""
+    counted: Mapping[str, Any] | None = None
+    """What the run counted already of what that session used."""
 
     def to_json(self) -> list[Any]:
         """As a list, short."""
-        return [self.kind, self.id, self.who, self.session, self.group, self.due_us, self.at_s]
+        data = [self.kind, self.id, self.who, self.session, self.group, self.due_us, self.at_s]
+        return [*data, dict(self.counted)] if self.counted else data
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,6 +391,15 @@ class Cursor:
     def pending(self) -> PendingHandoff | None:
         """The handoff to the active agent, if it is not confirmed yet."""
         return self.open[-1] if self.open else None
+
+    def used(self) -> dict[str, float]:
+        """By limit, what the run used."""
+        return {
+            "tokens": self.usage.tokens,
+            "money": self.usage.cost,
+            "seconds": self.spent_s,
+            "turns": self.turn,
+        }
 
     @property
     def depth(self) -> int:

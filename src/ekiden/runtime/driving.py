@@ -20,6 +20,7 @@ from ekiden.core.outcomes import Waiting
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.cursor import Cursor, OpenQuestion
 from ekiden.runtime.finish import finish
+from ekiden.runtime.helper_budgets import check_helpers, revive_helpers
 from ekiden.runtime.inboxes import read_item
 from ekiden.runtime.opening import claimed, taken_up
 from ekiden.runtime.purse import keep_limit
@@ -53,6 +54,7 @@ async def wait_for_answers(run: RunState, advance: Advance) -> None:
             await run.commit(status="ready", outcome="")
         fault_point("ask.question.after_commit")
     await keep_limit(run)
+    await revive_helpers(run)
     # Also if nothing is new: of several one may have failed, so that the others are those who wait
     # for us, or somebody died before looking.
     await break_deadlocks(run)
@@ -63,6 +65,7 @@ async def wait_for_answers(run: RunState, advance: Advance) -> None:
         await run.see_wakes()
         if await _is_answered(run):
             return
+    await check_helpers(run)
     await park(run)
 
 

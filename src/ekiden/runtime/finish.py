@@ -40,7 +40,7 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
         give_up_tried(run)
     if run.cursor.asks or ANSWERS in run.meta:
         await _answer_and_release(run, outcome)
-    if run.cursor.purse is not None and not isinstance(outcome, Waiting):
+    if run.cursor.purse is not None and not isinstance(outcome, Waiting) and not run.cursor.asks:
         await empty(run)
     is_asked = release and run.wanted is not None and run.wanted.look
     fault_point("run.finish.before_commit")
@@ -61,12 +61,15 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
 
 
 async def _answer_and_release(run: RunState, outcome: Outcome) -> None:
-    """Give the answer that the session was opened for, and withdraw questions of its own."""
+    """Give the answer that the session was opened for, and withdraw questions of its own; a run
+    that is out of budget keeps those to agents."""
     from ekiden.runtime.answering import give_answer
-    from ekiden.runtime.withdrawing import withdraw_questions
+    from ekiden.runtime.withdrawing import suspend_questions, withdraw_questions
 
     give_answer(run, outcome)
-    if run.cursor.asks and not isinstance(outcome, Waiting):
+    if run.cursor.asks and isinstance(outcome, OutOfBudget):
+        await suspend_questions(run)
+    elif run.cursor.asks and not isinstance(outcome, Waiting):
         await withdraw_questions(run)
 
 

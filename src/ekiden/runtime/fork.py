@@ -14,13 +14,13 @@ from ekiden.runtime.cursor import PendingHandoff
 from ekiden.runtime.folding import beginning, runs_begun
 from ekiden.runtime.leases import owner_name
 from ekiden.runtime.past import Past, past_of
-from ekiden.runtime.question_sessions import ANSWERS
+from ekiden.runtime.question_sessions import ANSWERS, FIXED_LIMITS, OWN_LIMITS
 from ekiden.runtime.snapshot import is_snapshot_key, without_grants
 from ekiden.sessions import Session, is_rewind, standing
 from ekiden.storage.base import Claim, Commit, NewSession, SessionPatch, SessionRow, Store
 
 _LEASE_S = 30.0
-NOT_OF_A_BRANCH = (ANSWERS, "asked_in", "purses")
+NOT_OF_A_BRANCH = (ANSWERS, FIXED_LIMITS, OWN_LIMITS, "asked_in", "purses")
 """In a session's meta: what ties it to whoever waits for its answer."""
 
 

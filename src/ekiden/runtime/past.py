@@ -216,7 +216,7 @@ def _of_plan(events: list[Event], steps: Mapping[str, Any], turn: str) -> set[st
     life, is_split, ended = 0, False, []
     for event in events:
         details = event.details or {}
-        if details.get("outcome") in ("failed", "out_of_budget"):
+        if details.get("outcome") == "failed":
             life += 1
         phase = details.get("phase") if event.type == "task" else None
         is_split = is_split or phase == "decomposed"

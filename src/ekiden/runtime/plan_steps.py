@@ -210,9 +210,8 @@ class PlanSteps:
 
 
 def lives(run: RunState) -> int:
-    """How often the run ended and was resumed: tasks that failed before are tried again."""
-    ends = [(event.details or {}).get("outcome") for event in run.events]
-    return sum(each in ("failed", "out_of_budget") for each in ends)
+    """How often the run failed and was resumed: tasks that failed before are tried again."""
+    return sum((event.details or {}).get("outcome") == "failed" for event in run.events)
 
 
 def _data(answer: dict[str, Any]) -> Any:

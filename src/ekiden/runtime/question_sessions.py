@@ -13,13 +13,17 @@ from ekiden.core.jsonio import dumps
 from ekiden.core.messages import AgentMessage
 from ekiden.runtime.cursor import USER, Cursor
 from ekiden.runtime.purse import PURSES, shared_purses
-from ekiden.runtime.spending import budget_of
+from ekiden.runtime.spending import budget_of, is_budget, own_limits
 from ekiden.runtime.state import RunState
 from ekiden.storage.base import NewSession, SessionOpening
 from ekiden.storage.priorities import NORMAL
 
 ANSWERS = "answers"
 """In a session's meta: the message that its end answers."""
+OWN_LIMITS = "own_limits"
+"""In a session's meta: what the question itself lets its answer use, by limit."""
+FIXED_LIMITS = "fixed_limits"
+"""In a session's meta: the limits of whoever asked that nobody can raise who resumes it."""
 _MAX_TITLE = 120
 
 
@@ -34,6 +38,10 @@ def question_session(run: RunState, message: AgentMessage, question: Ask) -> Ses
     purses = shared_purses(run)
     if purses:
         meta[PURSES] = purses
+    if own := own_limits(question.budget, question.max_turns):
+        meta[OWN_LIMITS] = own
+    if fixed := _fixed_limits(run):
+        meta[FIXED_LIMITS] = fixed
     return session_for(
         message,
         session_id=new_id("ask"),
@@ -117,6 +125,16 @@ def bus_session_id(queue: str, message_id: str) -> str:
     delivery of it."""
     digest = blake2b(f"{queue}/{message_id}".encode("utf-8", "surrogatepass"), digest_size=12)
     return f"bus_{digest.hexdigest()}"
+
+
+def _fixed_limits(run: RunState) -> list[str]:
+    """Limits of the run that come from a budget: of a handoff, of its agent, or of a question."""
+    own, fixed = run.meta.get(OWN_LIMITS, {}), run.meta.get(FIXED_LIMITS, ())
+    return [
+        name
+        for name in ("tokens", "seconds", "money")
+        if is_budget(run, name, is_own=name in own or name in fixed)
+    ]
 
 
 def _priority(run: RunState, message: AgentMessage) -> int:

@@ -6,6 +6,10 @@ from ekiden.core.handoff_terms import Budget
 from ekiden.core.outcomes import LimitName, OutOfBudget
 from ekiden.runtime.recording import Recording
 
+_SET = "set."
+"""In a cursor's budget, before the name of a limit: how much was set, where another number is
+counted from the run's beginning."""
+
 
 def narrowed(run: Recording, budget: Budget) -> dict[str, float]:
     """The budget that is left when `budget` begins now: never more than there was."""
@@ -14,9 +18,23 @@ def narrowed(run: Recording, budget: Budget) -> dict[str, float]:
     left = dict(run.cursor.budget)
     for name, used in spent.items():
         allowed: float | None = getattr(budget, name)
-        if allowed is not None:
-            left[name] = min(left.get(name, float("inf")), round(used + allowed, 6))
+        if allowed is not None and used + allowed < left.get(name, float("inf")):
+            left[name] = round(used + allowed, 6)
+            left[f"{_SET}{name}"] = allowed
     return left
+
+
+def as_set(run: Recording, over: OutOfBudget) -> OutOfBudget:
+    """The limit that is reached as it was set: a budget that began in the middle of the run is
+    counted from there."""
+    limit: float | None = None
+    if over.allowed == run.cursor.budget.get(over.limit):
+        limit = run.cursor.budget.get(f"{_SET}{over.limit}")
+    elif run.agent.budget is not None and over.allowed == _own_allowed(run, over.limit):
+        limit = getattr(run.agent.budget, over.limit)
+    if limit is None:
+        return over
+    return OutOfBudget(over.limit, limit, round(over.used - (over.allowed - limit), 6))
 
 
 def allowed(run: Recording, limit: LimitName) -> float | None:
@@ -29,6 +47,16 @@ def allowed(run: Recording, limit: LimitName) -> float | None:
     if narrower is None:
         return own
     return narrower if own is None else min(own, narrower)
+
+
+def is_budget(run: Recording, limit: LimitName, *, is_own: bool) -> bool:
+    """Whether what the run may use of something is a budget, and not what a run was given as a
+    whole, here or where it was asked; `is_own`: that with which it began is one, too."""
+    now = allowed(run, limit)
+    if now is None or now == getattr(run.config.limits, limit):
+        return False
+    is_inherited = now == run.cursor.budget.get(limit) and f"{_SET}{limit}" not in run.cursor.budget
+    return is_own or not is_inherited
 
 
 def _own_allowed(run: Recording, limit: LimitName) -> float | None:
@@ -61,13 +89,21 @@ def left_of(run: Recording) -> dict[str, float]:
 def budget_of(run: Recording, own: Budget | None, max_turns: int | None) -> dict[str, float]:
     """What a session may use that the run opens: its own budget, within what the run has left."""
     budget = left_of(run)
+    for name, wanted in own_limits(own, max_turns).items():
+        budget[name] = min(wanted, budget.get(name, wanted))
+    return budget
+
+
+def own_limits(own: Budget | None, max_turns: int | None) -> dict[str, float]:
+    """What a question itself allows, by limit."""
+    found: dict[str, float] = {}
     for name in ("tokens", "seconds", "money"):
         wanted: float | None = None if own is None else getattr(own, name)
         if wanted is not None:
-            budget[name] = min(wanted, budget.get(name, wanted))
+            found[name] = wanted
     if max_turns is not None:
-        budget["turns"] = max_turns
-    return budget
+        found["turns"] = max_turns
+    return found
 
 
 def spend_own(run: Recording, tokens: int, seconds: float, money: float) -> None:

@@ -29,6 +29,7 @@ from ekiden.core.plan import (
 from ekiden.runtime.approving import approve
 from ekiden.runtime.asking import Asking
 from ekiden.runtime.assign import last_request
+from ekiden.runtime.costs import UnknownPrice
 from ekiden.runtime.finish import told_outside
 from ekiden.runtime.parked import Parked
 from ekiden.runtime.pausing import pause
@@ -240,7 +241,7 @@ async def _aggregated(
         if not isinstance(answer, str) or not answer.strip():
             raise ModelBehaviorError(f"the aggregator of {run.agent.name!r} gave no answer")
         return answer
-    except (SessionError, StoreUnavailable, Spent):
+    except (SessionError, StoreUnavailable, Spent, UnknownPrice):
         raise
     except (Exception, SystemExit, asyncio.CancelledError) as exc:
         if is_being_cancelled():

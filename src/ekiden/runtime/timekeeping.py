@@ -154,11 +154,13 @@ def answering_session(message: StoredMessage) -> str:
 
 async def _decided_us(store: Store, session_id: str, depth: int = 0) -> int:
     """When a person last decided something for the session, or for one that it waits for; 0 if
-    none was asked, and `_NOT_YET` while one is."""
+    none was asked, and `_NOT_YET` while one is, or somebody has to raise a limit."""
     try:
         row = await store.get(session_id)
     except SessionError:
         return 0
+    if row.status == "idle" and row.outcome == "out_of_budget":
+        return _NOT_YET  # Its time begins anew when it is resumed.
     cursor = Cursor.from_json(row.cursor)
     decided_us = cursor.person_us
     for question in cursor.asks.values():

@@ -51,6 +51,20 @@ async def withdraw_questions(run: RunState) -> None:
     await withdraw(run, asks, by=run.agent.name)
 
 
+async def suspend_questions(run: RunState) -> None:
+    """The run is out of budget: agents of the team that it asked stay where they are, and go on
+    when it does; the caller commits it."""
+    asks = run.cursor.asks
+    run.cursor.asks = {key: each for key, each in asks.items() if each.session is not None}
+    gone = {key: each for key, each in asks.items() if each.session is None}
+    if gone:
+        await withdraw(run, gone, by=run.agent.name)
+    for question in run.cursor.asks.values():
+        if question.due_us:
+            run.write(timer_end(question))
+            question.due_us = 0
+
+
 async def withdraw(run: RunState, asks: Mapping[str, OpenQuestion], *, by: str) -> None:
     """Nobody waits for the answers to these questions of agent `by`; the caller commits it."""
     for question in asks.values():

@@ -245,18 +245,7 @@ def cost_of_call(
         return usage.cost
     from ekiden.models.pricing import cost_of
 
-    return cost_of(_names(model, prices), usage, prices, at_us=at_us)
-
-
-def _names(model: str, prices: Mapping[str, PriceOf]) -> list[str]:
-    """What the model may be called in `prices`: with its provider, and without the date that
-    answers have in its name."""
-    names = [model]
-    for name in prices:
-        bare = name.partition(":")[2] or name
-        if model == bare or (model.startswith(f"{bare}-") and model[len(bare) + 1 :][:4].isdigit()):
-            names.append(name)
-    return names
+    return cost_of([model], usage, prices, at_us=at_us)
 
 
 def _key(name: CostKey, event: Event, model: str) -> str:

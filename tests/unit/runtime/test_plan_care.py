@@ -166,8 +166,11 @@ async def test_finished_tasks_are_not_run_again_when_a_limit_is_raised() -> None
     state = await boss.run("x", session=session, run_config=limited(tokens=150))
 
     assert model.calls == 2
-    assert [each.success for each in state.results] == [True, True, False]
-    assert "tokens" in (state.results[-1].error or "")
+    assert [each.success for each in state.results] == [True, True]
+    assert "limit of 150 tokens" in (state.error or "")
+    resumed = await Runner.resume(boss, session, run_config=limited(tokens=1000))
+    assert isinstance(resumed.outcome, Done)
+    assert model.calls == 3
 
 
 async def test_the_budget_of_a_handoff_holds_though_the_run_shared_its_limit_before() -> None:
