@@ -87,6 +87,15 @@ IN_RUNTIME = (
         tests=(_HANDOFF_KILLS, "-k", "sqlite-immediate-handoff"),
     ),
     Mutation(
+        name="rollback-overtakes-a-thread",
+        area="rollback",
+        file="runtime/rollback.py",
+        text="await unfinished_calls(run.session_key, run.config.rollback_wait_s)",
+        replacement="[]",
+        why="an effect comes after the compensation that was to undo it",
+        tests=("tests/unit/runtime/test_rollback_waits.py", "-k", "in_a_thread"),
+    ),
+    Mutation(
         name="compensation-twice",
         area="rollback",
         file="runtime/compensation.py",

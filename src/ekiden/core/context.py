@@ -43,6 +43,11 @@ class RunLink(Protocol):
         """That of the active agent for the session's user or the app."""
         ...
 
+    @property
+    def epoch(self) -> int:
+        """The fencing token of whoever runs the session."""
+        ...
+
 
 class RunContextWrapper(Generic[TContext]):
     """The caller's own object, the usage so far, and the session's variables.
@@ -123,6 +128,18 @@ class RunContextWrapper(Generic[TContext]):
         if self.link is None:
             raise UserError("publish works in tools, callbacks and code of a run only")
         self.link.publish(name, data)
+
+    @property
+    def epoch(self) -> int:
+        """A fencing token: it grows whenever another process takes the session over.
+
+        Pass it to a service that refuses requests with a smaller token than it has seen; then a
+        process that was stopped, and wakes after another one took over, has no effect there.
+        0 outside of a run::
+
+            await bank.pay(order, key=ctx.idempotency_key, fence=ctx.epoch)
+        """
+        return 0 if self.link is None else self.link.epoch
 
     @property
     def memory(self) -> LongTermMemory:

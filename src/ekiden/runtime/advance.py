@@ -30,6 +30,7 @@ from ekiden.runtime.state import RunState
 from ekiden.runtime.turn import resume_acting, settle_answer, think
 from ekiden.runtime.user_errors import is_bug, log_error
 from ekiden.runtime.withdrawing import WITHDRAWN, is_withdrawn
+from ekiden.tools.under_way import CallUnderWay
 from ekiden.tracing.log_context import logging_for
 
 
@@ -125,7 +126,13 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
 async def _guarded(run: RunState, step: Coroutine[Any, Any, None]) -> None:
     """One step, done by the agent: its hooks, instructions and callbacks are its code, too."""
     with acting_as(run.agent.name), logging_for(run):
-        await _settled(run, step)
+        if not run.cursor.open:
+            await _settled(run, step)
+            return
+        # A handoff is open: what the agent does may have to be undone.
+        longest_s = run.config.rollback_wait_s
+        with CallUnderWay(run.session_key, run.agent.name, longest_s=longest_s):
+            await _settled(run, step)
 
 
 async def _settled(run: RunState, step: Coroutine[Any, Any, None]) -> None:

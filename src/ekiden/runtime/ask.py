@@ -31,6 +31,7 @@ from ekiden.runtime.purse import let_go, reserve
 from ekiden.runtime.question_sessions import ANSWERS
 from ekiden.runtime.spending import spend_own
 from ekiden.runtime.state import RunState
+from ekiden.tools.under_way import without_effects
 
 
 async def ask_model(run: RunState) -> ModelResponse:
@@ -81,7 +82,8 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
         request = await reserve(run, request, highest_price(run), while_waiting=partial(_stay, run))
     fault_point("turn.model.before_call")
     try:
-        response = await _answer(run, model, request)
+        with without_effects():
+            response = await _answer(run, model, request)
     except BaseException:
         if run.held is not None:
             await to_the_end(let_go(run))

@@ -26,6 +26,7 @@ from ekiden.core.outcomes import Done
 from ekiden.core.tool import FunctionTool
 from ekiden.runtime.approving import approve
 from ekiden.runtime.asking import Asking
+from ekiden.runtime.compensation import not_undone
 from ekiden.runtime.confirmation import ask_first
 from ekiden.runtime.corrections import is_request
 from ekiden.runtime.findings import tell_findings
@@ -129,14 +130,14 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
     @property
     def failed_handoffs(self) -> dict[str, str]:
         """Agents that this agent handed to in this run and that could not take it, with why."""
-        return {
-            event.details["to"]: event.error
-            for event in self._run.events
-            if event.type == "handoff"
-            and event.error
-            and event.details
-            and event.details["from"] == self.agent.name
-        }
+        failed: dict[str, str] = {}
+        for event in self._run.events:
+            details = event.details or {}
+            if event.type == "handoff" and event.error and details.get("from") == self.agent.name:
+                left_over = details.get("not_compensated")
+                more = f". {not_undone(left_over)}" if left_over else ""
+                failed[details["to"]] = f"{event.error}{more}"
+        return failed
 
     async def call(self, tool: str | FunctionTool, **arguments: Any) -> Any:
         """Run one of the agent's tools and give its result, which is JSON.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from ekiden.runtime.finish import describe
 from ekiden.runtime.inboxes import tell_people
 from ekiden.runtime.registration import forget, found, takes_rollback
 from ekiden.runtime.state import RunState
+from ekiden.tools.under_way import CallUnderWay
 
 _ATTEMPTS = 3
 
@@ -34,6 +35,8 @@ class Rollback:
     """The caller's own object, as in ``ctx.context``."""
     idempotency_key: str
     """The same when the compensation is made again: pass it on."""
+    epoch: int = 0
+    """The fencing token, as in ``ctx.epoch``."""
 
 
 async def compensate(run: RunState, pending: PendingHandoff, reason: str) -> list[str]:
@@ -45,6 +48,46 @@ async def compensate(run: RunState, pending: PendingHandoff, reason: str) -> lis
         while each.state == "open":
             await _attempt(run, pending, each, reason)
     return [each.key for each in pending.compensations if each.state == "failed"]
+
+
+def leave_to_people(
+    run: RunState, pending: PendingHandoff, unfinished: Sequence[CallUnderWay]
+) -> None:
+    """Calls that did not end in time may have their effect later: whatever undoes them would come
+    too early. The compensations that they registered, or the calls themselves, are a case for a
+    person; the caller commits it."""
+    waited_s = run.config.rollback_wait_s
+    for call in unfinished:
+        problem = f"{call.name} was still at work after {waited_s:g} s and may yet have an effect"
+        keys = call.registered()
+        concerned = [each for each in pending.compensations if each.key in keys]
+        if not concerned:
+            concerned = [Compensation(call.name, None, agent=run.agent.name)]
+            pending.compensations += concerned
+        for each in concerned:
+            each.state = "failed"
+            run.record(
+                "handoff",
+                details={**_told(pending, each), "rollback_failed": True},
+                error=problem,
+            )
+
+
+def not_undone(left_over: Sequence[str]) -> str:
+    """What the source is told of effects that stay."""
+    return f"Not undone, and left to people: {', '.join(left_over)}"
+
+
+def _told(pending: PendingHandoff, each: Compensation) -> dict[str, Any]:
+    return {
+        "id": pending.id,
+        "from": pending.source,
+        "to": pending.target,
+        "status": "transferring",
+        "moves": [],
+        "compensation": each.key,
+        "attempt": each.attempts,
+    }
 
 
 async def _attempt(run: RunState, pending: PendingHandoff, each: Compensation, reason: str) -> None:
@@ -59,15 +102,7 @@ async def _attempt(run: RunState, pending: PendingHandoff, each: Compensation, r
         raise
     except Exception as exc:
         problem = describe(exc)
-    details: dict[str, Any] = {
-        "id": pending.id,
-        "from": pending.source,
-        "to": pending.target,
-        "status": "transferring",
-        "moves": [],
-        "compensation": each.key,
-        "attempt": each.attempts,
-    }
+    details = _told(pending, each)
     if problem is None:
         each.state = "done"
     else:
@@ -91,6 +126,7 @@ def _rollback(run: RunState, pending: PendingHandoff, each: Compensation, reason
         reason=reason,
         context=run.context.context,
         idempotency_key=f"{pending.id}:{run.created_at_us:x}:{each.key}",
+        epoch=run.epoch,
     )
 
 

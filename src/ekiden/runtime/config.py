@@ -165,6 +165,9 @@ class RunConfig:
     """The role of the people who are told of every handoff that is rolled back."""
     compensation_backoff_s: float = 0.5
     """How long the first retry of a failed compensation waits; each further one twice as long."""
+    rollback_wait_s: float = 10.0
+    """How long a rollback waits for calls that cannot be stopped, such as threads, before it
+    undoes what they did; one that takes longer is left to people."""
     on_busy: Literal["wait", "refuse"] = "wait"
     """When another run has the session."""
     busy_timeout_s: float = 30.0
@@ -184,7 +187,9 @@ class RunConfig:
         for name in ("model_timeout_s", "lease_s", "parallel_tools"):
             if not getattr(self, name) > 0:
                 raise UserError(f"RunConfig.{name} must be above 0, not {getattr(self, name)!r}")
-        for name in ("busy_timeout_s", "model_retries", "compensation_backoff_s"):
+        for name in (
+            "busy_timeout_s", "model_retries", "compensation_backoff_s", "rollback_wait_s",
+        ):  # fmt: skip
             if not getattr(self, name) >= 0:
                 raise UserError(f"RunConfig.{name} must not be below 0: {getattr(self, name)!r}")
         if not isinstance(self.limits, Limits):

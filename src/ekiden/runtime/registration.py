@@ -12,6 +12,7 @@ from ekiden.core.errors import HandoffError, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.jsonio import dumps
 from ekiden.runtime.cursor import Compensation, Cursor, PendingHandoff
+from ekiden.tools.under_way import current_call
 
 _MAX_KEY = 500
 
@@ -77,6 +78,9 @@ def register(
         _functions[owner, key] = function
     if not any(each.key == key for each in registered):
         registered.append(Compensation(key, name, arguments, run.agent.name))
+        call = current_call()
+        if call is not None:
+            call.compensations.append(key)
     return Registration(store_now)
 
 

@@ -11,7 +11,7 @@ from ekiden.core.handoff_record import RefusalCode
 from ekiden.core.items import Item, function_output
 from ekiden.core.outcomes import Failed
 from ekiden.handoff.lifecycle import Lifecycle
-from ekiden.runtime.compensation import compensate
+from ekiden.runtime.compensation import compensate, leave_to_people, not_undone
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.finish import finish, told_outside
 from ekiden.runtime.inboxes import tell_people
@@ -24,6 +24,7 @@ from ekiden.runtime.state import RunState
 from ekiden.runtime.withdrawing import withdraw_questions
 from ekiden.sessions import history_length, visible_items
 from ekiden.storage.base import DocumentWrite
+from ekiden.tools.under_way import unfinished_calls
 
 
 def confirm_handoffs(run: RunState) -> None:
@@ -72,13 +73,16 @@ async def give_back(
     transaction that begins it. If the run had begun with the handoff it is over, and the session
     is free unless `release` is False.
     """
-    pending = run.cursor.pending
-    assert pending is not None
+    # What a call does, registers or sets while it comes to its end is still the target's.
+    run.take_time()
+    unfinished = await unfinished_calls(run.session_key, run.config.rollback_wait_s)
     run.discard()
     pending = run.cursor.pending
     assert pending is not None
     for each in writes:
         run.write(each)
+    if unfinished:
+        leave_to_people(run, pending, unfinished)
     if pending.failure is None:
         pending.failure = [failure_code(exc), told_outside(exc)]
         if pending.compensations or touched_shared(pending):
@@ -125,6 +129,8 @@ async def finish_rollback(run: RunState, *, release: bool = True) -> None:
             f"Error: the handoff to {pending.target} failed ({reason}); "
             "you have the conversation again"
         )
+        if left_over:
+            told = f"{told}. {not_undone(left_over)}"
         answer = (function_output(pending.call_id, told),)
     run.record("handoff", items=answer, details=details, error=reason)
     shown = reason if run.config.trace_include_sensitive_data else REDACTED

@@ -202,6 +202,11 @@ class RunState(Committing):
         return f"{self.claim.session_id}:{self.created_at_us:x}"
 
     @property
+    def epoch(self) -> int:
+        """See `RunContextWrapper.epoch`."""
+        return self.claim.epoch
+
+    @property
     def task_id(self) -> str:
         """The task that the session is about: itself, unless whoever made it named one."""
         return str(self.meta.get("task_id") or self.claim.session_id)

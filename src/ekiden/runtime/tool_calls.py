@@ -23,6 +23,7 @@ from ekiden.runtime.parked import Parked, is_parked
 from ekiden.runtime.state import RunState
 from ekiden.runtime.tracked import Tracked
 from ekiden.tools import ToolResult, invoke
+from ekiden.tools.under_way import CallUnderWay, current_call
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -202,6 +203,16 @@ async def _perform_guarded(
 
 
 async def _perform(
+    run: RunState, each: PlannedCall, variables: Draft | None, always_told: bool
+) -> tuple[ToolResult, int]:
+    around = current_call()
+    if around is None:
+        return await _make(run, each, variables, always_told)
+    with CallUnderWay(around.session, each.tool.name, longest_s=around.longest_s):
+        return await _make(run, each, variables, always_told)
+
+
+async def _make(
     run: RunState, each: PlannedCall, variables: Draft | None, always_told: bool
 ) -> tuple[ToolResult, int]:
     context = tool_context(run, each.tool, each.call, each.key, variables)

@@ -19,6 +19,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeAlias
 
+from ekiden.tools.under_way import current_call
+
 _MAX_IDLE = 32
 """More threads than this end when their call does."""
 
@@ -39,7 +41,10 @@ async def in_thread(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     loop = asyncio.get_running_loop()
     ended: _Ended = loop.create_future()
     call = partial(copy_context().run, func, *args, **kwargs)
-    _start(partial(_make, call, loop, ended))
+    is_over = None
+    if (under_way := current_call()) is not None:
+        is_over = partial(under_way.end_part, under_way.begin_part())
+    _start(partial(_make, call, loop, ended, is_over))
     value, failure = await ended
     if failure is None:
         return value
@@ -49,13 +54,20 @@ async def in_thread(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         del failure, ended  # its traceback has this frame: they would keep each other alive
 
 
-def _make(call: Callable[[], Any], loop: asyncio.AbstractEventLoop, ended: _Ended) -> None:
+def _make(
+    call: Callable[[], Any],
+    loop: asyncio.AbstractEventLoop,
+    ended: _Ended,
+    is_over: Callable[[], None] | None,
+) -> None:
     value: Any = None
     failure: BaseException | None = None
     try:
         value = call()
     except BaseException as exc:
         failure = exc
+    if is_over is not None:
+        is_over()
     with suppress(RuntimeError):  # the loop is closed: nobody waits any more
         loop.call_soon_threadsafe(_settle, ended, value, failure)
     del failure, ended

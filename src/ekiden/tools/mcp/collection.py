@@ -20,6 +20,7 @@ from ekiden.tools.mcp.content import description_of, is_destructive, schema_of, 
 from ekiden.tools.mcp.names import read_name, tool_name
 from ekiden.tools.mcp.servers import McpServer
 from ekiden.tools.signature import bad_arguments
+from ekiden.tools.under_way import even_if_cancelled
 
 _DESTRUCTIVE = (
     "{tool_name} may destroy or overwrite things, its server says. Run it with {tool_args}?"
@@ -171,7 +172,8 @@ def _invoker(
 ) -> Callable[[ToolContext[Any], str], Awaitable[str]]:
     async def invoke(ctx: ToolContext[Any], arguments: str) -> str:
         meta = {"ekiden/idempotency_key": ctx.idempotency_key} if ctx.idempotency_key else {}
-        result = await connection.call(tool, _read(name, arguments), meta)
+        request = connection.call(tool, _read(name, arguments), meta)
+        result = await even_if_cancelled(request)
         text = text_of(result)
         if result.is_error:
             raise ToolError(text or "the tool failed and did not say why")

@@ -1,0 +1,210 @@
+"""Work that goes on after its caller gave up: threads, and requests that cannot be taken back.
+
+Cancelling a call ends the coroutine that waits, not the thread that it waits for. A rollback must
+not undo an effect that is still to come, so every such part of a call is known here until it ends,
+by the session that made the call.
+
+`asyncio.to_thread` and `loop.run_in_executor` tell nobody when a thread that was given up ends. The
+loop's `run_in_executor` is therefore replaced, for loops in which a call that may be undone is
+made, by one that does the same and keeps count. A thread that a tool starts by itself is not seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, Token
+from functools import partial
+from types import TracebackType
+from typing import Any, TypeAlias, TypeVar
+from weakref import WeakSet
+
+T = TypeVar("T")
+_Part: TypeAlias = "Future[None]"
+
+_current: ContextVar[CallUnderWay | None] = ContextVar("ekiden_call_under_way", default=None)
+_lock = threading.Lock()
+_unfinished: dict[str, dict[_Part, CallUnderWay]] = {}
+"""By session, what has not ended."""
+_HARMLESS = (socket.getaddrinfo, socket.getnameinfo)
+"""What loops look up in threads of their own accord."""
+_watched_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+
+class CallUnderWay:
+    """A call of a tool, or the step of an agent, that a rollback may have to undo.
+
+    The body of ``with call:`` is part of it, with the tasks and threads that the body starts.
+    """
+
+    __slots__ = ("_token", "compensations", "longest_s", "name", "outer", "session")
+
+    _token: Token[CallUnderWay | None]
+
+    def __init__(self, session: str, name: str, *, longest_s: float) -> None:
+        self.session = session
+        self.name = name
+        """Of the tool or agent, for people."""
+        self.longest_s = longest_s
+        """How long a request of it goes on at most after it was given up."""
+        self.outer = _current.get()
+        """The call in which this one is made."""
+        self.compensations: list[str] = []
+        """The keys of the compensations that it registered."""
+
+    def __enter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop not in _watched_loops:
+            _watch(loop)
+        self._token = _current.set(self)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _current.reset(self._token)
+
+    def registered(self) -> set[str]:
+        """The compensations of it and of the calls around it: they may be about its effect."""
+        keys = set(self.compensations)
+        return keys if self.outer is None else keys | self.outer.registered()
+
+    def begin_part(self) -> _Part:
+        """Something of the call goes on by itself from now on; `end_part` when it has ended."""
+        part: _Part = Future()
+        with _lock:
+            _unfinished.setdefault(self.session, {})[part] = self
+        return part
+
+    def end_part(self, part: _Part) -> None:
+        """It has ended; any thread may say so, also twice."""
+        with _lock:
+            parts = _unfinished.get(self.session, {})
+            if parts.pop(part, None) is None:
+                return
+            if not parts:
+                del _unfinished[self.session]
+        part.set_result(None)
+
+
+def current_call() -> CallUnderWay | None:
+    """The call that the running code belongs to; `None` if no rollback could undo it."""
+    return _current.get()
+
+
+@contextmanager
+def without_effects() -> Iterator[None]:
+    """The body changes nothing outside, such as a call of a model: no rollback waits for it."""
+    token = _current.set(None)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+async def unfinished_calls(session: str, wait_s: float) -> list[CallUnderWay]:
+    """Wait for what goes on of the session's calls; those that have not ended within `wait_s`.
+
+    They are forgotten: nobody waits for them again.
+    """
+    if session not in _unfinished:
+        return []
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_s
+    while True:
+        with _lock:
+            parts = list(_unfinished.get(session, ()))
+        left_s = deadline - loop.time()
+        if not parts or left_s <= 0:
+            break
+        # One that ends may have begun another.
+        await asyncio.wait(map(asyncio.wrap_future, parts), timeout=left_s)
+    with _lock:
+        left = _unfinished.pop(session, {})
+    return list(dict.fromkeys(left.values()))
+
+
+async def even_if_cancelled(request: Coroutine[Any, Any, T]) -> T:
+    """Await a request that cannot be taken back once it is sent.
+
+    Whoever is cancelled while it waits, in a call that may be undone, leaves it alone: it goes on
+    as a part of the call, for as long as a rollback would wait for it.
+    """
+    call = _current.get()
+    if call is None:
+        return await request
+    task = asyncio.ensure_future(request)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if not task.done():
+            part, loop = call.begin_part(), asyncio.get_running_loop()
+            giving_up = loop.call_later(call.longest_s, task.cancel)
+            task.add_done_callback(partial(_end_request, call, part, giving_up))
+        raise
+
+
+def _end_request(
+    call: CallUnderWay, part: _Part, giving_up: asyncio.TimerHandle, task: asyncio.Task[Any]
+) -> None:
+    giving_up.cancel()
+    if not task.cancelled():
+        task.exception()  # Nobody waits for it any more: it is not to be reported as unseen.
+    call.end_part(part)
+
+
+def _watch(loop: asyncio.AbstractEventLoop) -> None:
+    """Keep count of the threads that calls wait for in this loop."""
+    _watched_loops.add(loop)
+    plain = loop.run_in_executor
+
+    def run_in_executor(
+        executor: Executor | None, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        call = _current.get()
+        if call is None or func in _HARMLESS:
+            return plain(executor, func, *args)
+        part = call.begin_part()
+        try:
+            if executor is None:
+                return plain(None, _Job(func, args, partial(call.end_part, part)))
+            job = executor.submit(func, *args)
+        except BaseException:
+            call.end_part(part)
+            raise
+        job.add_done_callback(lambda _: call.end_part(part))
+        return asyncio.wrap_future(job, loop=loop)
+
+    with suppress(AttributeError):  # A loop that cannot be changed: its threads are not seen.
+        loop.run_in_executor = run_in_executor  # type: ignore[method-assign]
+
+
+class _Job:
+    """A function for the loop's own executor, which gives no sign of its end but to its caller.
+
+    One that is dropped from the queue before it began has ended, too.
+    """
+
+    __slots__ = ("_args", "_func", "_is_over")
+
+    def __init__(
+        self, func: Callable[..., Any], args: tuple[Any, ...], is_over: Callable[[], None]
+    ) -> None:
+        self._func = func
+        self._args = args
+        self._is_over = is_over
+
+    def __call__(self) -> Any:
+        try:
+            return self._func(*self._args)
+        finally:
+            self._is_over()
+
+    def __del__(self) -> None:
+        self._is_over()
