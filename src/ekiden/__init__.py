@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from ekiden.core.context import RunContextWrapper as RunContextWrapper
     from ekiden.core.context import ToolContext as ToolContext
     from ekiden.core.errors import AgentFilesInvalid as AgentFilesInvalid
+    from ekiden.core.errors import CallChanged as CallChanged
     from ekiden.core.errors import ConditionError as ConditionError
     from ekiden.core.errors import EkidenError as EkidenError
     from ekiden.core.errors import EngineTooOld as EngineTooOld
@@ -345,6 +346,7 @@ _MODULE_OF = {
     "Bus": "ekiden.bus",
     "BusError": "ekiden.core.message_errors",
     "BusSettings": "ekiden.bus",
+    "CallChanged": "ekiden.core.errors",
     "Capability": "ekiden.core.profile",
     "CapabilityMatcher": "ekiden.capabilities",
     "CodeContext": "ekiden.runtime",

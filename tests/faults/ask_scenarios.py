@@ -18,13 +18,13 @@ ASKS: dict[str, Scenario] = {
         team=ask_teams.asked,
         has_family=True,
         entry="front",
-        commits=20,
+        commits=24,
         claims=5,
         effects=("offer", "shelf", "truck", "file", "A-42"),
         visits={
             **stored({
                 "run.begin": 1, "ask.question": 3, "ask.answers": 3, "turn.answer": 2,
-                "turn.tools": 2, "run.finish": 5,
+                "turn.tools": 2, "run.finish": 5, "code.intent": 4,
             }),
             **called({"turn.model": 3, "turn.tool": 3, "code.tool": 4}),
             "turn.tool.after_call": 2,
@@ -46,7 +46,7 @@ ASKS: dict[str, Scenario] = {
         visits={
             **stored({
                 "run.begin": 1, "ask.question": 2, "ask.answers": 2, "turn.answer": 1,
-                "turn.tools": 1, "run.finish": 4,
+                "turn.tools": 1, "run.finish": 4, "code.intent": 3,
             }),
             **called({"turn.model": 2, "turn.tool": 3, "code.tool": 3}),
             "turn.tool.after_call": 2,
@@ -61,11 +61,14 @@ ASKS: dict[str, Scenario] = {
         has_family=True,
         entry="front",
         config=ask_teams.by_inbox,
-        commits=15,
+        commits=17,
         claims=7,
         effects=("draft", "A-42"),
         visits={
-            **stored({"run.begin": 1, "ask.question": 3, "ask.answers": 3, "run.finish": 5}),
+            **stored({
+                "run.begin": 1, "ask.question": 3, "ask.answers": 3, "run.finish": 5,
+                "code.intent": 2,
+            }),
             **called({"code.tool": 2}),
             "code.tool.after_commit": 2,
             "code.answer.after_run": 2,
@@ -83,6 +86,7 @@ ASKS: dict[str, Scenario] = {
             **stored({
                 "run.begin": 1, "plan.decomposed": 1, "ask.question": 10, "ask.answers": 10,
                 "plan.result": 10, "plan.answer": 1, "run.finish": 11,
+                "code.intent": 10,
             }),
             **called({"code.tool": 10}),
             "code.tool.after_commit": 10,

@@ -140,7 +140,7 @@ _ROLLBACKS = {
     ),
     "compensated": Scenario(
         team=handoff_teams.compensated,
-        commits=19,
+        commits=23,
         entry="front",
         config=handoff_teams.attended,
         effects=("paper", "permit", "lorry", "driver", "no driver", "no lorry", "no fuel"),
@@ -152,6 +152,7 @@ _ROLLBACKS = {
             **called({"code.tool": 4, "handoff.compensation": 7}),
             **stored({
                 "handoff.transferring": 1, "handoff.registration": 3, "handoff.compensation": 7,
+                "code.intent": 4,
             }),
             "handoff.compensation.after_call": 3,
             "code.tool.after_commit": 4,

@@ -191,12 +191,14 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "code": Scenario(
         team=teams.code,
-        commits=7,
+        commits=10,
         entry="front",
         effects=("one", "two", "three"),
         visits={
             **BEGIN_AND_END,
             "code.tool.before_call": 3,
+            "code.intent.before_commit": 3,
+            "code.intent.after_commit": 3,
             "code.tool.after_call": 3,
             "code.tool.after_commit": 3,
             "code.answer.after_run": 3,
@@ -213,12 +215,14 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "code_rollback": Scenario(
         team=teams.code_rollback,
-        commits=7,
+        commits=10,
         entry="front",
         effects=("first", "second", "third"),
         visits={
             **BEGIN_AND_END,
             "code.tool.before_call": 3,
+            "code.intent.before_commit": 3,
+            "code.intent.after_commit": 3,
             "code.tool.after_call": 3,
             "code.tool.after_commit": 3,
             "code.answer.after_run": 2,

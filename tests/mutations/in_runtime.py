@@ -37,6 +37,15 @@ IN_RUNTIME = (
         tests=("tests/unit/runtime/test_sessions_and_resuming.py",),
     ),
     Mutation(
+        name="key-for-another-effect",
+        area="idempotency",
+        file="runtime/intents.py",
+        text="        await run.commit_step(key, [tool, arguments])\n",
+        replacement="",
+        why="code that calls something else after a crash sends the old key with a new effect",
+        tests=("tests/unit/runtime/test_changed_calls.py",),
+    ),
+    Mutation(
         name="key-of-a-compensation-changes",
         area="idempotency",
         file="runtime/compensation.py",

@@ -22,7 +22,7 @@ HEAVY = (
 NAMES = """
     Actor Agent AgentFilesInvalid AgentHookContext AgentHooks AgentMessage AgentReply
     AgentResult AgentRunner AgentTask AgentUnavailableError Aggregator Approval Approver Ask
-    AuditQuery AuditRecord BlockingContext Budget Bus BusError BusSettings Capability
+    AuditQuery AuditRecord BlockingContext Budget Bus BusError BusSettings CallChanged Capability
     CapabilityMatcher CodeContext Collaboration CollaborationError Collaborations Condition
     ConditionError Confirmation ConfirmationRequest CostReport Deadlock DeadlockError Decline
     Decomposer Done EkidenError EngineTooOld EscalationStep Evaluation Event EventHub Failed

@@ -9,6 +9,7 @@ EkidenError
 │   ├── SettingsNotWritten
 │   ├── UnknownTool
 │   ├── ToolUnusable
+│   ├── CallChanged
 │   └── ConditionError
 ├── RoutingError
 │   └── NoRoute
@@ -153,6 +154,28 @@ class ToolUnusable(UserError):
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"the tool {name!r} cannot be used: {problem}")
         self.name = name
+
+
+class CallChanged(UserError):
+    """Code that was interrupted calls something else now than it did then, or nothing.
+
+    `before` is the call as it was. Where the session is in a store, inbox item `item` lets a person
+    decide what becomes of it.
+    """
+
+    code = "run.call_changed"
+
+    def __init__(
+        self, agent: str, *, before: str, now: str, is_finished: bool, item: str | None = None
+    ) -> None:
+        state = "" if is_finished else ", without coming to its end,"
+        way_out = "bring the earlier code back" if item is None else f"answer inbox item {item}"
+        super().__init__(
+            f"the code of agent {agent!r} called {before} here before it was interrupted{state} "
+            f"and {now} now: calls must not depend on chance, time or anything else that changes; "
+            f"{way_out}"
+        )
+        self.before, self.item = before, item
 
 
 class ConditionError(UserError):

@@ -22,6 +22,7 @@ from ekiden.core.model import ModelDelta
 from ekiden.core.outcomes import OutOfBudget
 from ekiden.runtime.finish import fail, finish, hand_on
 from ekiden.runtime.limits import TimeLimit, has_triggers, over_limit, time_left
+from ekiden.runtime.memo import load_memo
 from ekiden.runtime.parked import is_parked
 from ekiden.runtime.purse import Spent
 from ekiden.runtime.rollback import finish_rollback, give_back
@@ -120,7 +121,9 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
     elif cause == "run":
         seconds = allowed(run, "seconds") or 0
         await _end_over_limit(run, OutOfBudget("seconds", seconds, max(run.spent_s(), seconds)))
-    # Else somebody wanted it interrupted, and was served before it was: the step is taken again.
+    else:
+        # Somebody wanted it interrupted, and was served before it was: the step is taken again.
+        await load_memo(run)
 
 
 async def _guarded(run: RunState, step: Coroutine[Any, Any, None]) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic
 
 from ekiden.core.acting import acting_as
@@ -30,6 +31,7 @@ from ekiden.runtime.compensation import not_undone
 from ekiden.runtime.confirmation import ask_first
 from ekiden.runtime.corrections import is_request
 from ekiden.runtime.findings import tell_findings
+from ekiden.runtime.intents import begin_call, call_key, last_place, place_of
 from ekiden.runtime.offer import refresh_offer
 from ekiden.runtime.parked import Parked, is_parked
 from ekiden.runtime.snapshot import KEPT, kept_key, kept_values
@@ -148,17 +150,17 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         run = self._run
         if self._is_left:
             raise Parked
-        found = self._find(tool)
+        found, given = self._find(tool), dumps(arguments)
         self._made += 1
-        key = run.step_key(f"c{self._made}")
-        stored = run.memo.get(key)
+        place, before = await place_of(run, self._made, found.name, given)
+        stored = run.memo.get(call_key(run, place))
         if stored is None:
+            if before is not None:
+                found, given = self._find(before.tool), before.arguments
             with self._under_way():
-                stored = await self._make(found, key, arguments)
+                stored = await self._make(found, place, given)
             if self._is_left:
                 raise Parked
-        else:
-            self._check_same(stored, found, arguments)
         output, error, is_json = stored[:3]
         if error is not None:
             raise ToolError(f"tool {found.name!r} failed: {error}")
@@ -208,25 +210,20 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
             return offer
         raise UserError(f"agent {self.agent.name!r} has no tool called {name!r}; add it to `tools`")
 
-    def _check_same(
-        self, stored: tuple[Any, ...], tool: FunctionTool, arguments: dict[str, Any]
-    ) -> None:
-        """`UserError` if the stored call of this place was another one."""
-        name, given = stored[3:]
-        if name != tool.name or loads(given) != loads(dumps(arguments)):
-            raise UserError(
-                f"the code of agent {self.agent.name!r} called {name}({given}) here before it was "
-                f"interrupted, and calls {tool.name}({dumps(arguments)}) now: calls must not "
-                "depend on chance, time or anything else that changes"
-            )
-
-    async def _make(
-        self, tool: FunctionTool, key: str, arguments: dict[str, Any]
-    ) -> tuple[Any, ...]:
+    async def settle(self) -> None:
+        """The code came to its end: calls that it made before it was interrupted, and does not make
+        any more, are a person's to decide."""
         run = self._run
+        for number in range(self._made + 1, last_place(run) + 1):
+            place, before = await place_of(run, number, None)
+            if before is not None and not before.is_finished:
+                await self._make(self._find(before.tool), place, before.arguments)
+
+    async def _make(self, tool: FunctionTool, place: str, arguments: str) -> tuple[Any, ...]:
+        run, key = self._run, call_key(self._run, place)
         call_id = f"call_{key.replace('.', '_')}"
-        call = function_call(call_id, tool.name, dumps(arguments))
-        result, duration_us = await self._perform(tool, call, key)
+        call = function_call(call_id, tool.name, arguments)
+        result, duration_us = await self._perform(tool, call, place)
         is_json = (
             result.error is None
             and isinstance(result.output, str)
@@ -244,15 +241,16 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         fault_point("code.tool.after_commit")
         return result.output, result.error, is_json, tool.name, call["arguments"]
 
-    async def _perform(self, tool: FunctionTool, call: Item, key: str) -> tuple[ToolResult, int]:
-        run, made = self._run, call
+    async def _perform(self, tool: FunctionTool, call: Item, place: str) -> tuple[ToolResult, int]:
+        run, made, key = self._run, call, call_key(self._run, place)
         if tool.confirmation is not None:
             decision = await ask_first(run, tool, call, key)
             if not decision.approved:
                 return decision.refusal(), 0
             made = decision.call(call)
         fault_point("code.tool.before_call")
-        done = await perform(run, PlannedCall(tool, made, key), always_told=True)
+        begin = partial(begin_call, run, place, tool.name, call["arguments"])
+        done = await perform(run, PlannedCall(tool, made, key, begin), always_told=True)
         fault_point("code.tool.after_call")
         return done
 
@@ -264,11 +262,14 @@ async def run_code(run: RunState) -> None:
     if not run.cursor.started:
         await start_agent(run)
     await refresh_offer(run)
+    run.exception = None
     began = run.config.clock.monotonic()
     context: CodeContext[Any] = CodeContext(run)
     with acting_as(agent.name):
         try:
             result = await agent.run(context)
+            if run.memo:
+                await context.settle()
         except BaseException as exc:
             if is_parked(exc):
                 await context.leave()

@@ -220,6 +220,22 @@ class Committing(Recording):
                 del self._steps[key]
             self._stored_cursor = cursor
 
+    async def commit_step(self, key: str, value: Any) -> None:
+        """Store this one result now, and nothing else of a step that is under way."""
+        if self.broken is not None:
+            raise self.broken
+        async with self._committing:
+            storing = self.store.commit(
+                self.claim, Commit(patch=SessionPatch(), events=(), steps={key: value})
+            )
+            try:
+                _, cancelled = await to_the_end(storing)
+            except (SessionError, StoreUnavailable) as exc:
+                self.broken = exc
+                raise
+        if cancelled is not None:
+            raise cancelled
+
     async def commit_checks(self) -> None:
         """Store now how far input guardrails came, and nothing else of a step that is under way.
 

@@ -24,7 +24,8 @@ from ekiden.runtime.import_values import (
 from ekiden.runtime.snapshot import KEPT
 
 _KEY = re.compile(r"[0-9]+\.[0-9]+\.(.+)", re.ASCII | re.DOTALL)
-_OF_PEOPLE = re.compile(r"(?:ask\.|p[0-9]).*", re.ASCII | re.DOTALL)
+_OF_PEOPLE = re.compile(r"(?:ask\.|[ipx][0-9]).*", re.ASCII | re.DOTALL)
+"""Also that a call was begun: what became of it can only be known under the key that it had."""
 _TOOL = re.compile(r"t[0-9]+", re.ASCII)
 _PLAN = re.compile(r"s([0-9]*)\.([0-9]+)\.(began|try|pause|result)(?:\.[0-9]+)?", re.ASCII)
 _MODEL_OF_PLAN = re.compile(r"s\.(?:plan|answer)[0-9]*\.m[0-9]+", re.ASCII)

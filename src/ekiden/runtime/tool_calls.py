@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,6 +33,8 @@ class PlannedCall:
     tool: FunctionTool
     call: Item
     key: str
+    begin: Callable[[], Awaitable[None]] | None = None
+    """Awaited when nothing comes before the tool any more; `None`: the call is stored already."""
 
 
 async def run_tools(run: RunState, planned: list[PlannedCall], *, more_to_come: bool) -> None:
@@ -229,6 +231,8 @@ async def _make(
             None if hooks is None else hooks.on_tool_start(context, agent, tool),
             None if agent.hooks is None else agent.hooks.on_tool_start(context, agent, tool),
         )
+    if each.begin is not None:
+        await each.begin()
     began = run.config.clock.monotonic()
     try:
         with acting_as(agent.name):

@@ -1,0 +1,156 @@
+"""Code that is run again and calls something else: one idempotency key is one effect."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ekiden.core.agent import Agent
+from ekiden.core.context import ToolContext
+from ekiden.core.errors import CallChanged
+from ekiden.core.outcomes import Waiting
+from ekiden.inbox import Inbox
+from ekiden.runtime import CodeContext, Runner
+from ekiden.sessions import Session
+from ekiden.storage.memory import MemoryStore
+from ekiden.tools import function_tool
+
+Effects = list[tuple[str, int]]
+Code = Callable[[CodeContext[Any]], Any]
+
+
+def bank(effects: Effects, *, dies_first: bool = True) -> Callable[[Code], Agent[Any]]:
+    """An agent with a tool whose effect is seen, but whose process dies in the first call."""
+
+    @function_tool
+    async def wire(ctx: ToolContext[Any], cents: int) -> str:
+        effects.append((ctx.idempotency_key.rpartition(":")[2], cents))
+        if dies_first and len(effects) == 1:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.sleep(0)
+        return f"wired {cents}"
+
+    @function_tool
+    async def note(ctx: ToolContext[Any], text: str) -> str:
+        return text
+
+    return lambda code: Agent("bank", run=code, tools=[wire, note])
+
+
+def wires(cents: int) -> Code:
+    async def code(ctx: CodeContext[Any]) -> Any:
+        return await ctx.call("wire", cents=cents)
+
+    return code
+
+
+async def notes(ctx: CodeContext[Any]) -> Any:
+    return await ctx.call("note", text="nothing to wire")
+
+
+async def idle(ctx: CodeContext[Any]) -> Any:
+    return "nothing to do"
+
+
+async def interrupted(agent: Agent[Any], session: Session) -> None:
+    running = asyncio.create_task(Runner.run(agent, "Pay.", session=session))
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def changed(agent: Agent[Any], session: Session, choice: str) -> Any:
+    """The new code is stopped by name; a person decides, and the run goes on."""
+    with pytest.raises(CallChanged, match=r"wire\(") as stopped:
+        await Runner.resume(agent, session)
+    assert stopped.value.code == "run.call_changed"
+    [item] = (await Inbox(session.store).list()).items
+    assert item.id == stopped.value.item
+    assert item.options == ("retry as it was", "abandon")
+    assert isinstance((await Runner.resume(agent, session)).outcome, Waiting)
+    await Inbox(session.store).answer(item.id, choice=choice, by="anna")
+    return (await Runner.resume(agent, session)).final_output
+
+
+@pytest.mark.parametrize(
+    ("code", "choice", "output", "later"),
+    [
+        (wires(250), "retry as it was", "wired 100", [("1.1.c1", 100)]),
+        (wires(250), "abandon", "wired 250", [("1.1.c1r1", 250)]),
+        (notes, "retry as it was", "wired 100", [("1.1.c1", 100)]),
+        (notes, "abandon", "nothing to wire", []),
+        (idle, "retry as it was", "nothing to do", [("1.1.c1", 100)]),
+        (idle, "abandon", "nothing to do", []),
+    ],
+)
+async def test_an_unfinished_call_that_changed_is_a_persons_to_decide(
+    code: Code, choice: str, output: str, later: Effects
+) -> None:
+    effects: Effects = []
+    team, session = bank(effects), Session("s", store=MemoryStore())
+    await interrupted(team(wires(100)), session)
+    assert await changed(team(code), session, choice) == output
+    assert effects == [("1.1.c1", 100), *later]
+
+
+async def test_an_unfinished_call_that_is_the_same_is_made_again_under_its_key() -> None:
+    effects: Effects = []
+    team, session = bank(effects), Session("s", store=MemoryStore())
+    await interrupted(team(wires(100)), session)
+    assert (await Runner.resume(team(wires(100)), session)).final_output == "wired 100"
+    assert effects == [("1.1.c1", 100)] * 2
+
+
+@pytest.mark.parametrize(
+    ("choice", "output", "later"),
+    [("retry as it was", "wired 100", []), ("abandon", "wired 250", [("1.1.c1r1", 250)])],
+)
+async def test_a_stored_call_that_changed_is_noticed_too(
+    choice: str, output: str, later: Effects
+) -> None:
+    effects: Effects = []
+    team, session = bank(effects, dies_first=False), Session("s", store=MemoryStore())
+
+    async def fails(ctx: CodeContext[Any]) -> Any:
+        await ctx.call("wire", cents=100)
+        raise ConnectionError("the printer is off")
+
+    with pytest.raises(ConnectionError):
+        await Runner.run(team(fails), "Pay.", session=session)
+    assert await changed(team(wires(250)), session, choice) == output
+    assert effects == [("1.1.c1", 100), *later]
+
+
+async def test_code_that_drops_a_stored_call_is_noticed() -> None:
+    effects: Effects = []
+    team, session = bank(effects, dies_first=False), Session("s", store=MemoryStore())
+
+    async def fails(ctx: CodeContext[Any]) -> Any:
+        await ctx.call("note", text="first")
+        await ctx.call("wire", cents=100)
+        raise ConnectionError("the printer is off")
+
+    async def drops(ctx: CodeContext[Any]) -> Any:
+        return await ctx.call("note", text="first")
+
+    with pytest.raises(ConnectionError):
+        await Runner.run(team(fails), "Pay.", session=session)
+    assert await changed(team(drops), session, "retry as it was") == "first"
+    assert effects == [("1.1.c2", 100)]
+
+
+async def test_variables_that_code_set_before_an_interrupted_call_are_not_stored_with_it() -> None:
+    effects: Effects = []
+    team, session = bank(effects), Session("s", store=MemoryStore())
+
+    async def counts(ctx: CodeContext[Any]) -> Any:
+        ctx.set("tries", ctx.get("tries", 0) + 1)
+        return await ctx.call("wire", cents=100)
+
+    await interrupted(team(counts), session)
+    await Runner.resume(team(counts), session)
+    assert (await session.row()).variables["tries"] == 1
