@@ -34,6 +34,7 @@ _COMMANDS = {
     "mcp": "Serve the team as an MCP server on the standard streams.",
     "doctor": "Check this installation and the store.",
     "bench": "Measure Ekiden against plain asyncio.",
+    "simulate": "Run your team in simulated worlds in which everything goes wrong.",
 }
 _GROUPS = {
     "agents": (

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+from pathlib import Path
+
+_POINT = re.compile(r'\bfault_point\("([^"]+)"\)')
 
 _countdown: dict[str, int] = {}
 _signals: dict[str, signal.Signals] = {}
@@ -19,8 +23,25 @@ def _arm() -> None:
         return
     name, _, visit = spec.partition(":")
     nth, _, how = visit.partition(":")
+    _check(name, nth or "1", how)
     _countdown[name] = int(nth or "1")
     _signals[name] = signal.SIGSTOP if how == "stop" else signal.SIGKILL
+
+
+def _check(name: str, nth: str, how: str) -> None:
+    """`UserError` for what would arm nothing: a test that kills nobody would seem to pass."""
+    from ekiden.core.errors import UserError
+    from ekiden.core.suggest import suggestion
+
+    if not (nth.isdecimal() and int(nth)) or how not in ("", "stop"):
+        raise UserError(f"EKIDEN_FAULT is name[:nth[:stop]], with nth from 1 on, not {name}:{nth}")
+    sources = Path(__file__).parents[1].rglob("*.py")
+    points = {point for file in sources for point in _POINT.findall(file.read_text("utf-8"))}
+    if points and name not in points:
+        raise UserError(
+            f"EKIDEN_FAULT names no fault point: {name!r}{suggestion(name, points)}; there are: "
+            f"{', '.join(sorted(points))}"
+        )
 
 
 def fault_point(name: str) -> None:

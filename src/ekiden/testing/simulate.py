@@ -1,8 +1,9 @@
-"""Runs simulated worlds: ``python -m ekiden.testing.simulate --seed 7``.
+"""Runs simulated worlds: ``ekiden simulate shop.py:scene --seed 7``.
 
 With ``--seed`` one world is told from beginning to end. With ``--seeds 1-1000`` many are run, in
 several processes if asked for, and each that breaks a promise is named with the command that tells
-it. The exit code is 1 if one does.
+it. The exit code is 1 if one does. ``python -m ekiden.testing.simulate`` does the same; without a
+scene it is about a team of Ekiden's own.
 """
 
 from __future__ import annotations
@@ -10,32 +11,57 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import shlex
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ekiden.testing.simulation import Report, simulate
+from ekiden.testing.simulation.loading import load_scene
 
-_COMMAND = "python -m ekiden.testing.simulate --seed"
+_COMMAND = "python -m ekiden.testing.simulate"
 _EVERY_S = 10.0
 _SHARE = 25
 """Seeds that a process is given at once."""
 
 
-def replay_command(seed: int) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Whose worlds are run: a scene, by the name that every process finds it by."""
+
+    scene: str | None = None
+    """``file.py:name`` or ``module:name``; `None`: a team of Ekiden's own."""
+    said: tuple[str, ...] = ()
+    """What people say, each in a conversation of its own, if the name is that of a team."""
+
+    def simulate(self, seed: int) -> Report:
+        """Live through one world."""
+        if self.scene is None:
+            return simulate(seed=seed)
+        return simulate(load_scene(self.scene, self.said, seed=seed), seed=seed)
+
+
+def replay_command(seed: int, subject: Subject | None = None) -> str:
     """What tells the story of a seed."""
-    return f"{_COMMAND} {seed}"
+    if subject is None or subject.scene is None:
+        return f"{_COMMAND} --seed {seed}"
+    said = [part for text in subject.said for part in ("--say", text)]
+    return shlex.join(["ekiden", "simulate", subject.scene, *said, "--seed", str(seed)])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command; its exit code."""
     arguments = _parser().parse_args(argv)
+    subject = Subject(scene=arguments.scene, said=tuple(arguments.say))
     if arguments.seed is not None:
-        return _one(arguments.seed, as_json=arguments.json)
+        return _one(subject, arguments.seed, as_json=arguments.json)
     return _many(
+        subject,
         arguments.seeds,
         processes=arguments.processes,
         as_json=arguments.json,
@@ -47,6 +73,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m ekiden.testing.simulate",
         description="Run the whole runtime in simulated worlds in which everything goes wrong.",
+    )
+    parser.add_argument(
+        "scene", nargs="?", help="a Scene, a function that makes one, an Agent or a Team, as "
+        "file.py:name or module:name; else a team of Ekiden's own",
+    )  # fmt: skip
+    parser.add_argument(
+        "--say", action="append", default=[], metavar="TEXT", help="what people say to a team"
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--seed", type=int, help="tell the story of this one world")
@@ -76,8 +109,8 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _one(seed: int, *, as_json: bool) -> int:
-    report = simulate(seed=seed)
+def _one(subject: Subject, seed: int, *, as_json: bool) -> int:
+    report = subject.simulate(seed)
     if as_json:
         print(json.dumps({**report.to_json(), "trace": list(report.trace)}))
     else:
@@ -93,15 +126,17 @@ def _verdict(report: Report) -> str:
     return f"\nseed {report.seed}, {report.seconds:.1f} s: {told}\n({counts})"
 
 
-def _many(seeds: range, *, processes: int, as_json: bool, done: Path | None) -> int:
+def _many(
+    subject: Subject, seeds: range, *, processes: int, as_json: bool, done: Path | None
+) -> int:
     known = _known(done)
     summary = _Summary(total=len(seeds))
     todo = [seed for seed in seeds if seed not in known]
     summary.left_out = len(seeds) - len(todo)
-    for result in _results(todo, processes):
+    for result in _results(subject, todo, processes):
         summary.add(result)
         if not result["ok"]:
-            print(_complaint(result), file=sys.stderr)
+            print(_complaint(subject, result), file=sys.stderr)
         if done is not None:
             with done.open("a", encoding="utf-8") as notes:
                 notes.write(json.dumps([result["seed"], result["ok"]]) + "\n")
@@ -116,21 +151,23 @@ def _known(done: Path | None) -> set[int]:
     return {seed for seed, is_ok in map(json.loads, lines) if is_ok}
 
 
-def _complaint(result: dict[str, Any]) -> str:
-    return f"seed {result['seed']}: {result['violations'][0]}\n  {replay_command(result['seed'])}"
+def _complaint(subject: Subject, result: dict[str, Any]) -> str:
+    seed = result["seed"]
+    return f"seed {seed}: {result['violations'][0]}\n  {replay_command(seed, subject)}"
 
 
-def _results(seeds: Sequence[int], processes: int) -> Iterator[dict[str, Any]]:
+def _results(subject: Subject, seeds: Sequence[int], processes: int) -> Iterator[dict[str, Any]]:
+    run = partial(_result, subject)
     if processes == 1:
-        yield from map(_result, seeds)
+        yield from map(run, seeds)
         return
     context = multiprocessing.get_context("spawn")
     with context.Pool(processes) as pool:
-        yield from pool.imap_unordered(_result, seeds, chunksize=_SHARE)
+        yield from pool.imap_unordered(run, seeds, chunksize=_SHARE)
 
 
-def _result(seed: int) -> dict[str, Any]:
-    return simulate(seed=seed).to_json()
+def _result(subject: Subject, seed: int) -> dict[str, Any]:
+    return subject.simulate(seed).to_json()
 
 
 class _Summary:

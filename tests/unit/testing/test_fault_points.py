@@ -20,13 +20,13 @@ from tests.support.cases import each_case
 VISIT_THRICE = """
 from ekiden.core.faults import fault_point
 for visit in (1, 2, 3):
-    fault_point("some.point")
+    fault_point("run.begin.before_commit")
     print("alive after", visit, flush=True)
 """
 
 
 def visits(**environment: str) -> tuple[int, int]:
-    """The exit code of a process that comes by ``some.point`` three times, and how far it got."""
+    """The exit code of a process that comes by a point three times, and how far it got."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("EKIDEN_")}
     done = subprocess.run(
         [sys.executable, "-c", VISIT_THRICE],
@@ -41,12 +41,26 @@ def visits(**environment: str) -> tuple[int, int]:
 
 
 def test_an_armed_point_kills_the_process() -> None:
-    armed = visits(EKIDEN_TESTING="1", EKIDEN_FAULT="some.point")
+    armed = visits(EKIDEN_TESTING="1", EKIDEN_FAULT="run.begin.before_commit")
     assert armed == (-signal.SIGKILL, 0)
 
 
+@pytest.mark.parametrize("spec", ["run.begn.before_commit", "run.begin.before_commit:often"])
+def test_a_point_that_cannot_be_armed_is_an_error_that_says_what_can(spec: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import ekiden.core.faults"],
+        env={**os.environ, "EKIDEN_TESTING": "1", "EKIDEN_FAULT": spec},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "UserError: EKIDEN_FAULT" in done.stderr
+    assert "handoff.transferring.before_commit" in done.stderr or "nth" in done.stderr
+
+
 def test_a_point_can_be_armed_for_a_later_visit() -> None:
-    armed = visits(EKIDEN_TESTING="1", EKIDEN_FAULT="some.point:3")
+    armed = visits(EKIDEN_TESTING="1", EKIDEN_FAULT="run.begin.before_commit:3")
     assert armed == (-signal.SIGKILL, 2)
 
 
@@ -58,7 +72,7 @@ def test_a_point_can_stop_the_process_once_instead() -> None:
             **clean,
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             "EKIDEN_TESTING": "1",
-            "EKIDEN_FAULT": "some.point:2:stop",
+            "EKIDEN_FAULT": "run.begin.before_commit:2:stop",
         },
         stdout=subprocess.PIPE,
         text=True,
@@ -77,10 +91,10 @@ def test_a_point_can_stop_the_process_once_instead() -> None:
     "environment",
     [
         {},
-        {"EKIDEN_FAULT": "some.point"},
-        {"EKIDEN_FAULT": "some.point", "EKIDEN_TESTING": "yes"},
-        {"EKIDEN_FAULT": "other.point", "EKIDEN_TESTING": "1"},
-        {"EKIDEN_FAULT": "some.point:4", "EKIDEN_TESTING": "1"},
+        {"EKIDEN_FAULT": "run.begin.before_commit"},
+        {"EKIDEN_FAULT": "run.begin.before_commit", "EKIDEN_TESTING": "yes"},
+        {"EKIDEN_FAULT": "run.begin.after_commit", "EKIDEN_TESTING": "1"},
+        {"EKIDEN_FAULT": "run.begin.before_commit:4", "EKIDEN_TESTING": "1"},
         {"EKIDEN_FAULT": "", "EKIDEN_TESTING": "1"},
     ],
 )

@@ -14,6 +14,7 @@ LOCAL_ONLY: Final[Mapping[str, str]] = {
     "mcp": "it serves the team of this folder",
     "doctor": "it checks this installation",
     "bench": "it measures this machine",
+    "simulate": "it runs a team of this machine",
     "agents validate": "it checks files in this folder",
     "agents schema": "it needs no server",
     "config set": "settings are changed on the server's own machine",

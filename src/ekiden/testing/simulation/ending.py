@@ -19,6 +19,9 @@ from ekiden.testing.simulation.outside import Outside
 from ekiden.testing.simulation.scene import Scene, Talk
 from ekiden.testing.simulation.watch import Watch
 
+_ONCE = (0, 1)
+"""How often something may be done of which a talk says nothing."""
+
 
 def is_over(truth: MemoryStore) -> bool:
     """Whether nobody works or waits any more, and nobody has anything: a claim that came late is a
@@ -54,9 +57,12 @@ def check_end(truth: MemoryStore, scene: Scene, outside: Outside, watch: Watch) 
             _check_talk(truth, talk, watch)
         elif talk.answer != watch.answers.get(talk.id):
             watch.accuse("answer", f"{talk.id} was answered {watch.answers.get(talk.id)!r}")
-        if talk.effects is not None:
-            unknown = _unknown_effects(truth, talk, outside)
-            _check_effects(talk, talk.effects, outside.done(talk.id), unknown, watch)
+        done = outside.done(talk.id)
+        expected = dict.fromkeys(done, _ONCE) if talk.effects is None else talk.effects
+        _check_effects(talk, expected, done, _unknown_effects(truth, talk, outside), watch)
+    for what, times in outside.plain_effects.items():
+        if times > 1 and not what.startswith(tuple(talk.id for talk in scene.talks)):
+            watch.accuse("effect", f"{what} was done {times} times")
     _check_left_over(truth, watch)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from ekiden.core.context import ToolContext
@@ -20,17 +21,35 @@ from ekiden.testing.simulation.watch import Watch
 
 
 class Outside:
-    """A receiver that knows keys: one effect per key, and the same reply to every copy.
+    """Who receives the effects of tools: `act` knows keys, and `effect` does not.
 
-    Tools of a team that is to be simulated call `act`, and tell the world what they do.
+    Tools of a team that is to be simulated call one of them, and tell the world what they do. With
+    `act` there is one effect per key, and a copy of it, by a call that is repeated, is recognised.
+    With `effect` everything that is told is done: for tools that have to see to it by themselves,
+    and for doubles of services of your own. Nothing may be done twice, unless a talk says so.
     """
 
-    def __init__(self, loop: SimulatedLoop, watch: Watch, truth: MemoryStore) -> None:
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        watch: Watch,
+        truth: MemoryStore,
+        after_effect: Callable[[], None],
+    ) -> None:
         self._loop = loop
         self._watch = watch
         self._truth = truth
+        self._after_effect = after_effect
+        """Something was done, and nobody has stored that."""
+        self._acted: dict[int, ToolContext[Any]] = {}
+        """The calls that acted, each by itself: one that is repeated is another."""
+        self._keys: set[str] = set()
+        self.repeated = 0
+        """How many calls were made again that had acted before."""
         self.effects: dict[str, str] = {}
-        """By idempotency key: what was done."""
+        """By idempotency key: what was done by `act`."""
+        self.plain_effects: Counter[str] = Counter()
+        """What was done by `effect`, and how often."""
 
     async def act(self, ctx: ToolContext[Any], what: str) -> None:
         """Do something, with the key of the call; takes a while, before and after the effect."""
@@ -42,9 +61,23 @@ class Outside:
             self._watch.computes(self._loop.current, ctx.session_id or "", step, agent)
             if _needs_yes(ctx):
                 self._check_yes(ctx)
+            if id(ctx) in self._acted:
+                self._watch.accuse("effect", f"{key} acts twice in one call: {what!r}")
+        self._acted[id(ctx)] = ctx
         await self._pause(key)
+        self.repeated += key in self._keys
+        self._keys.add(key)
         self._take(key, what)
+        self._after_effect()
         await self._pause(key)
+
+    async def effect(self, what: str) -> None:
+        """Do something, whoever did it before; takes a while, before and after the effect."""
+        await self._pause(what)
+        self._watch.now_s = self._loop.time()
+        self.plain_effects[what] += 1
+        self._after_effect()
+        await self._pause(what)
 
     async def undo(self, rollback: Rollback, what: str) -> None:
         """The same for what undoes something."""
@@ -79,8 +112,13 @@ class Outside:
 
     def done(self, prefix: str) -> Counter[str]:
         """How often each thing was done whose name begins so, without that beginning."""
+        everything = Counter(self.effects.values()) + self.plain_effects
         return Counter(
-            what.removeprefix(prefix) for what in self.effects.values() if what.startswith(prefix)
+            {
+                what.removeprefix(prefix): times
+                for what, times in everything.items()
+                if what.startswith(prefix)
+            }
         )
 
     def _check_yes(self, ctx: ToolContext[Any]) -> None:

@@ -33,7 +33,7 @@ class Talk:
     effects: Mapping[str, int | Collection[int]] | None = None
     """How often each thing was done outside in the end, counted by idempotency key: so often, or
     one of these numbers. Things are named after the talk; here is what follows its id. `None`:
-    nobody counts."""
+    nothing is done twice."""
     variables: Mapping[str, int | Collection[int]] = field(default_factory=dict)
     """Numbers among the variables of the session in the end: this one, or one of these."""
     outcomes: Sequence[str] = ("done",)

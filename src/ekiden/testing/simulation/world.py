@@ -33,6 +33,8 @@ _STORM_S = 7.0
 _PATIENCE_S = 60.0
 """So long everybody has in calm weather to come to an end."""
 _MOST_TURNS = 1_000_000
+_INTERRUPTED = 0.25
+"""Of all effects in a storm, how many are followed by the death of the process."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -87,7 +89,8 @@ class World:
         self.weather = Weather(chance)
         self.network = Network(loop, self.weather, self.watch, self._kill)
         self.watch.look_at(self.network.truth)
-        self.outside = Outside(loop, self.watch, self.network.truth)
+        self._interruptions = Random(f"{seed} interruptions")
+        self.outside = Outside(loop, self.watch, self.network.truth, self._after_effect)
         self._doors = Doors(scene, self.outside, self.watch, chance)
         self._programs = self._all_programs()
         self._processes: list[Process] = []
@@ -145,7 +148,9 @@ class World:
             violations=tuple(self.watch.violations),
             trace=tuple(self._trace),
             seconds=self._loop.time(),
-            counts=dict(self.network.counts + self._counts),
+            counts=dict(
+                self.network.counts + self._counts + Counter(repeated=self.outside.repeated)
+            ),
         )
 
     def bury(self) -> None:
@@ -207,6 +212,14 @@ class World:
         for program in self._programs:
             if program.process is process:
                 self._later(0.1 + 2.0 * self._chance.random(), self._start_again, program, process)
+
+    def _after_effect(self) -> None:
+        """A tool had its effect, and its process may die before that is stored: then the call is
+        made again."""
+        process = self._loop.current
+        is_unlucky = self.weather.is_storm and self._interruptions.random() < _INTERRUPTED
+        if is_unlucky and process is not None:
+            self._kill(process)
 
     def _start_again(self, program: Program, process: Process) -> None:
         if self._is_over_for_good:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
+from ekiden.cli.main import main
 from ekiden.testing import simulate as command
 from ekiden.testing.simulation import Report, Violation
+from ekiden.testing.simulation.loading import _module
 
 
 @pytest.fixture
@@ -97,3 +101,76 @@ def test_what_makes_no_sense_is_refused(arguments: list[str]) -> None:
 def test_several_processes_share_the_seeds(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--seeds", "1-2", "--processes", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["run"] == 2
+
+
+SHOP = """
+from ekiden import Agent, ToolContext, function_tool
+from ekiden.testing import ScriptedModel, call, say
+from ekiden.testing.simulation import Scene, Talk
+
+
+@function_tool
+async def book(ctx: ToolContext, what: str) -> str:
+    await ctx.context.effect(what)
+    return "booked"
+
+
+def script(request):
+    done = any(item.get("type") == "function_call_output" for item in request.input)
+    return say("Booked.") if done else call("book", what="talk1/room")
+
+
+desk = Agent("desk", model=ScriptedModel(respond=script, record=False), tools=[book])
+scene = Scene(team=desk, talks=[Talk(id="talk1", texts=["a room, please"])])
+
+
+def scenes(chance):
+    return scene
+
+
+nothing = 1
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A team whose tool ignores its key; the folder is ours for the test."""
+    (tmp_path / "a_simulated_shop.py").write_text(SHOP)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "a_simulated_shop", raising=False)
+    _module.cache_clear()
+    return "a_simulated_shop.py"
+
+
+@pytest.mark.parametrize("arguments", [(":scene",), ("",), (":scenes",), (":desk", "--say", "go")])
+def test_the_worlds_of_ones_own_team_are_run_and_replayed(
+    shop: str, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, *options = arguments
+    assert main(["simulate", f"{shop}{name}", *options, "--seeds", "12", "--json"]) == 1
+    out, err = capsys.readouterr()
+    summary = json.loads(out)
+    assert (summary["run"], summary["rules"]) == (12, {"effect": len(summary["failed"])})
+    told = [line.strip() for line in err.splitlines() if "ekiden simulate" in line]
+    replay = shlex.split(told[0])
+    assert main(replay[1:]) == 1
+    assert "[effect] talk1/room was done 2 times" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["no_such_file.py:scene"], "cannot be imported"),
+        (["{shop}:missing"], "has nothing called 'missing'"),
+        (["{shop}:nothing"], "must be a Scene"),
+        (["{shop}:desk"], "nobody says anything"),
+        (["{shop}:scene", "--say", "hello"], "--say is for an agent or a team"),
+        (["{shop}:scene", "--seeds", "some"], "--seeds is a number"),
+    ],
+)
+def test_a_scene_that_cannot_be_simulated_is_a_clear_error(
+    shop: str, arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", *(each.format(shop=shop) for each in arguments)]) != 0
+    assert problem in capsys.readouterr().err

@@ -8,6 +8,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.model import ModelRequest
 from ekiden.core.profile import Confirmation
+from ekiden.core.tool import FunctionTool
 from ekiden.runtime import RunConfig
 from ekiden.testing import ScriptedModel, call, say
 from ekiden.testing.simulation import Outside, Scene, Talk, simulate
@@ -75,6 +76,43 @@ def test_an_effect_that_is_missing_is_a_violation() -> None:
 def test_a_variable_that_is_not_as_the_talk_says_is_a_violation() -> None:
     scene = Scene(team=_desk("book"), talks=[_talk(variables={"rooms": (1, 2)})])
     assert [each.rule for each in simulate(scene, seed=1).violations] == ["variables"]
+
+
+@function_tool
+async def careless(ctx: ToolContext[Outside], what: str) -> str:
+    """Book something, and ignore the key."""
+    await ctx.context.effect(what)
+    return f"{what} is booked"
+
+
+@function_tool
+async def eager(ctx: ToolContext[Outside], what: str) -> str:
+    """Book something, twice in one call."""
+    await ctx.context.act(ctx, what)
+    await ctx.context.act(ctx, what)
+    return f"{what} is booked"
+
+
+def _rules(tool: FunctionTool, seeds: range) -> set[str]:
+    desk = _desk(tool.name)
+    desk.tools.append(tool)
+    scene = Scene(team=desk, talks=[_talk(effects=None)], config=_CONFIG)
+    return {each.rule for seed in seeds for each in simulate(scene, seed=seed).violations}
+
+
+def test_a_tool_that_ignores_its_key_is_found() -> None:
+    assert _rules(careless, range(20)) == {"effect"}
+
+
+def test_a_tool_that_acts_twice_in_one_call_is_found_at_once() -> None:
+    assert _rules(eager, range(1)) == {"effect"}
+
+
+def test_calls_are_repeated_in_many_worlds() -> None:
+    scene = Scene(team=_desk("book"), talks=[_talk()], config=_CONFIG)
+    reports = [simulate(scene, seed=seed) for seed in range(20)]
+    assert all(report.ok for report in reports)
+    assert sum(report.counts.get("repeated", 0) > 0 for report in reports) >= 3
 
 
 def test_a_report_tells_what_happened() -> None:

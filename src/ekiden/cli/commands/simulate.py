@@ -1,0 +1,59 @@
+"""`ekiden simulate`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from ekiden.cli.errors import UsageError
+from ekiden.cli.options import JsonOption
+
+
+def simulate(
+    scene: Annotated[
+        str,
+        Parameter(
+            help="A Scene, a function that makes one, an Agent or a Team, as file.py:name or "
+            "module:name."
+        ),
+    ],
+    *,
+    say: Annotated[
+        list[str] | None,
+        Parameter(
+            show_default=False,
+            negative="",
+            help="What people say to an Agent or a Team, each in a conversation of its own.",
+        ),
+    ] = None,
+    seeds: Annotated[
+        str, Parameter(help="Run these worlds: how many, or from which to which, such as 1-1000.")
+    ] = "100",
+    seed: Annotated[
+        int | None,
+        Parameter(show_default=False, help="Tell the story of this one world, to the letter."),
+    ] = None,
+    processes: Annotated[
+        int, Parameter(validator=Number(gte=1, lte=256), help="How many work at a time.")
+    ] = 1,
+    as_json: JsonOption = False,
+) -> int:
+    """Run your team in simulated worlds in which everything goes wrong.
+
+    The exit code is 1 if a promise was not kept in one of them; each such world is named with the
+    command that replays it.
+    """
+    first, dash, last = seeds.partition("-")
+    if not all(part.isdecimal() for part in (first, last or "1")) or not int(last or first):
+        raise UsageError(f"--seeds is a number such as 100 or a range such as 1-1000, not {seeds}")
+    which = ["--seed", str(seed)]
+    if seed is None:
+        which = ["--seeds", seeds if dash else f"1-{seeds}", "--processes", str(processes)]
+    said = [f"--say={text}" for text in say or ()]
+    # The test kit is built on the command line, and is found by name like every other plug-in.
+    kit = import_module("ekiden.testing.simulate")
+    code: int = kit.main([*said, *which, *(["--json"] if as_json else []), "--", scene])
+    return code
