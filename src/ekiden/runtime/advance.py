@@ -91,6 +91,8 @@ async def _step(run: RunState) -> None:
             raise
         run.discard()
         await _guarded(run, _cut_short(run, cause))
+        if run.outcome is None:
+            await load_memo(run)  # If the step is taken again, what is stored of it counts.
     finally:
         run.end_step()
 
@@ -121,9 +123,7 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
     elif cause == "run":
         seconds = allowed(run, "seconds") or 0
         await _end_over_limit(run, OutOfBudget("seconds", seconds, max(run.spent_s(), seconds)))
-    else:
-        # Somebody wanted it interrupted, and was served before it was: the step is taken again.
-        await load_memo(run)
+    # Else somebody wanted it interrupted, and was served before it was: the step is taken again.
 
 
 async def _guarded(run: RunState, step: Coroutine[Any, Any, None]) -> None:

@@ -182,7 +182,7 @@ def _watch(loop: asyncio.AbstractEventLoop) -> None:
         return asyncio.wrap_future(job, loop=loop)
 
     with suppress(AttributeError):  # A loop that cannot be changed: its threads are not seen.
-        loop.run_in_executor = run_in_executor  # type: ignore[method-assign]
+        loop.run_in_executor = run_in_executor  # type: ignore[method-assign, assignment]
 
 
 class _Job:

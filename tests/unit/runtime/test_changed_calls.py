@@ -13,7 +13,7 @@ from ekiden.core.context import ToolContext
 from ekiden.core.errors import CallChanged
 from ekiden.core.outcomes import Waiting
 from ekiden.inbox import Inbox
-from ekiden.runtime import CodeContext, Runner
+from ekiden.runtime import CodeContext, HandoffController, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
 from ekiden.tools import function_tool
@@ -141,6 +141,29 @@ async def test_code_that_drops_a_stored_call_is_noticed() -> None:
         await Runner.run(team(fails), "Pay.", session=session)
     assert await changed(team(drops), session, "retry as it was") == "first"
     assert effects == [("1.1.c2", 100)]
+
+
+async def test_a_stored_call_is_not_made_again_when_the_step_was_interrupted_for_nothing() -> None:
+    effects: Effects = []
+    refused = asyncio.Event()
+
+    async def code(ctx: CodeContext[Any]) -> Any:
+        wired = await ctx.call("wire", cents=100)
+        waiting.set()
+        await refused.wait()
+        return wired
+
+    waiting = asyncio.Event()
+    agent = bank(effects, dies_first=False)(code)
+    agent.handoffs.append(Agent("till", run=idle, accepts=lambda request: False))
+    session = Session("s", store=MemoryStore())
+    running = asyncio.create_task(Runner.run(agent, "Pay.", session=session))
+    await waiting.wait()
+    controller = HandoffController(agent, session.store)
+    assert (await controller.start("s", to="till", policy="immediate")).status == "failed"
+    refused.set()
+    assert (await running).final_output == "wired 100"
+    assert effects == [("1.1.c1", 100)]
 
 
 async def test_variables_that_code_set_before_an_interrupted_call_are_not_stored_with_it() -> None:
