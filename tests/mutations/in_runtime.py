@@ -10,6 +10,15 @@ _ASK_KILLS = "tests/faults/test_ask_kills.py"
 
 IN_RUNTIME = (
     Mutation(
+        name="withdrawn-approval-forgotten",
+        area="inbox",
+        file="runtime/closing.py",
+        text="    return _WITHDRAWN if any(key.startswith(questions) for key in keys) else None\n",
+        replacement="    return None\n",
+        why="a call that waited for its approval is told as one that may have had an effect",
+        tests=("tests/unit/runtime/asking/test_asking_people.py", "-k", "told_as_not_run"),
+    ),
+    Mutation(
         name="memo-of-tools-not-read",
         area="memo",
         file="runtime/memo.py",

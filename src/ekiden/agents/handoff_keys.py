@@ -31,8 +31,8 @@ _CONFIRM = Object(
     Field(
         name="timeout",
         kind=SECONDS,
-        text="Seconds; no answer within this time is a no.",
-        default=Confirmation().timeout_s,
+        text="Seconds after which the question expires, and the handoff is not made. By default "
+        "30 for a person who is asked directly, and none in the inbox.",
     ),
     wanted="a mapping with prompt_template, timeout",
 )
@@ -177,5 +177,5 @@ def _confirmation(said: bool | Mapping[str, Any]) -> Confirmation | None:
     default = Confirmation()
     return Confirmation(
         prompt_template=said.get("prompt_template", default.prompt_template),
-        timeout_s=said.get("timeout", default.timeout_s),
+        timeout_s=said.get("timeout"),
     )

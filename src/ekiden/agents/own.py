@@ -128,7 +128,7 @@ def _template_and_timeout(confirmation: Mapping[str, Any]) -> Confirmation | Non
     default = Confirmation()
     return Confirmation(
         prompt_template=confirmation.get("prompt_template", default.prompt_template),
-        timeout_s=confirmation.get("timeout", default.timeout_s),
+        timeout_s=confirmation.get("timeout"),
     )
 
 

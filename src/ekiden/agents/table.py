@@ -100,8 +100,8 @@ _CONFIRMATION = Object(
     Field(
         name="timeout",
         kind=SECONDS,
-        text="Seconds; no answer within this time is a no.",
-        default=Confirmation().timeout_s,
+        text="Seconds after which the question expires, and the tool is not run. By default 30 "
+        "for a person who is asked directly, and none in the inbox.",
     ),
     wanted="a mapping with require_confirmation, prompt_template, timeout",
 )

@@ -115,7 +115,7 @@ def confirmed(
             prompt_template=own.prompt_template
             if template == default.prompt_template
             else template,
-            timeout_s=own.timeout_s if timeout_s == default.timeout_s else timeout_s,
+            timeout_s=own.timeout_s if timeout_s is None else timeout_s,
         ),
     )
 

@@ -111,9 +111,12 @@ def _deadline(item: InboxItem, now_us: int) -> str:
 
 def _end(item: InboxItem) -> str:
     choice = "" if item.answer is None else item.answer.choice or item.answer.text
-    words = (item.status, f"by {item.closed_by}" if item.closed_by else "")
-    told = " ".join(word for word in words if word)
+    told = " ".join(word for word in (item.status, _closed_by(item)) if word)
     return shorten(f"{told}: {choice}" if choice else told, _LONGEST_SUBJECT)
+
+
+def _closed_by(item: InboxItem) -> str:
+    return f"by {item.closed_by}" if item.closed_by and item.status != "expired" else ""
 
 
 def item_facts(item: InboxItem, now_us: int) -> list[tuple[str, str]]:
@@ -160,9 +163,9 @@ def _status(item: InboxItem) -> str:
     answer = item.answer
     words = [
         item.status,
-        f"by {item.closed_by}" if item.closed_by else "",
+        _closed_by(item),
         f"at {_time(item.closed_at_us)}",
-        f"from {answer.via}" if answer is not None else "",
+        f"from {answer.via}" if answer is not None and item.status == "answered" else "",
         f"→ {answer.choice}" if answer is not None and answer.choice else "",
         "(always)" if answer is not None and answer.always else "",
     ]

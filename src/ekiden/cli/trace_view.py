@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.output import is_terminal, safe
+from ekiden.core.inbox_item import UNANSWERED
 from ekiden.core.items import text_of
 from ekiden.core.jsonio import dumps
 
@@ -208,6 +209,8 @@ def _flags(span: Span) -> Iterator[str]:
         yield "undone"
     if span.status == "waiting":
         yield "waiting"
+    if details.get("not_run"):
+        yield "not run"
     if "resumes" in details:
         yield "resumed"
     attempt = details.get("attempt")
@@ -244,6 +247,9 @@ def _words(span: Span, look: Glyphs) -> str:
             method = f"{details.get('method')} {sure} %" if sure is not None else ""
             return f"{method} {_text(content.get('reason'))}".strip()
         case "tool_confirmation":
+            told = UNANSWERED.get(str(details.get("status")))
+            if told is not None:
+                return told
             answer = "yes" if details.get("approved") else "no"
             return f"{answer}, by {details.get('by')}"
         case "inbox":

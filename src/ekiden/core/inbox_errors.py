@@ -35,13 +35,15 @@ class InboxItemClosed(InboxError):
 
     code = "inbox.closed"
 
-    def __init__(self, item_id: str, *, status: str, by: str = "", at: str = "") -> None:
+    def __init__(
+        self, item_id: str, *, status: str, by: str = "", at: str = "", reason: str = ""
+    ) -> None:
         who = f" by {by}" if by else ""
         when = f" at {at}" if at else ""
         super().__init__(
             f"inbox item {item_id} is {status} already{who}{when}: nothing was changed"
         )
-        self.item_id, self.status, self.by = item_id, status, by
+        self.item_id, self.status, self.by, self.reason = item_id, status, by, reason
 
 
 class InboxAnswerInvalid(InboxError):

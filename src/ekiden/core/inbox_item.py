@@ -14,7 +14,13 @@ InboxKind: TypeAlias = Literal[
 InboxStatus: TypeAlias = Literal["open", "answered", "expired", "cancelled"]
 
 NOBODY = "nobody"
-"""Who answered when no person did: the default of an item whose time is over."""
+"""Whose answer the default of an expired item is: no person gave it."""
+UNANSWERED: Mapping[str, str] = {
+    "expired": "expired",
+    "cancelled": "withdrawn",
+    "unavailable": "nobody was asked",
+}
+"""How to say that a question about a tool ended without a person's answer, by its status."""
 DEFAULT_ROLE = "operator"
 ANSWER = "answer"
 GIVE_BACK = "give back"
@@ -99,7 +105,7 @@ class InboxItem:
     snoozed_until_us: int | None = None
     status: InboxStatus = "open"
     answer: InboxAnswer | None = None
-    """Only of an item that is `answered`."""
+    """What a person answered; of an `expired` item, the `default` that was taken instead."""
     closed_at_us: int | None = None
     closed_by: str = ""
     """Who answered or cancelled it; `NOBODY` if its time was over."""

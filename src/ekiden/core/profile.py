@@ -54,8 +54,9 @@ class Confirmation:
 
     prompt_template: str = "Run {tool_name} with {tool_args}?"
     """What the person is asked; ``{tool_name}`` and ``{tool_args}`` are filled in."""
-    timeout_s: float = 30.0
-    """No answer within this time is a no."""
+    timeout_s: float | None = None
+    """The question expires after this time, and the tool is not run. `None`: 30 seconds for an
+    approver that asks a person directly; a question in the inbox has no deadline."""
 
 
 MemoryKind: TypeAlias = Literal["key_value", "vector"]

@@ -105,18 +105,19 @@ def _due_change(item: InboxItem, due: int) -> Change:
 
 
 def _over(item: InboxItem, due: int) -> Change:
-    if item.default is None:
-        after = closed(item, status="expired", by=NOBODY, at_us=due, reason="no answer in time")
-        return Change(name="expired", item=after, by=NOBODY, via=CLOCK, at_us=due)
-    answer = InboxAnswer(
-        choice=item.default if item.options else "",
-        text="" if item.options else item.default,
-        by=NOBODY,
-        at_us=due,
-        via=CLOCK,
+    answer = None
+    if item.default is not None:
+        answer = InboxAnswer(
+            choice=item.default if item.options else "",
+            text="" if item.options else item.default,
+            by=NOBODY,
+            at_us=due,
+            via=CLOCK,
+        )
+    after = closed(
+        item, status="expired", by=NOBODY, at_us=due, reason="no answer in time", answer=answer
     )
-    after = closed(item, status="answered", by=NOBODY, at_us=due, answer=answer)
-    return Change(name="answered", item=after, by=NOBODY, via=CLOCK, at_us=due)
+    return Change(name="expired", item=after, by=NOBODY, via=CLOCK, at_us=due)
 
 
 def _escalated(item: InboxItem, due: int) -> Change:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, assert_never
@@ -186,10 +187,13 @@ def _store_decision(
 ) -> None:
     answer = None if item is None or item.answer is None else item.answer.to_json()
     state = "lost" if item is None else item.status
-    _settle_step(run, key, question, state, answer)
+    closed = {"by": item.closed_by, "reason": item.reason} if state == "cancelled" else {}
+    _settle_step(run, key, question, state, answer, closed)
     details: dict[str, Any] = {"item": question.id, "status": state}
     if item is not None:
         details["kind"] = item.kind
+    if closed:
+        details |= {name: value for name, value in closed.items() if value}
     if answer is not None:
         details["answer"] = {name: value for name, value in answer.items() if value}
     run.record("inbox", details=details)
@@ -201,6 +205,7 @@ def _settle_step(
     question: OpenQuestion,
     state: str,
     answer: Any,
+    closed: Mapping[str, str] | None = None,
     *,
     at_us: int | None = None,
 ) -> None:
@@ -213,6 +218,8 @@ def _settle_step(
     }
     if at_us is not None:
         result["at_us"] = at_us
+    if closed:
+        result["closed"] = dict(closed)
     run.remember(key, result)
     del run.cursor.asks[key]
 

@@ -32,6 +32,7 @@ from ekiden.runtime.parked import Parked
 from ekiden.runtime.question_sessions import notice_session, question_session
 from ekiden.runtime.state import RunState
 from ekiden.storage.base import QueuePut, SessionOpening
+from ekiden.storage.priorities import NORMAL
 from ekiden.storage.timers import Timer, timer_write
 
 QUERY_TIMER = "query"
@@ -138,7 +139,7 @@ class Asking:
                 body=request.body,
                 options=request.options,
                 context=request.context,
-                priority=priority_number(request.priority),
+                priority=own_priority(run, priority_number(request.priority)),
                 created_at_us=now_us,
                 deadline_us=deadline(now_us, request.deadline_s),
                 default=request.default,
@@ -327,6 +328,11 @@ def _answer(stored: Mapping[str, Any], question: Ask) -> Any:
     return answer.get("payload")
 
 
+def own_priority(run: RunState, priority: int) -> int:
+    """The priority of what a session asks: the session's, unless the question has one."""
+    return run.priority if priority == NORMAL else priority
+
+
 def deadline(now_us: int, seconds: float | None) -> int | None:
     """When so many seconds are over."""
     return None if seconds is None else now_us + int(seconds * 1e6)
@@ -374,5 +380,6 @@ def decided(run: RunState, key: str) -> InboxAnswer:
     if stored is None:
         raise Parked
     if stored["answer"] is None:
-        raise InboxItemClosed(stored["id"], status=stored["state"])
+        closed = stored.get("closed", {})
+        raise InboxItemClosed(stored["id"], status=stored["state"], **closed)
     return InboxAnswer(**stored["answer"])

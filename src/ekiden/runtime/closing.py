@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.core.events import Event
 from ekiden.core.items import Item, function_output
 from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.state import RunState
-from ekiden.storage.base import SessionRow
+from ekiden.storage.base import SessionRow, Store
 
+NOT_RUN = "not run"
+"""How a call ended that was certainly not made."""
 BROKEN_OFF = "broken off by a handoff"
-"""The error of a call whose result is not known."""
-_TOLD = (
-    "Error: this call was broken off because the conversation was handed over; it may or may not "
-    "have had an effect."
-)
+INTERRUPTED = "interrupted by a new message"
+"""The errors of calls whose results are not known."""
+_WITHDRAWN = "the request for approval was withdrawn"
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedCall:
+    """A call that nobody will finish, with the output that the model is told."""
+
+    call: Item
+    output: Item
+    error: str | None
+    """`None`: its result was stored. It begins with `NOT_RUN` if the call was not made."""
+
+    @property
+    def is_run(self) -> bool:
+        """Whether the call was made, or may have been."""
+        return self.error is None or not self.error.startswith(NOT_RUN)
 
 
 def has_calls_left(row: SessionRow) -> bool:
@@ -27,6 +47,55 @@ def has_calls_left(row: SessionRow) -> bool:
     return is_theirs and cursor.phase == "act"
 
 
+async def broken_off(run: RunState) -> list[ClosedCall]:
+    """The calls that a handoff breaks off: those of a turn that is not finished, without output."""
+    if run.cursor.phase != "act":
+        return []
+    asked = _calls_of(run.events, run.cursor.calls)
+    done = answered(run)
+    left = [call for call in asked if call["call_id"] not in done]
+    turn = run.step_key("")
+    return await _closed(run.store, run.session_id, run.cursor, turn, asked, left, BROKEN_OFF)
+
+
+async def interrupted(
+    store: Store, session_id: str, events: Sequence[Event], cursor: Cursor, left: list[Item]
+) -> list[ClosedCall]:
+    """The calls that a new message breaks off: `left` stand without an output."""
+    if not left:
+        return []
+    turn = f"{cursor.run}.{cursor.turn + 1}."
+    asked = _calls_of(events, cursor.calls)
+    return await _closed(store, session_id, cursor, turn, asked, left, INTERRUPTED)
+
+
+def close_calls(run: RunState, closed: Iterable[ClosedCall]) -> None:
+    """Record the outputs and end the turn; the caller commits it."""
+    for each in closed:
+        details: dict[str, Any] = {"tool": each.call["name"]}
+        if not each.is_run:
+            details["not_run"] = True
+        run.record("tool_call", items=(each.output,), details=details, error=each.error)
+    run.cursor.turn += 1
+    run.cursor.phase = "think"
+
+
+def with_outputs(view: list[Item], closed: Iterable[ClosedCall]) -> list[Item]:
+    """What the target is to see, with the outputs of those calls that it sees."""
+    seen = {item.get("call_id") for item in view if item.get("type") == "function_call"}
+    return [*view, *(each.output for each in closed if each.call["call_id"] in seen)]
+
+
+def _calls_of(events: Iterable[Event], seq: int) -> list[Item]:
+    return [
+        item
+        for event in events
+        if event.seq == seq
+        for item in event.items
+        if item.get("type") == "function_call"
+    ]
+
+
 def answered(run: RunState) -> set[str]:
     """The ids of the calls of the turn under way whose outputs are stored."""
     return {
@@ -38,47 +107,47 @@ def answered(run: RunState) -> set[str]:
     }
 
 
-async def broken_off(run: RunState) -> list[tuple[Item, Item]]:
-    """The calls of a turn that is not finished and that lack an output, each with one.
+async def _closed(
+    store: Store,
+    session_id: str,
+    cursor: Cursor,
+    turn: str,
+    asked: list[Item],
+    left: Iterable[Item],
+    why: str,
+) -> list[ClosedCall]:
+    """A result that is stored is told; of a call that may have been made nobody knows how far it
+    came."""
+    steps = await store.steps(session_id, prefix=turn)
+    keys = (*steps, *cursor.asks)
+    places = {call["call_id"]: place for place, call in enumerate(asked)}
+    found = []
+    for call in left:
+        place = places.get(call["call_id"])
+        known = steps.get(f"{turn}t{place}")
+        reason = _not_made(steps.get(f"{turn}ask.t{place}"), f"{turn}ask.t{place}.", keys)
+        error: str | None = None
+        if known:
+            output = known[0]
+        elif reason is not None:
+            error = f"{NOT_RUN}: {reason}"
+            output = f"Error: this call was {error}. It had no effect."
+        else:
+            error = why
+            output = (
+                f"Error: this call was {why} and its result is not known; it may or may not have "
+                "had an effect."
+            )
+        found.append(ClosedCall(call, function_output(call["call_id"], output), error))
+    return found
 
-    A result that is stored is told; of the others nobody knows how far they came.
+
+def _not_made(decision: Any, questions: str, keys: Collection[str]) -> str | None:
+    """Why a call without a result was certainly not made; `None` if it may have been.
+
+    It is made only after the decision on it is stored: `questions`, with which the keys of the
+    questions about it begin, prove without a decision that it was not.
     """
-    if run.cursor.phase != "act":
-        return []
-    asked = [
-        item
-        for event in run.events
-        if event.seq == run.cursor.calls
-        for item in event.items
-        if item.get("type") == "function_call"
-    ]
-    prefix = run.step_key("t")
-    stored = await run.store.steps(run.session_id, prefix=prefix)
-    pairs, done = [], answered(run)
-    for place, call in enumerate(asked):
-        if call["call_id"] in done:
-            continue
-        known = stored.get(f"{prefix}{place}")
-        output = known[0] if known else _TOLD
-        pairs.append((call, function_output(call["call_id"], output)))
-    return pairs
-
-
-def close_calls(run: RunState, pairs: list[tuple[Item, Item]]) -> None:
-    """Record the outputs and end the turn; the caller commits it."""
-    for call, output in pairs:
-        is_lost = output["output"] is _TOLD
-        run.record(
-            "tool_call",
-            items=(output,),
-            details={"tool": call["name"]},
-            error=BROKEN_OFF if is_lost else None,
-        )
-    run.cursor.turn += 1
-    run.cursor.phase = "think"
-
-
-def with_outputs(view: list[Item], pairs: list[tuple[Item, Item]]) -> list[Item]:
-    """What the target is to see, with the outputs of those calls that it sees."""
-    seen = {item.get("call_id") for item in view if item.get("type") == "function_call"}
-    return [*view, *(output for call, output in pairs if call["call_id"] in seen)]
+    if decision is not None:
+        return None if decision["approved"] else str(decision["reason"])
+    return _WITHDRAWN if any(key.startswith(questions) for key in keys) else None

@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from ekiden.core.acting import acting_as
 from ekiden.core.errors import UserError
@@ -31,6 +31,13 @@ from ekiden.tools.text import shortened, spelled_out
 _YES = "approve"
 _NO = "reject"
 
+DecisionStatus: TypeAlias = Literal["answered", "expired", "cancelled", "unavailable"]
+"""How a question to a person ended: as its inbox item does (`cancelled`: it was withdrawn), or
+`unavailable` if no person could be asked."""
+
+_DIRECT_S = 30.0
+"""How long an approver has that asks a person directly, if the confirmation says nothing."""
+
 _MAX_SHOWN = 10_000
 """Characters of the arguments in a question; the request has all of them."""
 _MAX_TEMPLATE = 2_000
@@ -47,6 +54,7 @@ class Decision:
 
     approved: bool
     by: str
+    status: DecisionStatus = "answered"
     reason: str = ""
     always: bool = False
     arguments: str | None = None
@@ -58,12 +66,12 @@ class Decision:
 
     def refusal(self) -> ToolResult:
         """What a call gives that is not made."""
-        if self.by == NOBODY:
-            error = f"this tool needs a person's yes, and {self.reason}"
-        else:
+        if self.status == "answered":
             error = f"the person refused: {self.reason or 'they gave no reason'}"
+        else:
+            error = f"this tool needs human approval, and {self.reason}"
         told = f"The tool was not run: {error}. Go on without this call; do not just repeat it."
-        return ToolResult(output=told, value=None, error=error)
+        return ToolResult(output=told, value=None, error=error, is_run=False)
 
     def told_of_edit(self, result: ToolResult) -> ToolResult:
         """The result with a word to the model if it did not come from the model's arguments."""
@@ -79,8 +87,8 @@ class Decision:
 async def ask_first(run: RunState, tool: FunctionTool, call: Item, key: str) -> Decision:
     """The person's decision on `call`, whose step is `key`; asked once, whatever crashes.
 
-    Whatever is not clearly a yes within the tool's time-out is a no. The decision is stored when
-    this returns; that of an earlier "always" is, at the latest, with the result of the call. An
+    Only a clear yes lets the call be made. The decision is stored when this returns; that of an
+    earlier "always" is, at the latest, with the result of the call. An
     "always" counts for the same agent and tool, and for the same scope of a tool that has scopes;
     where that cannot be told, or arguments were changed for a tool without scopes, it is a yes to
     this one call.
@@ -91,9 +99,13 @@ async def ask_first(run: RunState, tool: FunctionTool, call: Item, key: str) -> 
         return _recalled(run, stored, tool, call)
     grant = _grant(run, tool, call)
     asked = f"{step}.{_digest(call)}"
+    has_asked = asked in run.cursor.asks
     decision = await _granted(run, grant, asked)
     if decision is not None:
         _note(run, decision, tool, call, step, None)
+        if has_asked:
+            # A stored question without a decision proves that the call was not made.
+            await run.commit()
         return decision
     async with run.work.stopped():
         began = run.config.clock.monotonic()
@@ -105,6 +117,12 @@ async def ask_first(run: RunState, tool: FunctionTool, call: Item, key: str) -> 
         _note(run, decision, tool, call, step, duration_us)
     await run.commit()
     return decision
+
+
+def is_refused(run: RunState, key: str) -> bool:
+    """Whether it is stored that the call whose step is `key` was not approved."""
+    stored = run.memo.get(_step(run, key))
+    return stored is not None and not stored["approved"]
 
 
 def is_granted_meanwhile(run: RunState, tool: FunctionTool, call: Item, key: str) -> bool:
@@ -185,19 +203,20 @@ async def _ask(
     if isinstance(approver, str) or key in run.memo or key in run.cursor.asks:
         return await _ask_inbox(run, tool, call, key)
     if approver is None:
-        return _no("nobody is there to ask (`RunConfig.approver` is not set)")
+        return _no("unavailable", "nobody is there to ask (`RunConfig.approver` is not set)")
     arguments = call.get("arguments") or ""
+    timeout_s = _DIRECT_S if confirmation.timeout_s is None else confirmation.timeout_s
     request = ConfirmationRequest(
         session_id=run.session_id,
         agent=run.agent.name,
         tool=tool.name,
         arguments=arguments,
         prompt=question(confirmation, tool.name, arguments),
-        timeout_s=confirmation.timeout_s,
+        timeout_s=timeout_s,
         scope="" if grant is None else grant[2],
     )
-    deadline = asyncio.timeout(confirmation.timeout_s)
-    late = f"nobody answered within {confirmation.timeout_s:g} s"
+    deadline = asyncio.timeout(timeout_s)
+    late = _no("expired", f"nobody answered within {timeout_s:g} s")
     try:
         async with deadline:
             with acting_as(""):  # Whoever speaks for people is no part of the agent.
@@ -205,12 +224,14 @@ async def _ask(
     except asyncio.CancelledError as exc:
         if is_being_cancelled():
             raise
-        return _no(f"asking failed ({type(exc).__name__})")
+        return _no("unavailable", f"asking failed ({type(exc).__name__})")
     except (Exception, SystemExit) as exc:
-        return _no(late if deadline.expired() else f"asking failed ({describe(exc)})")
+        if deadline.expired():
+            return late
+        return _no("unavailable", f"asking failed ({describe(exc)})")
     # An answer that an approver gives only because it is stopped comes too late.
     if deadline.expired():
-        return _no(late)
+        return late
     if isinstance(answer, str) and answer == "inbox":
         return await _ask_inbox(run, tool, call, key)
     return _read(answer)
@@ -229,8 +250,8 @@ async def _ask_inbox(run: RunState, tool: FunctionTool, call: Item, key: str) ->
             body=question(confirmation, tool.name, arguments),
             options=(_YES, _NO),
             created_at_us=now_us,
+            priority=run.priority,
             deadline_us=deadline(now_us, confirmation.timeout_s),
-            default=_NO,
             session_id=run.session_id,
             tool=tool.name,
             arguments=arguments or "{}",
@@ -239,9 +260,7 @@ async def _ask_inbox(run: RunState, tool: FunctionTool, call: Item, key: str) ->
     try:
         answer = decided(run, key)
     except InboxItemClosed as exc:
-        return _no(str(exc))
-    if answer.by == NOBODY:
-        return _no(f"nobody answered within {confirmation.timeout_s:g} s")
+        return _unanswered(exc)
     return _read(
         Approval(
             approved=answer.choice == _YES,
@@ -253,14 +272,31 @@ async def _ask_inbox(run: RunState, tool: FunctionTool, call: Item, key: str) ->
     )
 
 
+def _unanswered(closed: InboxItemClosed) -> Decision:
+    match closed.status:
+        case "expired":
+            return _no("expired", "nobody answered before the deadline")
+        case "cancelled":
+            by = f" by {closed.by}" if closed.by else ""
+            why = f": {closed.reason}" if closed.reason else ""
+            told = f"the request for approval was withdrawn{by}{why}"
+            return replace(_no("cancelled", told), by=closed.by or NOBODY)
+        case _:
+            return _no("unavailable", "the request for approval was deleted")
+
+
 def _read(answer: object) -> Decision:
     if not isinstance(answer, Approval):
-        return _no(f"asking failed (the approver gave {type(answer).__name__}, not an Approval)")
+        told = f"asking failed (the approver gave {type(answer).__name__}, not an Approval)"
+        return _no("unavailable", told)
     by, reason = str(answer.by)[:_MAX_NAME] or "unknown", str(answer.reason)[:_MAX_REASON]
     if answer.approved is not True:
+        if by == NOBODY:
+            return _no("unavailable", reason or "nobody answered")
         return Decision(approved=False, by=by, reason=reason)
     if answer.arguments is not None and not isinstance(answer.arguments, str):
-        return _no("asking failed (the arguments that were given instead are not text)")
+        told = "asking failed (the arguments that were given instead are not text)"
+        return _no("unavailable", told)
     return Decision(
         approved=True,
         by=by,
@@ -270,8 +306,8 @@ def _read(answer: object) -> Decision:
     )
 
 
-def _no(reason: str) -> Decision:
-    return Decision(approved=False, by=NOBODY, reason=reason)
+def _no(status: DecisionStatus, reason: str) -> Decision:
+    return Decision(approved=False, by=NOBODY, status=status, reason=reason)
 
 
 def _note(
@@ -287,6 +323,7 @@ def _note(
         "tool": tool.name,
         "call_id": call["call_id"],
         "approved": decision.approved,
+        "status": decision.status,
         "by": decision.by,
         "reason": decision.reason,
         "always": decision.always,
@@ -301,6 +338,7 @@ def _note(
         {
             "of": [tool.name, _digest(call)],
             "approved": decision.approved,
+            "status": decision.status,
             "by": decision.by,
             "reason": decision.reason,
             "always": decision.always,
@@ -320,6 +358,8 @@ def _recalled(run: RunState, stored: dict[str, Any], tool: FunctionTool, call: I
     return Decision(
         approved=stored["approved"],
         by=stored["by"],
+        # Stored before there were states: what nobody said was no answer.
+        status=stored.get("status", "unavailable" if stored["by"] == NOBODY else "answered"),
         reason=stored["reason"],
         always=stored["always"],
         arguments=stored["arguments"],

@@ -44,6 +44,7 @@ async def tell_people(run: RunState, case: dict[str, Any]) -> None:
             body=case.get("reason", ""),
             options=(SEEN,),
             context={**context, "session": run.session_id},
+            priority=run.priority,
             created_at_us=await run.store.now_us(),
             role=case.get("role") or DEFAULT_ROLE,
             notice=True,

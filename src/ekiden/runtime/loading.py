@@ -10,9 +10,10 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import HandoffRefused, SessionBusy, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
-from ekiden.core.items import Item, function_output
+from ekiden.core.items import Item
 from ekiden.runtime.assign import addressee
 from ekiden.runtime.circumstances import Circumstances
+from ekiden.runtime.closing import ClosedCall, interrupted
 from ekiden.runtime.committing import SHARED
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.finish import outcome_told
@@ -45,7 +46,7 @@ async def first_step(
     if around.is_polite and row.status == "ready":
         raise SessionBusy(row.id, owner="a worker that will take it up", free_in_s=1.0)
     visible: list[Item] = []
-    closing: tuple[Item, ...] = ()
+    closing: list[ClosedCall] = []
     holder = row.agent or around.entry.name
     to = await addressee(around, holder, items, is_new=not row.seq)
     agent = to.agent
@@ -56,7 +57,7 @@ async def first_step(
     if row.seq:
         events = await told_so_far(store, row.id, row.seq, with_items=True)
         visible, _ = await _view(store, row.id, events, cursor, anew=True)
-        closing = tuple(await _closing_outputs(store, row.id, events, cursor))
+        closing = await interrupted(store, row.id, events, cursor, open_calls(events))
     if not closing and not items:
         raise UserError("a run needs a message: the input is empty")
     run = RunState(
@@ -72,11 +73,16 @@ async def first_step(
     if agent.name != row.agent:
         run.cursor.received = run.cursor.tools = None
     run.cursor.route = to.asked
-    if closing and cursor.open:
+    outputs = tuple(each.output for each in closing)
+    details: dict[str, Any] | None = None
+    if closing:
+        failed = {each.call["call_id"]: each.error for each in closing if each.error is not None}
+        details = {"unfinished": failed} if failed else None
+    if outputs and cursor.open:
         # The message stays if a handoff is undone; what answers calls of its target does not.
-        run.record("message", items=closing, details={"closes": len(closing)})
-        run.cursor.first, closing = run.next_seq, ()
-    message = run.record("message", items=(*closing, *items))
+        run.record("message", items=outputs, details={"closes": len(outputs), **(details or {})})
+        run.cursor.first, outputs, details = run.next_seq, (), None
+    message = run.record("message", items=(*outputs, *items), details=details)
     if agent.name == row.agent:
         run.cursor.open = still_open(cursor, message)
     if cursor.tried is not None:
@@ -262,33 +268,6 @@ async def _view(
     return visible_items(events, base=base, after=cursor.after, anew=anew), base
 
 
-async def _closing_outputs(
-    store: Store, session_id: str, events: Sequence[Event], cursor: Cursor
-) -> list[Item]:
-    """Outputs for calls that an abandoned run left open: no model takes a call without one.
-
-    A result that is stored is told; of the others nobody knows how far they came.
-    """
-    calls = open_calls(events)
-    if not calls:
-        return []
-    prefix = f"{cursor.run}.{cursor.turn + 1}.t"
-    stored = await store.steps(session_id, prefix=prefix)
-    asked = [item for event in events if event.seq == cursor.calls for item in event.items]
-    places = [item["call_id"] for item in asked if item.get("type") == "function_call"]
-    outputs = []
-    for call in calls:
-        place = places.index(call["call_id"]) if call["call_id"] in places else None
-        known = stored.get(f"{prefix}{place}")
-        outputs.append(function_output(call["call_id"], known[0] if known else _INTERRUPTED))
-    return outputs
-
-
 _FEW = 200
 _LASTING = frozenset({"tools", SHARED})
 """What a handoff keeps of the cursor beyond the run that it was made in."""
-
-_INTERRUPTED = (
-    "Error: this call was interrupted and its result is not known; it may or may not have had an "
-    "effect. The person wrote again meanwhile."
-)

@@ -83,6 +83,7 @@ async def _put_case(run: RunState, role: str, key: str) -> None:
             body=last_request(run.visible),
             options=(ANSWER, GIVE_BACK) if source != USER else (ANSWER,),
             context={name: case[name] for name in ("summary", "context") if name in case} or None,
+            priority=run.priority,
             created_at_us=await run.store.now_us(),
             role=role,
             session_id=run.session_id,

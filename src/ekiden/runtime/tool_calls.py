@@ -17,7 +17,7 @@ from ekiden.core.items import Item, function_output
 from ekiden.core.tool import FunctionTool
 from ekiden.runtime.asking import Asking
 from ekiden.runtime.calls import both
-from ekiden.runtime.confirmation import Decision, ask_first, is_granted_meanwhile
+from ekiden.runtime.confirmation import Decision, ask_first, is_granted_meanwhile, is_refused
 from ekiden.runtime.drafts import Draft
 from ekiden.runtime.parked import Parked, is_parked
 from ekiden.runtime.state import RunState
@@ -69,6 +69,8 @@ def record_call(
     details: dict[str, Any] = {"tool": each.tool.name}
     if as_json:
         details["json"] = True
+    if not result.is_run or (each.tool.confirmation is not None and is_refused(run, each.key)):
+        details["not_run"] = True
     if result.guardrails:
         sensitive = run.config.trace_include_sensitive_data
         passed = [check.to_json(sensitive=sensitive) for check in result.guardrails if check.passed]

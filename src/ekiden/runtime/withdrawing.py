@@ -48,6 +48,10 @@ async def withdraw_questions(run: RunState) -> None:
     """The run does not wait for the answers to its questions any more; the caller commits it."""
     asks, run.cursor.asks = run.cursor.asks, {}
     give_up_tried(run)
+    for key in asks:
+        if ".ask." in key:
+            # The call that waited for it was not made, which is told when the turn is closed.
+            run.remember(f"{key}.withdrawn", True)
     await withdraw(run, asks, by=run.agent.name)
 
 

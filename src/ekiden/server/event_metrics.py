@@ -35,6 +35,7 @@ _TYPES = frozenset(get_args(EventType))
 _POLICIES = frozenset(get_args(HandoffPolicy))
 _STATUSES = frozenset(get_args(HandoffStatus))
 _SETTLED = frozenset({"completed", "failed", "rolled_back"})
+_UNANSWERED = {"expired": "expired", "cancelled": "withdrawn", "unavailable": "unavailable"}
 _OUTCOMES = frozenset({"done", "waiting", "refused", "failed", "out_of_budget", "cancelled"})
 _METHODS = frozenset(get_args(Method))
 _STAGES = frozenset({"input", "output", "handoff", "tool_input", "tool_output"})
@@ -154,7 +155,9 @@ class EventMetrics:
         self._guardrails(stage, one_of(found.get("result"), _RESULTS)).inc()
 
     def _confirmation(self, event: Event, details: Mapping[str, Any], tenant: str) -> None:
-        self._confirmations("approved" if details.get("approved") else "refused").inc()
+        result = "approved" if details.get("approved") else "refused"
+        result = _UNANSWERED.get(str(details.get("status")), result)
+        self._confirmations(result).inc()
 
     def _end(self, event: Event, details: Mapping[str, Any], tenant: str) -> None:
         if not event.session_id:

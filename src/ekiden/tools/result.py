@@ -23,3 +23,5 @@ class ToolResult:
     """What the tool's guardrails decided, in the order in which they were asked."""
     kinds: tuple[str, ...] = ()
     """What the error can be called: its class and those above it, and its code."""
+    is_run: bool = True
+    """Whether the call was made; not without the approval that it needs."""

@@ -19,10 +19,10 @@ _FACTS: Final = frozenset(
         "behavior", "budget", "by", "call_id", "cause", "change", "closes", "code", "compensation",
         "confidence", "correlation", "edited", "elapsed_ms", "filter", "fired", "for", "from",
         "guardrail", "handoff", "id", "item", "json", "keeps", "kind", "limit", "method", "model",
-        "moves", "not_compensated", "not_restored", "outcome", "phase", "place", "policy",
-        "priority", "published", "rejected", "request", "requested", "response_id", "result",
-        "rewound", "role", "rollback_failed", "status", "strategy", "success", "task", "task_id",
-        "to", "tool", "tools", "type", "undoes", "used", "warning",
+        "moves", "not_compensated", "not_restored", "not_run", "outcome", "phase", "place",
+        "policy", "priority", "published", "rejected", "request", "requested", "response_id",
+        "result", "rewound", "role", "rollback_failed", "status", "strategy", "success", "task",
+        "task_id", "to", "tool", "tools", "type", "undoes", "used", "warning",
     }
 )  # fmt: skip
 

@@ -49,7 +49,7 @@ class Expected:
         """Time passed."""
         if self.status == "open" and self.deadline is not None and self.deadline <= now:
             self.closed = self.deadline - 1
-            self.status = "expired" if self.default is None else "answered"
+            self.status = "expired"
             self.choice, self.by = self.default, "nobody"
 
     def role(self, now: int) -> str:

@@ -128,10 +128,11 @@ async def test_steps_that_were_missed_are_made_up_for_in_order_up_to_the_deadlin
     store.advance(1000)
     assert await due(store) == 1
     done = await inbox.get(item.id)
-    assert (done.role, done.status) == ("b", "answered")
+    assert done.answer is not None
+    assert (done.role, done.status, done.answer.choice) == ("b", "expired", "no")
     events = (await store.feed()).events
     assert [(event.details or {})["change"] for event in events] == [
-        "posted", "escalated", "escalated", "answered"
+        "posted", "escalated", "escalated", "expired"
     ]  # fmt: skip
 
 

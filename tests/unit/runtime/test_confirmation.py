@@ -121,6 +121,7 @@ async def test_a_yes_lets_the_tool_run_and_is_recorded_before_its_result() -> No
     assert details == {
         "tool": "pay",
         "approved": True,
+        "status": "answered",
         "by": "ada",
         "reason": "",
         "always": False,

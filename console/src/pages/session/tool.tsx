@@ -51,13 +51,27 @@ function outputOf(event: EventModel, call: unknown): unknown {
   return (value as Item[]).map((part) => (typeof part.text === "string" ? part.text : JSON.stringify(part))).join("\n");
 }
 
-function standing(all: EventModel[], answer: EventModel | undefined, asked: EventModel | undefined): [Tone, Word] {
-  if (asked && !detail(asked, "approved")) return ["bad", "session.tool_refused"];
+function standing(all: EventModel[], answer: EventModel | undefined, asked: EventModel | undefined, call: unknown): [Tone, Word] {
+  if (asked && !detail(asked, "approved")) {
+    const isAnswered = (detail(asked, "status") ?? "answered") === "answered";
+    return isAnswered ? ["bad", "session.tool_refused"] : ["neutral", "session.tool_not_run"];
+  }
+  const unfinished = answer && (detail(answer, "unfinished") as Record<string, string> | undefined)?.[word(call)];
+  if (unfinished) return ["neutral", unfinished.startsWith("not run") ? "session.tool_not_run" : "session.tool_stopped"];
+  if (answer && detail(answer, "not_run")) return ["neutral", "session.tool_not_run"];
   if (answer) return answer.error ? ["bad", "session.tool_failed"] : ["good", "session.tool_done"];
   const last = all.at(-1)!.event_type;
   if (last === "inbox") return ["wait", "common.waiting_person"];
   const isBrokenOff = all.length > 1 && last !== "tool_confirmation";
   return isBrokenOff ? ["neutral", "session.tool_stopped"] : ["busy", "session.tool_open"];
+}
+
+function ended(asked: EventModel): Word {
+  if (detail(asked, "approved")) return "session.approved";
+  const status = detail(asked, "status");
+  if (status === "expired") return "session.expired";
+  if (status === "cancelled") return "session.withdrawn";
+  return status === "unavailable" ? "session.not_asked" : "session.rejected";
 }
 
 const answers = (event: EventModel, call: unknown): boolean =>
@@ -68,7 +82,7 @@ export function ToolCall({ entry }: { entry: Entry }): VNode {
   const all = [event, ...related];
   const answer = all.findLast((each) => answers(each, item?.call_id));
   const asked = all.find((each) => each.event_type === "tool_confirmation");
-  const [tone, text] = standing(all, answer, asked);
+  const [tone, text] = standing(all, answer, asked, item?.call_id);
   const name = word(item?.name ?? detail(event, "tool")) || "?";
   const edited = asked && detail(asked, "arguments");
   const took = answer?.duration_ms;
@@ -95,7 +109,7 @@ export function ToolCall({ entry }: { entry: Entry }): VNode {
       {asked && (
         <p class="muted">
           <Plain
-            text={`${t(detail(asked, "approved") ? "session.approved" : "session.rejected", { who: word(detail(asked, "by")) })} ${word(detail(asked, "reason"))}`}
+            text={`${t(ended(asked), { who: word(detail(asked, "by")) })} ${word(detail(asked, "reason"))}`}
           />
         </p>
       )}

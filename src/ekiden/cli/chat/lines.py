@@ -8,6 +8,7 @@ from typing import Any
 from ekiden.cli.routing_view import route_line
 from ekiden.cli.task_view import duration, short, task_line
 from ekiden.core.events import Event
+from ekiden.core.inbox_item import UNANSWERED
 from ekiden.core.items import is_message, text_of
 from ekiden.sessions import is_transfer
 
@@ -105,6 +106,8 @@ def _handoff(event: Event, details: Mapping[str, Any]) -> str | None:
 
 def _tool(event: Event, details: Mapping[str, Any]) -> str:
     line = f"· {details.get('tool')}"
+    if details.get("not_run"):
+        return f"{line}  not run: {short(event.error or '')}"
     if event.duration_us is not None:
         line = f"{line}  {duration(event.duration_us)}"
     return f"{line}  failed: {short(event.error)}" if event.error else line
@@ -113,7 +116,8 @@ def _tool(event: Event, details: Mapping[str, Any]) -> str:
 def _confirmation(details: Mapping[str, Any]) -> str | None:
     if not details.get("approved"):
         reason = details.get("reason")
-        return f"· {details.get('tool')}  not allowed" + (f": {short(reason)}" if reason else "")
+        told = UNANSWERED.get(str(details.get("status")), "not allowed")
+        return f"· {details.get('tool')}  {told}" + (f": {short(reason)}" if reason else "")
     if details.get("edited"):
         return f"· {details.get('tool')}  allowed with other arguments"
     return None

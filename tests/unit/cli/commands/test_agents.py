@@ -178,7 +178,7 @@ def test_the_terms_of_each_handoff_are_shown_where_they_are_not_the_usual_ones(
         "budget": None,
         "completes": "answer",
     }
-    assert record["handoffs"][0]["confirm"]["timeout"] == 30.0
+    assert record["handoffs"][0]["confirm"]["timeout"] is None
     assert record["handoffs"][3]["budget"] == {"tokens": 1000000, "seconds": 0.5, "money": None}
     listed = {each["name"]: each for each in desk("agents", "list", "--json").json}
     assert listed["extra"]["handoffs"][:2] == ["billing", "orders"], "each once"

@@ -320,7 +320,7 @@ def test_time_passes_while_somebody_looks_back(office: Desk) -> None:
     in_store(office, overdue)
     last = office("inbox", "watch", "--once").out.splitlines()[-1]
     assert last.endswith("→ no  by nobody")
-    assert "status: answered by nobody at" in office("inbox", "show", "due").out
+    assert "status: expired at" in office("inbox", "show", "due").out
 
 
 def test_who_answers_a_conversation_is_told_to_give_words(office: Desk) -> None:

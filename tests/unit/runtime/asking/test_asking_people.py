@@ -10,6 +10,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
 from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxForbidden, InboxItemClosed
 from ekiden.core.inbox_item import EscalationStep
+from ekiden.core.messages import Priority
 from ekiden.core.outcomes import Waiting
 from ekiden.core.profile import Confirmation
 from ekiden.core.team import Team
@@ -198,14 +199,18 @@ class Till:
             return f"{cents} paid"
 
         self.model = ScriptedModel([call("pay", cents=100), *answers])
-        self.team = Team(Agent("till", model=self.model, tools=[pay]))
+        other = Agent("other", model=self.model)
+        self.agent = Agent("till", model=self.model, tools=[pay], handoffs=[other])
+        self.team = Team(self.agent)
         self.clock = ManualClock()
         self.store = MemoryStore(self.clock)
         self.config = RunConfig(approver="inbox", clock=self.clock)
 
-    async def begin(self) -> str:
+    async def begin(self, priority: Priority = "normal") -> str:
         """Run until the person is asked; the item's id."""
-        await submitted(self.store, self.team, self.config)
+        session = Session("s", store=self.store, priority=priority)
+        await submit(self.team, "go", session=session, run_config=self.config)
+        await self.go_on()
         [item] = await open_items(self.store)
         assert self.paid == []
         assert (item.kind, item.tool, item.arguments) == ("confirmation", "pay", '{"cents":100}')
@@ -218,6 +223,12 @@ class Till:
     def told(self) -> str:
         """What the model was told of its call."""
         return str(self.model.calls[-1].input[-1]["output"])
+
+    async def decided_as(self) -> tuple[str, str]:
+        """How the question about the call ended, and by whom, as its event tells."""
+        [event] = [e for e in await self.store.events("s") if e.type == "tool_confirmation"]
+        details = event.details or {}
+        return details["status"], details["by"]
 
 
 async def test_a_tool_waits_in_the_inbox_for_its_yes() -> None:
@@ -240,14 +251,60 @@ async def test_a_no_in_the_inbox_is_told_to_the_model() -> None:
     assert "the person refused: too dear" in till.told
 
 
-async def test_no_answer_within_the_time_is_a_no() -> None:
+async def test_an_approval_expires_at_its_deadline_and_nobody_refused_it() -> None:
     till = Till(say("not then"), timeout_s=20)
-    await till.begin()
+    item = await till.begin()
     till.clock.advance(21)
     await run_timers(till.store)
     await till.go_on()
     assert till.paid == []
-    assert "nobody answered within 20 s" in till.told
+    assert "The tool was not run: this tool needs human approval, and nobody answered" in till.told
+    ended = await Inbox(till.store).get(item)
+    assert (ended.status, ended.answer) == ("expired", None)
+    assert await till.decided_as() == ("expired", "nobody")
+
+
+async def test_an_approval_in_the_inbox_waits_for_ever_unless_it_has_a_deadline() -> None:
+    till = Till(say("done"), timeout_s=None)
+    item = await till.begin(priority="urgent")
+    till.clock.advance(365 * 86_400)
+    await run_timers(till.store)
+    waiting = await Inbox(till.store).get(item)
+    assert (waiting.status, waiting.deadline_us, waiting.priority) == ("open", None, 4)
+    await Inbox(till.store).answer(item, choice="approve", by="mira")
+    await till.go_on()
+    assert till.paid == [100]
+
+
+async def test_a_withdrawn_approval_is_neither_refused_nor_expired() -> None:
+    till = Till(say("not then"))
+    item = await till.begin()
+    await Inbox(till.store).cancel(item, by="mira", reason="paid by hand")
+    await till.go_on()
+    assert till.paid == []
+    assert "the request for approval was withdrawn by mira: paid by hand" in till.told
+    assert await till.decided_as() == ("cancelled", "mira")
+    [event] = [e for e in await till.store.events("s") if e.type == "tool_call"]
+    assert (event.details or {})["not_run"]
+
+
+@pytest.mark.parametrize("how", ["message", "handoff"])
+async def test_a_call_whose_approval_the_run_withdraws_is_told_as_not_run(how: str) -> None:
+    till = Till(say("as you like"))
+    await till.begin()
+    if how == "message":
+        await Runner.run(till.agent, "leave it", session=Session("s", store=till.store))
+        told_of = [e.details for e in await till.store.events("s") if e.type == "message"][-1] or {}
+        [error] = told_of["unfinished"].values()
+    else:
+        await HandoffController(till.team, store=till.store).start("s", to="other")
+        [closed] = [e for e in await till.store.events("s") if e.type == "tool_call"]
+        error = closed.error
+    assert error == "not run: the request for approval was withdrawn"
+    told = str(till.model.calls[-1].input)
+    assert "It had no effect" in told
+    assert "may or may not have had an effect" not in told
+    assert till.paid == []
 
 
 async def test_edited_arguments_are_run_if_the_person_means_them() -> None:
