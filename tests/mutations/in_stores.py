@@ -12,6 +12,15 @@ _RENEWING = "renewing"
 
 IN_STORES = (
     Mutation(
+        name="chain-of-the-store-not-linked",
+        area="audit",
+        file="storage/digests.py",
+        text="    return sha256((before + content)",
+        replacement="    return sha256((before[:0] + content)",
+        why="a person's decision that belongs to no session can be deleted unseen",
+        tests=("tests/unit/audit/test_tampering.py", "-k", "chain_of_the_store"),
+    ),
+    Mutation(
         name="sqlite-commit-without-epoch",
         area="fencing",
         file="storage/sqlite/journal.py",

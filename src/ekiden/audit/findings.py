@@ -12,6 +12,7 @@ Fault: TypeAlias = Literal[
     "missing",
     "cut_off",
     "no_hash",
+    "no_digest",
     "no_head",
     "wrong_head",
     "added",
@@ -63,6 +64,12 @@ class Verification:
     """Audited events whose hash was computed again."""
     unhashed: int = 0
     """Audited events without a hash: there is no saying whether they changed."""
+    covered: int = 0
+    """Events of all types that a digest covers: what is stored of them is what was written."""
+    uncovered: int = 0
+    """Events that no digest covers, because an earlier version wrote them."""
+    decisions: int = 0
+    """Closed inbox items that are as the event of their end says."""
     compared: int = 0
     """Records of an earlier export that were looked for."""
     broken: int = 0
@@ -108,6 +115,9 @@ class Verification:
             "not_chained": self.not_chained,
             "events": self.events,
             "unhashed": self.unhashed,
+            "covered": self.covered,
+            "uncovered": self.uncovered,
+            "decisions": self.decisions,
             "compared": self.compared,
             "broken": self.broken,
             "first": None if self.first is None else self.first.to_json(),

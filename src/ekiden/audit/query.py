@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ekiden.audit.previous import previous_of
-from ekiden.audit.record import AuditRecord, hash_of, records_of
+from ekiden.audit.record import AuditRecord, hash_of, is_audited, records_of
 from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED, Event, EventType
 from ekiden.core.folding import alike
@@ -44,7 +44,8 @@ class AuditQuery:
     handoff_id: str | None = None
     session_id: str | None = None
     type: EventType | None = None
-    """One of `AUDITED`; another has no records."""
+    """One of `AUDITED`, or with a task or a correlation `message` for what agents asked each other;
+    another has no records."""
     since: datetime | None = None
     """From then on; without a time zone it is the machine's own."""
     until: datetime | None = None
@@ -68,7 +69,10 @@ class AuditQuery:
 
     def event_filter(self) -> EventFilter:
         """The part of the question that the store answers."""
-        types: frozenset[EventType] = AUDITED if self.type is None else AUDITED & {self.type}
+        known: frozenset[EventType] = AUDITED
+        if self.task is not None or self.correlation_id is not None:
+            known |= {"message"}
+        types = known if self.type is None else known & {self.type}
         if self.status is not None:
             types &= {"handoff"}
         return EventFilter(
@@ -167,7 +171,7 @@ async def _matching(
         found = await store.find_events(where, limit=page, cursor=before or None)
         looked_at += len(found.events)
         for event, after in zip(found.events, found.cursors, strict=True):
-            records = records_of(event)
+            records = records_of(event) if is_audited(event) else []
             ordered = records[::-1] if query.newest_first else records
             for number, record in enumerate(ordered, start=1):
                 if event.seq == of_seq and number <= shown:

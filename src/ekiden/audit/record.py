@@ -7,14 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from ekiden.audit.chain import HASH
-from ekiden.core.events import Event, EventType
+from ekiden.core.events import QUESTIONS, Event, EventType
+from ekiden.storage.digests import ITEM_DIGEST
 
 AuditActorKind: TypeAlias = Literal["agent", "person", "system", "program"]
 
 _KINDS: Mapping[str, AuditActorKind] = {"person": "person", "program": "program"}
 _NOBODY = "nobody"
 _SHOWN = frozenset(
-    {HASH, "moves", "by", "from", "to", "task", "correlation", "reason", "code", "status"}
+    {HASH, ITEM_DIGEST, "moves", "by", "from", "to", "task", "correlation", "reason", "code"}
 )
 
 
@@ -120,11 +121,12 @@ def records_of(event: Event, *, previous: str | None = None) -> list[AuditRecord
     is_handoff = event.type == "handoff"
     actor = _actor(event, details)
     source = _text(details.get("from")) or (None if _is_given(event, actor) else event.agent)
-    target = _text(details.get("agent" if event.type == "route" else "to"))
+    question = _question(details) if event.type == "message" else {}
+    target = _text((question or details).get("agent" if event.type == "route" else "to"))
     facts = {
         name: value
         for name, value in details.items()
-        if name not in _SHOWN and not (is_handoff and name == "id")
+        if name not in _SHOWN and not (is_handoff and name in ("id", "status"))
     }
     return [
         AuditRecord(
@@ -140,7 +142,7 @@ def records_of(event: Event, *, previous: str | None = None) -> list[AuditRecord
             handoff_id=_text(details.get("id" if is_handoff else "handoff")),
             task_id=_text(details.get("task")) or event.session_id,
             correlation_id=_text(details.get("correlation")) or event.session_id,
-            reason=_text(details.get("reason")),
+            reason=_text(details.get("reason") or question.get("subject")),
             code=_text(details.get("code")),
             error=event.error,
             facts=facts,
@@ -149,6 +151,17 @@ def records_of(event: Event, *, previous: str | None = None) -> list[AuditRecord
         )
         for number, move in enumerate(moves, start=1)
     ]
+
+
+def is_audited(event: Event) -> bool:
+    """Whether the event gives records: one of the audited types, or a question to an agent."""
+    return event.type != "message" or bool(_question(details_of(event)))
+
+
+def _question(details: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What an agent asked, told or answered another."""
+    found = next((details[name] for name in QUESTIONS if name in details), None)
+    return found if isinstance(found, dict) else {}
 
 
 def _moves(event: Event, details: Mapping[str, Any]) -> Sequence[str | None]:

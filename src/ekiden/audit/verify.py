@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 from ekiden.audit.against import Comparison
 from ekiden.audit.chain import ChainHead
+from ekiden.audit.coverage import Coverage
+from ekiden.audit.decisions import check_decisions
 from ekiden.audit.findings import BrokenLink, Verification
 from ekiden.audit.walk import UNREADABLE, Walk
 from ekiden.storage.base import SessionRow, Store
@@ -45,14 +47,26 @@ async def verify_audit(
     if against is not None:
         comparison = Comparison(store, found, session_id=session_id, progress=progress)
         heads = await comparison.run(against)
+    if session_id is None:
+        await _cover(found, Coverage(store, ""))
+        await check_decisions(store, found)
     async for row in _rows(store, session_id, found):
         walk = Walk(store, row, heads.get(row.id))
         await walk.run()
         _add(found, walk)
+        await _cover(found, Coverage(store, row.id, last=row.seq))
         if progress is not None:
             progress(found)
         await asyncio.sleep(0)  # A store in memory never waits, and others want their turn.
     return found
+
+
+async def _cover(found: Verification, coverage: Coverage) -> None:
+    await coverage.run()
+    found.covered += coverage.covered
+    found.uncovered += coverage.uncovered
+    if coverage.broken is not None:
+        found.report(coverage.broken)
 
 
 def _add(found: Verification, walk: Walk) -> None:

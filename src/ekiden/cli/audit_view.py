@@ -90,6 +90,15 @@ def print_verification(found: Verification) -> None:
             "wrote, or which were written with events switched off; "
             f"{_count(found.not_chained, 'session')} without any chain"
         )
+    say(
+        f"{_count(found.covered, 'event')} covered by digests of their commits; "
+        f"{_count(found.decisions, 'closed inbox item')} verified"
+    )
+    if found.uncovered:
+        say(
+            f"not covered: {_count(found.uncovered, 'event')}, which an earlier version wrote; "
+            "there is no saying whether they changed"
+        )
     if found.compared:
         say(f"{_count(found.compared, 'record')} compared with the export")
     if found.ok:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ekiden.core.asking import Ask, AskScope
     from ekiden.core.handoff_terms import Budget
-    from ekiden.core.inbox_item import InboxAnswer
+    from ekiden.core.inbox_item import InboxAnswer, Option
     from ekiden.core.memory import LongTermMemory
     from ekiden.core.messages import Priority
 
@@ -251,7 +251,7 @@ class RunContextWrapper(Generic[TContext]):
     async def request_approval(
         self,
         subject: str,
-        options: Sequence[str] = ("approve", "reject"),
+        options: Sequence[Option] = ("approve", "reject"),
         context: Any = None,
         *,
         body: str = "",
@@ -264,7 +264,8 @@ class RunContextWrapper(Generic[TContext]):
 
         The question lies in the inbox, and the session is parked, until somebody answers, however
         long that takes; with `deadline_s`, until then, when `default` is taken for the answer by
-        ``nobody``. `role` is who is asked; by default the operator. As with `ask`, the code is run
+        ``nobody``. An option is a text, or a mapping with a ``label``. `role` is who is asked; by
+        default the operator. As with `ask`, the code is run
         again then. Raises `InboxItemClosed` if the question was withdrawn or expired without a
         default::
 
@@ -272,10 +273,11 @@ class RunContextWrapper(Generic[TContext]):
             if answer.choice == "approve": ...
         """
         from ekiden.core.asking import ApprovalRequest
+        from ekiden.core.inbox_item import option_texts
 
         request = ApprovalRequest(
             subject=subject,
-            options=tuple(options),
+            options=option_texts(options),
             context=context,
             body=body,
             role=role,

@@ -30,6 +30,9 @@ Each of these events carries the hash of the one before in its session, and stor
 of them over all sessions, so a type that is added here needs a migration.
 """
 
+QUESTIONS = frozenset({"asks", "tells", "answer"})
+"""The details of `message` events with which agents ask, tell and answer each other."""
+
 PRIVATE = "private"
 """A detail of events of runs with `trace_include_sensitive_data=False`: no trace shows what was
 said in such a run."""

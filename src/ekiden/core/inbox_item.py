@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from ekiden.core.errors import UserError
 from ekiden.core.ids import new_id
 
 InboxKind: TypeAlias = Literal[
@@ -25,6 +26,29 @@ DEFAULT_ROLE = "operator"
 ANSWER = "answer"
 GIVE_BACK = "give back"
 """What a person can do with a conversation: answer it in words, or give it back."""
+
+
+Option: TypeAlias = str | Mapping[str, Any]
+"""What can be chosen: a text, or a mapping whose ``label`` is the text."""
+
+WAITS = "inbox.waits"
+"""The collection of those who wait in a process for an item: by its id, the time in microseconds
+until which the process is known to be there."""
+
+
+def option_texts(options: Iterable[Option]) -> tuple[str, ...]:
+    """The options as people choose them; `UserError` for what is none."""
+    if isinstance(options, str | Mapping):
+        raise UserError("`options` is a list of texts to choose from")
+    texts = []
+    for option in options:
+        text = option.get("label") if isinstance(option, Mapping) else option
+        if not isinstance(text, str) or not text.strip():
+            raise UserError(
+                f'an option is a text, or a mapping such as {{"label": "yes"}}, not {option!r:.60}'
+            )
+        texts.append(text)
+    return tuple(texts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +137,9 @@ class InboxItem:
     """Why it was cancelled or expired."""
     session_id: str | None = None
     """The session that waits, and is woken by the answer."""
+    task_id: str | None = None
+    correlation_id: str | None = None
+    """What it is about, for the audit; `None`: the session's id."""
     message_id: str | None = None
     """The message on the bus that waits, and is settled by the answer."""
     tool: str | None = None
@@ -148,6 +175,8 @@ class InboxItem:
             "closed_by": self.closed_by,
             "reason": self.reason,
             "session_id": self.session_id,
+            "task_id": self.task_id,
+            "correlation_id": self.correlation_id,
             "message_id": self.message_id,
             "tool": self.tool,
             "arguments": self.arguments,

@@ -9,7 +9,7 @@ from typing import get_args
 
 from ekiden.core.errors import UserError
 from ekiden.core.ids import check_id
-from ekiden.core.inbox_item import DEFAULT_ROLE, InboxItem, InboxKind
+from ekiden.core.inbox_item import DEFAULT_ROLE, InboxItem, InboxKind, option_texts
 from ekiden.core.messages import priority_number
 from ekiden.inbox.life import escalation_start_us
 from ekiden.inbox.settings import InboxSettings
@@ -29,6 +29,7 @@ def prepared(item: InboxItem, settings: InboxSettings, *, now_us: int) -> InboxI
     it goes along the chain. An item that is prepared stays as it is.
     """
     check_id(item.id, what="id of an inbox item")
+    item = replace(item, options=option_texts(item.options))
     _check(item)
     if item.role == DEFAULT_ROLE:
         is_waited_for = not item.notice

@@ -11,6 +11,7 @@ from ekiden.core.inbox_item import NOBODY, InboxItem
 from ekiden.core.message_answers import answer_json, error_json
 from ekiden.inbox.life import Change
 from ekiden.storage.base import MessageSettle
+from ekiden.storage.digests import ITEM_DIGEST, json_digest
 
 NEW_ITEM = "inbox.new_item"
 """The name under which a new item is pushed to whoever looks on."""
@@ -61,13 +62,16 @@ def change_details(change: Change) -> dict[str, Any]:
         "via": change.via,
         "at_us": change.at_us,
     }
+    if item.status != "open":
+        details[ITEM_DIGEST] = json_digest(item.to_json())
     if answer is not None:
         details |= {"choice": answer.choice, "text": covered_keys(answer.text)[:_MAX_TEXT]}
         details |= {"always": answer.always, "edited": change.edited}
         if answer.arguments is not None:
             details["arguments"] = covered_keys(answer.arguments)[:_MAX_TEXT]
     optional = {
-        "task": item.session_id,
+        "task": item.task_id or item.session_id,
+        "correlation": item.correlation_id or item.session_id,
         "tool": item.tool,
         "assignee": item.assignee,
         "snoozed_until_us": item.snoozed_until_us,

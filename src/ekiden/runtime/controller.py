@@ -20,7 +20,7 @@ from ekiden.handoff.validation import check_cycle, check_depth
 from ekiden.runtime.attempt import NOTHING_BROUGHT, Attempt
 from ekiden.runtime.brought import Before, brought, record_brought
 from ekiden.runtime.calls import both, settled
-from ekiden.runtime.closing import broken_off, close_calls, with_outputs
+from ekiden.runtime.closing import ClosedCall, broken_off, close_calls, with_outputs
 from ekiden.runtime.compensation import undo_staged
 from ekiden.runtime.corrections import has_withheld, view_for_others
 from ekiden.runtime.cursor import USER, Cursor, PendingHandoff
@@ -109,7 +109,7 @@ class _Agreed:
     output: Item | None
     view: list[Item] | None
     tools: list[str] | None
-    open_calls: list[tuple[Item, Item]]
+    open_calls: list[ClosedCall]
     notes: list[str]
     """What was wrong with what a filter gave."""
     budget: dict[str, float] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ekiden.core.inbox_item import DEFAULT_ROLE, InboxItem
@@ -27,7 +28,8 @@ def inbox_of(run: RunState) -> Inbox:
 
 def item_writes(run: RunState, item: InboxItem) -> list[DocumentWrite]:
     """What stores a new item, to be written with a step."""
-    return inbox_of(run).item_writes(item)
+    about = replace(item, task_id=run.task_id, correlation_id=run.correlation_id)
+    return inbox_of(run).item_writes(about)
 
 
 async def tell_people(run: RunState, case: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.covering import cover, covered_keys
 from ekiden.core.errors import UserError
-from ekiden.core.events import AUDITED, PRIVATE, Event, EventType
+from ekiden.core.events import AUDITED, PRIVATE, QUESTIONS, Event, EventType
 from ekiden.core.items import Item
 from ekiden.core.team import Team
 from ekiden.runtime.beside import NOTHING, Beside
@@ -182,7 +182,7 @@ class Recording:
             items=items,
             error=error,
         )
-        if self._labels and type == "handoff" and details is not None:
+        if self._labels and details and (type in AUDITED or not QUESTIONS.isdisjoint(details)):
             details.update(self._labels)
         if type in AUDITED and (config.events or cursor.head):
             if details is None:

@@ -26,6 +26,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol, Self
 
 from ekiden.core.events import Event
+from ekiden.storage.digests import EventDigest
 from ekiden.storage.messages import (
     MessageFilter,
     MessageSettle,
@@ -172,6 +173,16 @@ class Journal(Protocol):
 
         `with_items`: only those that carry items or take some back, which is all it takes to read a
         conversation.
+        """
+        ...
+
+    async def digests(
+        self, session_id: str, *, after: int = 0, limit: int = 1000
+    ) -> Sequence[EventDigest]:
+        """What is stored of the events numbered above `after`, as digests, in order.
+
+        Empty if there is no such session, or if the store keeps nothing that could be changed
+        behind its back.
         """
         ...
 

@@ -34,7 +34,7 @@ TABLES: Final[Mapping[TableName, tuple[str, ...]]] = {
     ),
     "events": (
         "place", "session", "seq", "type", "at_us", "agent", "step", "duration_us", "details",
-        "items", "error",
+        "items", "error", "digest",
     ),
     "steps": ("session", "key", "result"),
     "documents": ("collection", "key", "version", "updated_us", "body"),

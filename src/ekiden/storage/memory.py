@@ -37,6 +37,7 @@ from ekiden.storage.base import (
     StoredMessage,
     Written,
 )
+from ekiden.storage.digests import EventDigest
 from ekiden.storage.memory_session import MemorySession
 from ekiden.storage.memory_sessions import MemorySessions
 from ekiden.storage.values import (
@@ -191,6 +192,12 @@ class MemoryStore(MemorySessions):
             return [event for event in events[after:] if event.speaks][:limit]
         return events[after : None if limit is None else after + limit]
 
+    async def digests(
+        self, session_id: str, *, after: int = 0, limit: int = 1000
+    ) -> Sequence[EventDigest]:
+        self._check_open()
+        return ()
+
     async def find_events(
         self, where: EventFilter = EventFilter(), *, limit: int = 100, cursor: str | None = None
     ) -> EventPage:
@@ -240,6 +247,7 @@ class MemoryStore(MemorySessions):
 
     async def put_messages(self, messages: Sequence[QueuePut]) -> Sequence[PutReceipt]:
         self._check_open()
+        self._expire_messages()
         now = self._now()
         receipts = self._messages.put(self._messages.stage(messages), now=now, now_us=self._us(now))
         self._changes.notify()
@@ -249,6 +257,8 @@ class MemoryStore(MemorySessions):
         """`put_messages` of one, for a caller in a hurry: the id of a new message, else `None`."""
         if self._closed:
             self._check_open()
+        if self._messages.expiring:
+            self._expire_messages()
         now = self._clock.monotonic() + self._advanced_s
         number = self._messages.put_one(put, now, self._begin_us + int(now * 1e6))
         self._changes.notify()
@@ -311,7 +321,18 @@ class MemoryStore(MemorySessions):
         self, where: MessageFilter = MessageFilter(), *, after: int = 0, limit: int = 100
     ) -> Sequence[StoredMessage]:
         self._check_open()
+        self._expire_messages()
         return self._messages.find(where, after=after, limit=limit)
+
+    def _expire_messages(self) -> None:
+        """Messages whose time is over leave their queues, whoever serves them or does not."""
+        if not self._messages.expiring:
+            return
+        now = self._now()
+        woken = self._messages.expire(now=now, now_us=self._us(now))
+        if woken:
+            self._wake(woken)
+            self._changes.notify()
 
     async def requeue_messages(self, keys: Collection[str]) -> int:
         self._check_open()

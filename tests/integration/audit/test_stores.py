@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ekiden import Agent, Runner, Session
+from ekiden import Agent, CodeContext, Inbox, InboxItem, Runner, Session
 from ekiden.audit import AuditQuery, audit_records, export_audit, verify_audit
+from ekiden.core.team import Team
 from ekiden.runtime.fork import fork_session
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
@@ -80,6 +82,25 @@ class AuditOfAStore:
         assert found.ok, found.first
         assert (found.chained, found.unhashed) == (2, 0)
 
+    async def test_a_task_finds_the_decisions_and_questions_on_its_way(self, store: Store) -> None:
+        async def lead(ctx: CodeContext[Any]) -> str:
+            await ctx.ask("helper", "how much?")
+            return (await ctx.request_approval("may I?")).choice
+
+        helper = Agent("helper", model=ScriptedModel([say("7")]))
+        team = Team(Agent("lead", run=lead), helper)
+        session = Session("s", store=store, correlation_id="C")
+        await Runner.run(team, "go", session=session)
+        [item] = (await Inbox(store).list()).items
+        await Inbox(store).answer(item.id, choice="approve", by="mira")
+        for query in (AuditQuery(task="s"), AuditQuery(correlation_id="C")):
+            records = (await audit_records(store, query)).records
+            assert "mira" in {each.actor.name for each in records if each.actor.kind == "person"}
+            assert ("message", "helper", "how much?") in {
+                (each.type, each.target, each.reason) for each in records
+            }
+        assert (await verify_audit(store)).ok
+
 
 class TestMemory(AuditOfAStore):
     @pytest.fixture
@@ -110,3 +131,32 @@ async def test_a_change_in_postgres_is_found(postgres_url: str) -> None:
         await execute(postgres_url, "update events set details = '{' where seq = 1")
         (link,) = (await verify_audit(store)).links
         assert (link.record_id, link.fault) == ("s/1", "unreadable")
+
+
+@pytest.mark.parametrize(
+    ("sql", "fault"),
+    [
+        ("update events set details = replace(details, 'mira', 'eve')", "changed"),
+        ("delete from events where seq = (select max(seq) from events)", "wrong_head"),
+        ("update events set items = replace(items, 'hello', 'hallo')", "changed"),
+        ("update documents set body = replace(body, '\"approve\"', '\"reject\"')", "changed"),
+    ],
+)
+async def test_postgres_has_a_chain_of_the_store_and_digests_of_commits(
+    postgres_url: str, sql: str, fault: str
+) -> None:
+    async with PostgresStore(postgres_url) as store:
+        agent = Agent("a", model=ScriptedModel([say("hello")]))
+        await Runner.run(agent, "hi", session=Session("s", store=store))
+        inbox = Inbox(store)
+        options = ("approve", "reject")
+        for name in ("one", "two"):
+            asked = InboxItem(
+                id=name, kind="approval", from_agent="a", subject="?", options=options
+            )
+            await inbox.post(asked)
+            await inbox.answer(name, choice="approve", by="mira")
+        found = await verify_audit(store)
+        assert (found.ok, found.uncovered, found.decisions) == (True, 0, 2)
+        await execute(postgres_url, sql)
+        assert [link.fault for link in (await verify_audit(store)).links][:1] == [fault]

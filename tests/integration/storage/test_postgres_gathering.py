@@ -303,7 +303,7 @@ async def never(waits: bool) -> bool:
 
 
 def parcel(num: int) -> Parcel:
-    return Parcel((num, 1, "me", 0, 1000 + num, *[None] * 10), [[] for _ in range(11)])
+    return Parcel((num, 1, "me", 0, 1000 + num, *[None] * 10), [[] for _ in range(12)])
 
 
 class Broken:

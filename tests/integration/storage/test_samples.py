@@ -130,7 +130,7 @@ async def test_a_finished_conversation_of_a_sample_goes_on(copy: Path) -> None:
 
 
 async def test_the_audit_of_a_sample_is_unbroken(copy: Path) -> None:
-    """Format 1 was written before there were hashes."""
+    """Format 1 was written before there were hashes, and formats before 7 without digests."""
     async with SqliteStore(copy) as store:
         before = await verify_audit(store)
         model = ScriptedModel([say("不客气")])
@@ -141,6 +141,8 @@ async def test_the_audit_of_a_sample_is_unbroken(copy: Path) -> None:
     assert after.ok
     assert before.sessions == 2
     assert (before.chained > 0) != (before.not_chained > 0)
+    assert (before.covered > 0) != (before.uncovered > 0)
+    assert (after.covered - before.covered, after.uncovered) == (4, before.uncovered)
 
 
 async def test_a_sample_of_format_4_finds_its_texts(tmp_path: Path) -> None:

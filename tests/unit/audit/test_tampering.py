@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ekiden.audit import AuditQuery, Verification, export_audit, verify_audit
+from ekiden.core.inbox_item import InboxItem
+from ekiden.inbox import Inbox
 from ekiden.storage.sqlite import SqliteStore
 from ekiden.storage.sqlite.event_rows import stored_type
 from tests.support.examples import examples
@@ -196,10 +198,43 @@ def test_an_event_moved_to_another_session_is_missing_in_one_and_too_much_in_the
     }
 
 
-def test_what_was_never_audited_may_change(written: Path, tmp_path: Path) -> None:
+def test_a_change_of_what_is_no_decision_is_found_too(written: Path, tmp_path: Path) -> None:
     number = session_number(written)
     update = f"UPDATE events SET agent = 'other' WHERE session = {number} AND seq = 4"
-    assert tampered(written, tmp_path / "copy.db", update).ok
+    found = tampered(written, tmp_path / "copy.db", update)
+    assert [link.fault for link in found.links] == ["changed"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "fault"),
+    [
+        ("UPDATE events SET details = replace(details, 'mira', 'eve') WHERE seq = 2", "changed"),
+        ("DELETE FROM events WHERE seq = 3", "changed"),
+        ("DELETE FROM events WHERE seq = 4", "wrong_head"),
+        ("DELETE FROM events", "wrong_head"),
+        ("UPDATE events SET digest = NULL WHERE seq = 4", "no_digest"),
+        ("DELETE FROM documents WHERE collection = 'ekiden.store'", "no_head"),
+        ("UPDATE documents SET body = replace(body, 'text\":\"no', 'text\":\"yes')", "changed"),
+    ],
+)
+def test_a_decision_of_no_session_is_in_a_chain_of_the_store(
+    tmp_path: Path, sql: str, fault: str
+) -> None:
+    path = tmp_path / "ekiden.db"
+
+    async def decide() -> Verification:
+        async with SqliteStore(path) as store:
+            inbox = Inbox(store)
+            for name in ("one", "two"):
+                asked = InboxItem(id=name, kind="approval", from_agent="a", subject="?")
+                await inbox.post(asked)
+                await inbox.answer(name, text="no", by="mira")
+            return await verify_audit(store)
+
+    before = asyncio.run(decide())
+    assert (before.ok, before.covered, before.uncovered, before.decisions) == (True, 4, 0, 2)
+    found = tampered(path, tmp_path / "copy.db", sql)
+    assert [link.fault for link in found.links][:1] == [fault]
 
 
 @pytest.mark.parametrize(

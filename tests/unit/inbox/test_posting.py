@@ -58,7 +58,7 @@ async def test_an_id_that_is_taken_is_refused(inbox: Inbox) -> None:
         ({"priority": 5}, "priority"),
         ({"status": "answered"}, "is open"),
         ({"options": ("yes", "ＹＥＳ ")}, "look the same"),
-        ({"options": ("yes", " ")}, "an option has"),
+        ({"options": ("yes", " ")}, "an option is a text"),
         ({"options": ("yes", "n" * 501)}, "an option has"),
         ({"options": tuple(map(str, range(101)))}, "at most 100"),
         ({"default": "maybe"}, "not one of the options"),

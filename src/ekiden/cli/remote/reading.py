@@ -84,8 +84,9 @@ def verification_of(record: Mapping[str, Any]) -> Verification:
     from ekiden.audit import Verification
     from ekiden.audit.findings import BrokenLink
 
-    counts = ("sessions", "chained", "not_chained", "events", "unhashed", "compared")
-    found = Verification(**{name: record[name] for name in counts})
+    counts = ("sessions", "chained", "not_chained", "events", "unhashed")
+    more = ("covered", "uncovered", "decisions", "compared")
+    found = Verification(**{name: record[name] for name in (*counts, *more)})
     for link in record["links"]:
         own = {name: value for name, value in link.items() if name != "timestamp"}
         found.report(BrokenLink(**own, at_us=_us(link["timestamp"])))

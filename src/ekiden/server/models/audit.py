@@ -15,6 +15,7 @@ FaultName = Literal[
     "missing",
     "cut_off",
     "no_hash",
+    "no_digest",
     "no_head",
     "wrong_head",
     "added",
@@ -92,6 +93,9 @@ class VerificationModel(BaseModel):
     not_chained: int
     events: int
     unhashed: int
+    covered: int = Field(description="Events that a digest of their commit covers.")
+    uncovered: int = Field(description="Events that no digest covers.")
+    decisions: int = Field(description="Closed inbox items that are as they were closed.")
     compared: int
     broken: int
     first: BrokenLinkModel | None

@@ -62,6 +62,8 @@ class InboxItemModel(BaseModel):
     closed_by: str
     reason: str
     session_id: str | None
+    task_id: str | None
+    correlation_id: str | None
     message_id: str | None
     tool: str | None
     arguments: str | None

@@ -8,10 +8,13 @@ way, and when the token is there, the batch was stored.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
+from ekiden.core.events import Event
 from ekiden.core.jsonio import dumps, loads
 from ekiden.storage.base import Batch, PutReceipt, Written
+from ekiden.storage.digests import HEAD
 from ekiden.storage.postgres.beside import Beside
 from ekiden.storage.postgres.doubt import answered
 from ekiden.storage.postgres.errors import OutcomeUnknown
@@ -37,10 +40,22 @@ _BEGIN_TO_SAY = _BEGIN.format(
 _REMEMBER = "update writes set result = $2 where token = $1"
 _RESULT = "select result from writes where token = $1"
 _EVENT = ", ".join(EVENT.split(", ")[1:])
+# The lock of `_BEGIN_TO_SAY` is held: nobody else links events to the same head.
 _SAY = f"""
-insert into events (session, seq, {_EVENT})
-select 0, nextval('free_events'), {_EVENT} from unnest($1::text[], $2::bigint[], $3::text[],
-    $4::text[], $5::bigint[], $6::text[], $7::text[], $8::text[]) as said ({_EVENT})"""
+with head as (
+    insert into documents as old (collection, key, body)
+    values ('{HEAD[0]}', '{HEAD[1]}',
+        '"' || encode(sha256(convert_to($11::text, 'UTF8')), 'hex') || '"')
+    on conflict (collection, key) do update set
+        body = '"' || encode(sha256(convert_to(old.body || $11::text, 'UTF8')), 'hex') || '"',
+        version = old.version + 1, updated_at = clock_timestamp()
+    returning trim(both '"' from body) as digest
+)
+insert into events (session, seq, {_EVENT}, digest)
+select 0, nextval('free_events'), {_EVENT},
+    $10::text || ':' || case when said.ends then head.digest end
+from head, unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::text[],
+    $7::text[], $8::text[], $9::boolean[]) as said ({_EVENT}, ends)"""
 _NOW = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint"
 
 
@@ -51,7 +66,7 @@ class Batches(Role):
         for event in batch.events:
             check_free_event(event)
         beside = Beside.prepare(batch)
-        said = event_columns(batch.events)[1:] if batch.events else None
+        said = _said(batch.events) if batch.events else None
         begin = _BEGIN_QUIETLY if said is None else _BEGIN_TO_SAY
         token = secrets.randbits(63)
 
@@ -83,6 +98,13 @@ def _unknown(why: str) -> OutcomeUnknown:
     return OutcomeUnknown(
         why, "a batch was", advice="look at what is stored before you write again"
     )
+
+
+def _said(events: Sequence[Event]) -> list[Any]:
+    """The arguments of `_SAY`."""
+    *columns, digests = event_columns("", events)[1:]
+    number, _, content = (digests[-1] or "").partition(":")
+    return [*columns, [digest is not None for digest in digests], number, content]
 
 
 def _text(written: Written) -> str:

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from ekiden.storage.postgres.role import later_lapse
-from ekiden.storage.postgres.rows import EVENT, READY_NOW
+from ekiden.storage.postgres.rows import READY_NOW, WRITTEN_EVENT
 
 _ROW = {
     "num": "bigint",
@@ -31,7 +31,7 @@ _ROW = {
     "length": "bigint",
 }
 """What a commit says about its session, with the types of PostgreSQL."""
-_SAID = ("bigint", "text", "bigint", "text", "text", "bigint", "text", "text", "text")
+_SAID = ("bigint", "text", "bigint", "text", "text", "bigint", *("text",) * 4)
 _DONE = ("text", "text")
 
 
@@ -124,7 +124,8 @@ def _alone(and_free: str) -> str:
     return f"""
 with moved as ({_UPDATE.format(**_ONE, source="", and_free=and_free)}
 ), new_events as (
-    insert into events (session, {EVENT}) select num, said.* from moved, unnest({said}) as said
+    insert into events (session, {WRITTEN_EVENT})
+    select num, said.* from moved, unnest({said}) as said
 ), new_steps as (
     insert into steps (session, key, result)
     select num, done.* from moved, unnest({done}) as done
@@ -144,8 +145,9 @@ with free as materialized (
     for no key update skip locked
 ), moved as ({_UPDATE.format(**_OF_MANY, source=source, and_free="")}
 ), new_events as (
-    insert into events (session, {EVENT})
-    select num, {EVENT} from moved join unnest({said}) as said (whose, {EVENT}) on whose = token
+    insert into events (session, {WRITTEN_EVENT})
+    select num, {WRITTEN_EVENT} from moved
+        join unnest({said}) as said (whose, {WRITTEN_EVENT}) on whose = token
 ), new_steps as (
     insert into steps (session, key, result)
     select num, key, result from moved join unnest({done}) as done (whose, key, result)

@@ -77,7 +77,10 @@ def _prepared(handle: Handle, claim: Claim, commit: Commit) -> _Attempt:
         variables=None
         if variables is None
         else json_text(variables, "`variables` of session {!r}", session_id),
-        columns=[*event_columns(commit.events), *step_columns(session_id, commit.steps)],
+        columns=[
+            *event_columns(session_id, commit.events),
+            *step_columns(session_id, commit.steps),
+        ],
         beside=Beside.prepare(commit),
         token=secrets.randbits(63),
     )

@@ -16,6 +16,7 @@ from ekiden.storage.copying import (
     Row,
     TableName,
 )
+from ekiden.storage.digests import UNCOVERED
 from ekiden.storage.entries import to_bytes
 from ekiden.storage.postgres.text import (
     from_column_or_null,
@@ -59,7 +60,7 @@ _OWN: Final[Mapping[TableName, Mapping[str, Column]]] = {
         "updated_us": _time("updated_at"),
         "ready_us": _time("ready_at"),
     },
-    "events": {"place": Column("xid", "0")},
+    "events": {"place": Column("xid", "0"), "digest": Column("digest", f"'{UNCOVERED}'")},
     "steps": {},
     "documents": {"updated_us": _time("updated_at")},
     "messages": {
@@ -83,7 +84,7 @@ _OWN: Final[Mapping[TableName, Mapping[str, Column]]] = {
 
 _SINCE: Final[Mapping[TableName, Mapping[str, int]]] = {
     "sessions": {"wakes": 3, "priority": 5},
-    "events": {"xid": 3},
+    "events": {"xid": 3, "digest": 7},
     "messages": dict.fromkeys(
         [
             "key", "waiter", "session_id", "state", "answer", "expires_at", "created_at",

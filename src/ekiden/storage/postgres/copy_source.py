@@ -20,6 +20,7 @@ from ekiden.storage.copying import (
     check_current,
     holding,
 )
+from ekiden.storage.digests import UNCOVERED, EventDigest
 from ekiden.storage.postgres.address import Address, parse_address
 from ekiden.storage.postgres.copy_mark import read_mark, read_note
 from ekiden.storage.postgres.copy_rows import (
@@ -30,6 +31,7 @@ from ekiden.storage.postgres.copy_rows import (
     sizes_sql,
 )
 from ekiden.storage.postgres.database import Database
+from ekiden.storage.postgres.documents import Documents
 from ekiden.storage.postgres.errors import FOREIGN, translated
 from ekiden.storage.postgres.feed import parse_place
 from ekiden.storage.postgres.journal import Journal
@@ -108,6 +110,11 @@ class PostgresSource:
 
     async def __aexit__(self, *exc_info: object) -> None:
         self._connection.terminate()
+
+    @property
+    def has_digests(self) -> bool:
+        """Whether its format has digests of events."""
+        return "digest" in self._columns.get("events", ())
 
     async def pages(self, table: TableName) -> AsyncIterator[Sequence[Row]]:
         if table not in self._columns:
@@ -251,12 +258,21 @@ class _Reading(Database):
         return await self._source.fetch(sql, *args)
 
 
-class _View(Sessions, Journal):
-    """Sessions and their events as they were."""
+class _View(Sessions, Journal, Documents):
+    """Sessions, their events and the documents as they were."""
 
     def __init__(self, source: PostgresSource, address: Address) -> None:
+        self._source = source
         self._database = _Reading(source, address)
         self.url = source.url
+
+    async def digests(
+        self, session_id: str, *, after: int = 0, limit: int = 1000
+    ) -> Sequence[EventDigest]:
+        if self._source.has_digests:
+            return await super().digests(session_id, after=after, limit=limit)
+        events = await self.events(session_id, after=after, limit=limit)
+        return [EventDigest(event.seq, b"", UNCOVERED) for event in events]
 
 
 def _whole(columns: Mapping[str, set[str]], number: int) -> tuple[dict[str, set[str]], list[str]]:

@@ -10,12 +10,13 @@ from ekiden.core.faults import fault_point
 from ekiden.core.jsonio import loads
 from ekiden.storage.base import Claim, Commit, EventFilter, EventPage
 from ekiden.storage.bulk import collector_paused
+from ekiden.storage.digests import EventDigest, own_digest
 from ekiden.storage.postgres.commits import store_commit
 from ekiden.storage.postgres.found import NUMBER, page_sql
 from ekiden.storage.postgres.gathering import Gathering
 from ekiden.storage.postgres.role import Role
-from ekiden.storage.postgres.rows import EVENT, events_of
-from ekiden.storage.postgres.text import from_column, to_column
+from ekiden.storage.postgres.rows import EVENT, WRITTEN_EVENT, events_of
+from ekiden.storage.postgres.text import from_column, from_column_or_null, to_column
 from ekiden.storage.values import check_limit, event_page, prefix_end
 
 _PAGE = 5_000
@@ -26,6 +27,7 @@ select {EVENT} from events
 where session = {NUMBER.format("$1::text")} and events.seq > $2
 order by events.seq limit $3"""
 _ITEMS = _EVENTS.replace("order by", "and events.items is not null order by")
+_DIGESTS = _EVENTS.replace(EVENT, WRITTEN_EVENT)
 _STEPS = """
 select key, result from steps
 where session = (select num from sessions where id = $1)
@@ -65,6 +67,13 @@ class Journal(Role):
             if len(page) < size or len(events) == limit:
                 return events
 
+    async def digests(
+        self, session_id: str, *, after: int = 0, limit: int = 1000
+    ) -> Sequence[EventDigest]:
+        stored_id = to_column(session_id)
+        rows = await self._database.query(_DIGESTS, stored_id, after, limit, repeatable=True)
+        return [_digest_of(session_id, *row) for row in rows]
+
     async def find_events(
         self, where: EventFilter = EventFilter(), *, limit: int = 100, cursor: str | None = None
     ) -> EventPage:
@@ -80,3 +89,20 @@ class Journal(Role):
         args = (to_column(session_id), begin, prefix_end(begin))
         found = await self._database.query(_STEPS, *args, repeatable=True)
         return {from_column(key): loads(result) for key, result in found}
+
+
+def _digest_of(session_id: str, seq: int, type: str, at_us: int, *stored: Any) -> EventDigest:
+    agent, step, duration_us, details, items, error, commit = stored
+    own = own_digest(
+        session_id,
+        seq,
+        type,
+        at_us,
+        from_column_or_null(agent),
+        from_column_or_null(step),
+        duration_us,
+        details,
+        items,
+        from_column_or_null(error),
+    )
+    return EventDigest(seq, own, commit)

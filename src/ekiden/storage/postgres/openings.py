@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ekiden.core.errors import SessionExists
 from ekiden.storage.base import SessionOpening
-from ekiden.storage.postgres.rows import EVENT, event_columns
+from ekiden.storage.postgres.rows import WRITTEN_EVENT, event_columns
 from ekiden.storage.postgres.sessions import INSERT, NEW, new_columns
 from ekiden.storage.values import check_numbers, json_text
 
@@ -18,9 +18,9 @@ with made as (
     from clock_timestamp() as now
     on conflict (id) do nothing returning num
 ), new_events as (
-    insert into events (session, {EVENT})
+    insert into events (session, {WRITTEN_EVENT})
     select num, said.* from made, unnest($9, $10::text[], $11::bigint[], $12::text[], $13::text[],
-        $14::bigint[], $15::text[], $16::text[], $17::text[]) as said
+        $14::bigint[], $15::text[], $16::text[], $17::text[], $18::text[]) as said
 )
 select num from made"""
 
@@ -45,7 +45,7 @@ def _prepared(opening: SessionOpening) -> PreparedOpening:
         *new_columns(new),
         json_text(opening.cursor, "the cursor of session {!r}", new.id),
         json_text(opening.variables, "`variables` of session {!r}", new.id),
-        *event_columns(events),
+        *event_columns(new.id, events),
     ]
     return PreparedOpening(new.id, columns)
 

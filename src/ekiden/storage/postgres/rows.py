@@ -9,6 +9,7 @@ from typing import Any
 from ekiden.core.events import Event
 from ekiden.core.jsonio import loads
 from ekiden.storage.base import Claim, Document, QueueMessage, SessionRow, StoredMessage
+from ekiden.storage.digests import commit_digest
 from ekiden.storage.postgres.text import (
     from_column,
     from_column_or_null,
@@ -36,6 +37,8 @@ READY_NOW = f"clock_timestamp() - {head_start()}"
 """The `ready_at` of a session that is ready from now on; as SQL."""
 
 EVENT = "seq, type, at_us, agent, step, duration_us, details, items, error"
+"""The columns of an event."""
+WRITTEN_EVENT = f"{EVENT}, digest"
 """The columns that `event_columns` writes, in its order."""
 
 DOCUMENT = """
@@ -46,8 +49,11 @@ DOCUMENT = """
 DELIVERY = "id, queue, body, priority, attempts, owner, key"
 """The columns that `queue_message` reads."""
 
+IS_IN_TIME = "(expires_at is null or expires_at > clock_timestamp() or due_at > clock_timestamp())"
+"""Whether an open message is not expired, or somebody works on it."""
+
 MESSAGE = f"""
-    {DELIVERY}, state, waiter, session_id, answer,
+    {DELIVERY}, state = 'open' and not {IS_IN_TIME} as is_over, state, waiter, session_id, answer,
     (extract(epoch from created_at) * 1000000)::bigint as created_at_us,
     (extract(epoch from settled_at) * 1000000)::bigint as settled_at_us"""
 """The columns that `stored_message` reads."""
@@ -94,8 +100,19 @@ def claim_of(record: Any, *, owner: str, lease_s: float) -> Claim:
     )
 
 
-def event_columns(events: Sequence[Event]) -> list[list[Any]]:
-    """The `EVENT` columns, each as a list over the events; `UserError` for what is not JSON."""
+def event_columns(session_id: str, events: Sequence[Event]) -> list[list[Any]]:
+    """The `WRITTEN_EVENT` columns of a commit, each as a list over its events; `UserError` for
+    what is not JSON."""
+    details = [
+        None if each.details is None else json_text(each.details, "`details` of {!r}", each)
+        for each in events
+    ]
+    items = [
+        json_text(each.items, "`items` of {!r}", each) if each.speaks else None for each in events
+    ]
+    digests: list[str | None] = [None] * len(events)
+    if events:
+        digests[-1] = commit_digest(session_id, events, details, items)
     return [
         [each.seq for each in events],
         [each.type for each in events],
@@ -103,15 +120,10 @@ def event_columns(events: Sequence[Event]) -> list[list[Any]]:
         [to_column_or_null(each.agent) for each in events],
         [to_column_or_null(each.step) for each in events],
         [each.duration_us for each in events],
-        [
-            None if each.details is None else json_text(each.details, "`details` of {!r}", each)
-            for each in events
-        ],
-        [
-            json_text(each.items, "`items` of {!r}", each) if each.speaks else None
-            for each in events
-        ],
+        details,
+        items,
         [to_column_or_null(each.error) for each in events],
+        digests,
     ]
 
 

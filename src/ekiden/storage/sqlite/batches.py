@@ -9,10 +9,11 @@ import apsw
 
 from ekiden.core.errors import QueueFull, SessionExists
 from ekiden.storage.base import Batch, SessionOpening, Written
+from ekiden.storage.digests import HEAD, head_text, linked
 from ekiden.storage.sqlite.clock import Moment
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.sqlite.documents import PreparedDocument, prepare_documents, write_documents
-from ekiden.storage.sqlite.event_rows import NO_SESSION, event_row, insert_events
+from ekiden.storage.sqlite.event_rows import NO_SESSION, event_rows, insert_events
 from ekiden.storage.sqlite.queues import PreparedPut, prepare_puts, put_messages
 from ekiden.storage.sqlite.rows import Row
 from ekiden.storage.sqlite.sessions import meta_text
@@ -34,7 +35,7 @@ class PreparedOpening(NamedTuple):
 class PreparedBatch:
     """A batch as rows, made on the event loop's thread so that bad JSON fails there."""
 
-    __slots__ = ("documents", "events", "openings", "puts", "settles", "wakes")
+    __slots__ = ("documents", "events", "now_us", "openings", "puts", "settles", "wakes")
 
     def __init__(self, batch: Batch, now_us: int) -> None:
         for event in batch.events:
@@ -44,7 +45,8 @@ class PreparedBatch:
         self.settles: Sequence[PreparedSettle] = prepare_settles(batch.settles)
         self.openings: Sequence[PreparedOpening] = prepare_openings(batch.openings, now_us)
         self.wakes = batch.wakes
-        self.events = [event_row(NO_SESSION, event) for event in batch.events]
+        self.events = event_rows(NO_SESSION, "", batch.events)
+        self.now_us = now_us
 
 
 def prepare_openings(openings: Sequence[SessionOpening], now_us: int) -> list[PreparedOpening]:
@@ -69,7 +71,7 @@ def write_batch(db: apsw.Connection, batch: PreparedBatch, now: Moment) -> Writt
     if batch.wakes:
         wake_sessions(db, batch.wakes, now)
     if batch.events:
-        _insert_free_events(db, batch.events)
+        _insert_free_events(db, batch.events, batch.now_us)
     return Written(receipts=receipts, settled=settled)
 
 
@@ -117,12 +119,22 @@ def _prepare_opening(opening: SessionOpening, now_us: int) -> PreparedOpening:
             now_us,
             now_us,
         ),
-        [event_row(NO_SESSION, event) for event in events],
+        event_rows(NO_SESSION, new.id, events),
     )
 
 
-def _insert_free_events(db: apsw.Connection, rows: Sequence[Row]) -> None:
-    """Number the events of no session and store them."""
+def _insert_free_events(db: apsw.Connection, rows: Sequence[Row], now_us: int) -> None:
+    """Number the events of no session, link them to those before, and store them."""
+    number, _, content = rows[-1][-1].partition(":")
+    before = query(db, "SELECT body FROM documents WHERE collection = ? AND key = ?", HEAD)
+    digest = linked(before[0][0] if before else "", content)
+    db.execute(
+        "INSERT INTO documents (collection, key, version, updated_us, body) VALUES (?, ?, 1, ?, ?)"
+        " ON CONFLICT (collection, key) DO UPDATE SET version = version + 1,"
+        " updated_us = excluded.updated_us, body = excluded.body",
+        (*HEAD, now_us, head_text(digest)),
+    )
+    rows = [*rows[:-1], (*rows[-1][:-1], f"{number}:{digest}")]
     ((last,),) = query(
         db, "SELECT coalesce(max(seq), 0) FROM events WHERE session = ?", (NO_SESSION,)
     )

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from ekiden.core.jsonio import dumps, loads
 from ekiden.storage.copying import LAST_TIME_MS, TABLES, FeedMap, Row, TableName
+from ekiden.storage.digests import UNCOVERED
 from ekiden.storage.sqlite.event_rows import stored_type, type_of
 from ekiden.storage.words import words_of
 
@@ -37,7 +38,7 @@ _OWN: Final[Mapping[TableName, Mapping[str, Column]]] = {
         "priority": Column("priority", "2"),
         "ready_us": Column("place_us", "updated_us"),
     },
-    "events": {"place": Column("id")},
+    "events": {"place": Column("id"), "digest": Column("digest", f"'{UNCOVERED}'")},
     "steps": {},
     "documents": {},
     "messages": {
@@ -115,7 +116,8 @@ def insert_sql(table: TableName) -> str:
 
 def _read_event(row: Row) -> Row:
     error = row[10]
-    return (*row[:3], type_of(row[3]), *row[4:10], None if error is None else loads(error))
+    told = None if error is None else loads(error)
+    return (*row[:3], type_of(row[3]), *row[4:10], told, row[11])
 
 
 def _read_entry(row: Row) -> Row:
@@ -172,6 +174,7 @@ def _event(row: Row, places: Places, rank: int) -> Row:
         stored_type(row[3]),
         *row[4:10],
         None if error is None else dumps(error),
+        row[11],
     )
 
 

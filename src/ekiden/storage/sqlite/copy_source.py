@@ -14,7 +14,7 @@ import apsw
 from ekiden.core.copy_errors import NotCopyable
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.events import Event
-from ekiden.storage.base import SessionFilter, SessionPage, SessionRow, Store
+from ekiden.storage.base import Document, SessionFilter, SessionPage, SessionRow, Store
 from ekiden.storage.copying import (
     PAGE_BYTES,
     PAGE_ROWS,
@@ -28,7 +28,8 @@ from ekiden.storage.copying import (
     holding,
     weight,
 )
-from ekiden.storage.sqlite import journal, sessions
+from ekiden.storage.digests import EventDigest
+from ekiden.storage.sqlite import documents, journal, sessions
 from ekiden.storage.sqlite.clock import LeaseClock, machine_clock
 from ekiden.storage.sqlite.connection import check_engine, query, unavailable
 from ekiden.storage.sqlite.copy_columns import expected_columns
@@ -268,6 +269,23 @@ class _View:
     ) -> Sequence[Event]:
         return await self._source.read(
             lambda db: journal.read_events(db, session_id, after, limit, with_items)
+        )
+
+    async def digests(
+        self, session_id: str, *, after: int = 0, limit: int = 1000
+    ) -> Sequence[EventDigest]:
+        return await self._source.read(
+            lambda db: journal.read_digests(db, session_id, after, limit)
+        )
+
+    async def get_document(self, collection: str, key: str) -> Document | None:
+        return await self._source.read(lambda db: documents.read_document(db, collection, key))
+
+    async def list_documents(
+        self, collection: str, *, prefix: str = "", after: str = "", limit: int = 100
+    ) -> Sequence[Document]:
+        return await self._source.read(
+            lambda db: documents.read_documents(db, collection, prefix, after, limit)
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 import apsw
 
 from ekiden.core.events import Event, EventType
+from ekiden.storage.digests import commit_digest
 from ekiden.storage.sqlite.rows import Row, insert_rows
 from ekiden.storage.values import json_text
 
@@ -34,7 +35,7 @@ _CODES: Mapping[str, int] = {name: code for code, name in enumerate(_TYPES)}
 
 _INSERT_EVENTS = (
     "INSERT INTO events"
-    " (session, seq, type, at_us, agent, step, duration_us, details, items, error)"
+    " (session, seq, type, at_us, agent, step, duration_us, details, items, error, digest)"
 )
 
 
@@ -48,8 +49,18 @@ def type_of(stored: int | str) -> EventType:
     return _TYPES[stored] if isinstance(stored, int) else cast("EventType", stored)
 
 
-def event_row(num: int, event: Event) -> Row:
-    """The event as it stands in the table, in the session with this number."""
+def event_rows(num: int, session_id: str, events: Sequence[Event]) -> list[Row]:
+    """The events of one commit as they stand in the table, in the session with this number."""
+    rows: list[Row] = [_event_row(num, event) for event in events]
+    if rows:
+        digest = commit_digest(
+            session_id, events, (row[7] for row in rows), (row[8] for row in rows)
+        )
+        rows[-1] = (*rows[-1][:-1], digest)
+    return rows
+
+
+def _event_row(num: int, event: Event) -> Row:
     details, items, error = event.details, event.items, event.error
     return (
         num,
@@ -62,6 +73,7 @@ def event_row(num: int, event: Event) -> Row:
         None if details is None else json_text(details, "`details` of {!r}", event),
         json_text(items, "`items` of {!r}", event) if event.speaks else None,
         None if error is None else json_text(error, "`error` of {!r}", event),
+        None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from ekiden.core.events import Event
 from ekiden.core.jsonio import loads
 from ekiden.storage.base import Claim, Commit
 from ekiden.storage.bulk import collector_paused
+from ekiden.storage.digests import UNCOVERED, EventDigest, own_digest
 from ekiden.storage.sqlite.batches import (
     PreparedOpening,
     check_openings,
@@ -22,7 +24,13 @@ from ekiden.storage.sqlite.batches import (
 from ekiden.storage.sqlite.clock import Moment
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.sqlite.documents import PreparedDocument, prepare_documents, write_documents
-from ekiden.storage.sqlite.event_rows import NO_SESSION, event_of, event_row, insert_events
+from ekiden.storage.sqlite.event_rows import (
+    NO_SESSION,
+    event_of,
+    event_rows,
+    insert_events,
+    type_of,
+)
 from ekiden.storage.sqlite.queues import PreparedPut, prepare_puts, put_messages
 from ekiden.storage.sqlite.rows import chunks, flat, insert_rows, padded, values_sql
 from ekiden.storage.sqlite.settling import PreparedSettle, prepare_settles, settle_messages
@@ -74,7 +82,7 @@ class PreparedCommit:
         )
         if events and events[-1].seq - events[0].seq != len(events) - 1:
             raise event_conflict(claim.session_id, events[0].seq, events[-1].seq, self.row[3] or 0)
-        self.events = [event_row(num, event) for event in events]
+        self.events = event_rows(num, session_id, events)
         self.steps = [
             (num, key, json_text(result, "step {!r} of session {!r}", key, session_id))
             for key, result in commit.steps.items()
@@ -175,6 +183,31 @@ def read_events(
     return events
 
 
+def read_digests(db: apsw.Connection, session_id: str, after: int, limit: int) -> list[EventDigest]:
+    """The digests of the events above `after`."""
+    found = query(db, "SELECT num FROM sessions WHERE id = ?", (session_id,))
+    if not session_id:
+        found = [(NO_SESSION,)]
+    if not found:
+        return []
+    is_old = not query(db, "SELECT 1 FROM pragma_table_info('events') WHERE name = 'digest'")
+    rows = query(db, _OLD_DIGESTS_SQL if is_old else _DIGESTS_SQL, (found[0][0], after, limit))
+    return [_digest_of(session_id, *row) for row in rows]
+
+
+def _digest_of(session_id: str, seq: int, type: int | str, *stored: Any) -> EventDigest:
+    at_us, agent, step, duration_us, details, items, error, commit = stored
+    name = str(type)
+    # What no store wrote cannot be read, and has another digest for that.
+    with suppress(ValueError, TypeError):
+        read = loads(error)
+        error = read if isinstance(read, str) else error
+    with suppress(IndexError):
+        name = type_of(type)
+    own = own_digest(session_id, seq, name, at_us, agent, step, duration_us, details, items, error)
+    return EventDigest(seq, own, commit)
+
+
 def read_steps(db: apsw.Connection, session_id: str, prefix: str) -> dict[str, Any]:
     """The remembered results whose key begins with `prefix`."""
     end = prefix_end(prefix)
@@ -188,6 +221,11 @@ def read_steps(db: apsw.Connection, session_id: str, prefix: str) -> dict[str, A
     return cast("dict[str, Any]", loads(f"{{{text or ''}}}"))
 
 
+_DIGESTS_SQL = """
+    SELECT seq, type, at_us, agent, step, duration_us, details, items, error, digest
+    FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?
+"""
+_OLD_DIGESTS_SQL = _DIGESTS_SQL.replace("error, digest", f"error, '{UNCOVERED}'")
 _INSERT_STEPS = "INSERT INTO steps (session, key, result)"
 _EVENTS_SQL = """
     SELECT group_concat(row) FROM (

@@ -39,6 +39,7 @@ from ekiden.storage.base import (
     StoredMessage,
     Written,
 )
+from ekiden.storage.digests import EventDigest
 from ekiden.storage.sqlite import (
     batches,
     documents,
@@ -220,6 +221,11 @@ class SqliteStore(Searching):
             lambda db: journal.read_events(db, session_id, after, limit, with_items)
         )
 
+    async def digests(
+        self, session_id: str, *, after: int = 0, limit: int = 1000
+    ) -> Sequence[EventDigest]:
+        return await self._read(lambda db: journal.read_digests(db, session_id, after, limit))
+
     async def find_events(
         self, where: EventFilter = EventFilter(), *, limit: int = 100, cursor: str | None = None
     ) -> EventPage:
@@ -285,6 +291,7 @@ class SqliteStore(Searching):
     async def find_messages(
         self, where: MessageFilter = MessageFilter(), *, after: int = 0, limit: int = 100
     ) -> Sequence[StoredMessage]:
+        await self._expire_messages()
         return await self._read(
             lambda db: found_messages.find_messages(db, where, after, limit),
             quick=found_messages.is_quick(where),
@@ -306,9 +313,16 @@ class SqliteStore(Searching):
         )
 
     async def queue_depth(self, queue: str) -> int:
+        await self._expire_messages()
         return await self._read(lambda db: queues.read_depth(db, queue))
 
     # Within
+
+    async def _expire_messages(self) -> None:
+        """Messages whose time is over leave their queues, whoever serves them or does not."""
+        now_ms = self._lease_clock.now_ms()
+        if await self._read(lambda db: queues.has_expired(db, now_ms), quick=True):
+            await self._write(queues.expire_messages)
 
     async def _running(self) -> _Parts:
         """What the store runs on; opens it unless it was closed."""

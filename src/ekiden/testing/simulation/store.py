@@ -30,6 +30,7 @@ from ekiden.storage.base import (
     StoredMessage,
     Written,
 )
+from ekiden.storage.digests import EventDigest
 from ekiden.storage.values import copy_json
 from ekiden.testing.simulation.network import Network
 from ekiden.testing.simulation.process import Process
@@ -146,6 +147,11 @@ class Handle:
                 ),
             )
         )
+
+    async def digests(
+        self, session_id: str, *, after: int = 0, limit: int = 1000
+    ) -> Sequence[EventDigest]:
+        return await self._truth.digests(session_id, after=after, limit=limit)
 
     async def find_events(
         self, where: EventFilter = EventFilter(), *, limit: int = 100, cursor: str | None = None
