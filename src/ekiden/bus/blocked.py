@@ -2,7 +2,8 @@
 
 Whoever waits for an agent does so by an open message, whoever waits for a person by an open item of
 the inbox. Both are stored before anybody waits, and closed by whatever ends the wait: an answer, an
-error, a time-out, a cancellation. So nothing has to be cleared.
+error, a time-out, a cancellation. So nothing has to be cleared. An item that no session waits for
+blocks its agent only while the process that waits for it says that it is there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ekiden.bus.stored_waits import (
     sender_of,
     text_of,
 )
-from ekiden.core.inbox_item import DEFAULT_ROLE, InboxItem
+from ekiden.core.inbox_item import DEFAULT_ROLE, WAITS, InboxItem
 from ekiden.core.messages import BlockingContext, node_agent
 from ekiden.storage.base import DocumentStore, Store, StoredMessage
 
@@ -32,10 +33,16 @@ async def blocked(store: Store) -> list[BlockingContext]:
 
     Queries that were asked together are one wait. An agent that is not among them waits for nobody.
     """
-    items = [item async for item in _open_items(store) if not item.notice]
+    now_us = await store.now_us()
+    present = await _present(store, now_us)
+    items = [
+        item
+        async for item in _open_items(store)
+        if not item.notice and (item.session_id or item.message_id or item.id in present)
+    ]
     rows = await all_waits(store)
     answered = await answered_groups(store, rows.values())
-    over = ended_waits(rows, now_us=await store.now_us(), answered=answered)
+    over = ended_waits(rows, now_us=now_us, answered=answered)
     told = {item.message_id for item in items}
     waits = {name: row for name, row in rows.items() if name not in over and name not in told}
     found = [*map(_for_a_person, items), *map(_for_others, _together(waits))]
@@ -46,6 +53,18 @@ async def blocking_of(store: Store, agent: str) -> BlockingContext:
     """The agent's longest wait; the status is ``none`` if it waits for nobody."""
     mine = (each for each in await blocked(store) if each.agent == agent)
     return next(mine, BlockingContext(agent=agent))
+
+
+async def _present(store: DocumentStore, now_us: int) -> set[str]:
+    """The items that somebody waits for in a process that is there."""
+    found: set[str] = set()
+    after = ""
+    while True:
+        page = await store.list_documents(WAITS, after=after, limit=_PAGE)
+        found.update(each.key for each in page if each.body["until_us"] > now_us)
+        if len(page) < _PAGE:
+            return found
+        after = page[-1].key
 
 
 async def _open_items(store: DocumentStore) -> AsyncIterator[InboxItem]:

@@ -9,17 +9,25 @@ from ekiden.bus.blocked import blocked
 from ekiden.bus.checks import check_agent
 from ekiden.bus.deadlocks import Deadlock, deadlocks
 from ekiden.bus.exchange import Broadcast, Exchange
-from ekiden.bus.reading import MessageRecord, dead_letters, depths, read_message
+from ekiden.bus.reading import (
+    MessagePage,
+    MessageQuery,
+    MessageRecord,
+    dead_letters,
+    depths,
+    list_messages,
+    read_message,
+)
 from ekiden.bus.seat import Seat
 from ekiden.bus.service import Handler, Service
 from ekiden.bus.settings import BusSettings
 from ekiden.core.errors import UserError
-from ekiden.core.inbox_item import InboxAnswer, InboxItem
+from ekiden.core.inbox_item import InboxAnswer, InboxItem, Option
 from ekiden.core.messages import AgentMessage, BlockingContext
 from ekiden.core.roles import Escalator
 from ekiden.storage.base import Store
 from ekiden.storage.memory import MemoryStore
-from ekiden.storage.messages import Settled
+from ekiden.storage.messages import MessageState, Settled
 
 _DEFAULTS = BusSettings()
 
@@ -138,23 +146,25 @@ class Bus:
         message: AgentMessage,
         *,
         blocking: Literal[True] = True,
-        options: Sequence[str] = (),
+        options: Sequence[Option] = (),
     ) -> InboxAnswer: ...
 
     @overload
     async def escalate(
-        self, message: AgentMessage, *, blocking: Literal[False], options: Sequence[str] = ()
+        self, message: AgentMessage, *, blocking: Literal[False], options: Sequence[Option] = ()
     ) -> InboxItem: ...
 
     async def escalate(
-        self, message: AgentMessage, *, blocking: bool = True, options: Sequence[str] = ()
+        self, message: AgentMessage, *, blocking: bool = True, options: Sequence[Option] = ()
     ) -> InboxAnswer | InboxItem:
         """Bring a message of the type ``escalate`` before people: those whose role is its
         `to_agent`, or the one of the settings.
 
         With `blocking` the answer is waited for, without limit unless the message has a `ttl`;
         whoever is cancelled meanwhile withdraws the question. Otherwise the item is given as it is
-        stored. `InboxItemClosed`; `UserError` if the bus knows no people.
+        stored. One message is one item: whoever was killed while it waited escalates the message
+        again, under the same id, and gets the answer. An option is a text, or a mapping with a
+        ``label``. `InboxItemClosed`; `UserError` if the bus knows no people.
         """
         return await self._at_work().escalate(message, blocking=blocking, options=options)
 
@@ -199,6 +209,31 @@ class Bus:
         """A message and what became of it; `MessageNotFound`, also when it was removed because it
         ended long ago (`keep_s`)."""
         return await read_message(self.store, message_id)
+
+    async def messages(
+        self,
+        *,
+        sender: str | None = None,
+        recipient: str | None = None,
+        task: str | None = None,
+        correlation_id: str | None = None,
+        state: MessageState | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> MessagePage:
+        """One page of messages with their answers, the oldest first.
+
+        `correlation_id` finds what correlates with it, and the message with that id. A message
+        stays for `keep_s` after its end. `UserError` for a malformed cursor.
+        """
+        query = MessageQuery(
+            sender=sender,
+            recipient=recipient,
+            task=task,
+            correlation_id=correlation_id,
+            state=state,
+        )
+        return await list_messages(self.store, query, limit=limit, cursor=cursor)
 
     async def dead_letters(
         self, *, agent: str | None = None, limit: int = 100

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 
 from ekiden.bus.settings import BusSettings
 from ekiden.core.errors import UserError
-from ekiden.core.inbox_item import InboxItem
+from ekiden.core.inbox_item import InboxItem, Option, option_texts
 from ekiden.core.messages import AgentMessage
 from ekiden.storage.base import Store
 
 _MAX_OPTIONS = 50
 _MAX_OPTION = 200
+_MAX_ID = 128
 
 
 async def escalation_item(
     message: AgentMessage,
-    options: Sequence[str],
+    options: Sequence[Option],
     *,
     blocking: bool,
     settings: BusSettings,
@@ -27,25 +29,32 @@ async def escalation_item(
         raise UserError(
             f"a message that people get has the type 'escalate', not {message.type!r:.40}"
         )
-    if isinstance(options, str) or len(options) > _MAX_OPTIONS:
-        raise UserError(f"`options` is a list of at most {_MAX_OPTIONS} texts to choose from")
-    for option in options:
-        if not isinstance(option, str) or not option.strip() or len(option) > _MAX_OPTION:
-            raise UserError(
-                f"an option is a text of 1 to {_MAX_OPTION} characters, not {option!r:.60}"
-            )
+    texts = option_texts(options)
+    if len(texts) > _MAX_OPTIONS or any(len(text) > _MAX_OPTION for text in texts):
+        raise UserError(
+            f"`options` has at most {_MAX_OPTIONS} texts of at most {_MAX_OPTION} characters"
+        )
     now_us = await store.now_us()
     payload = message.payload
     return InboxItem(
+        id=item_id(message.id),
         kind="escalation",
         from_agent=message.from_agent,
         subject=message.subject,
         body=payload if isinstance(payload, str) else "",
         context=None if isinstance(payload, str) else payload,
-        options=tuple(options),
+        options=texts,
         priority=message.priority,
         created_at_us=now_us,
         deadline_us=None if message.ttl is None else now_us + int(message.ttl * 1e6),
         role=message.to_agent or settings.role,
+        task_id=message.task,
+        correlation_id=message.correlation_id,
         notice=not blocking,
     )
+
+
+def item_id(message_id: str) -> str:
+    """The id of the item of a message: whoever escalates it again finds the same item."""
+    name = f"{message_id}.item"
+    return name if len(name) <= _MAX_ID else f"{sha256(name.encode()).hexdigest()}.item"

@@ -20,7 +20,7 @@ from ekiden.bus.settings import BusSettings
 from ekiden.core.acting import acting_here
 from ekiden.core.errors import UserError
 from ekiden.core.ids import new_id
-from ekiden.core.inbox_item import InboxAnswer, InboxItem
+from ekiden.core.inbox_item import InboxAnswer, InboxItem, Option
 from ekiden.core.message_answers import answer_json
 from ekiden.core.message_errors import BusError, MailboxFull, MessageNotFound, SenderForged
 from ekiden.core.messages import AgentMessage
@@ -99,6 +99,9 @@ class Exchange:
             raise UserError("a message without `to_agent` is for everybody: use `broadcast`")
         if message.type == "query":
             raise UserError("the answer to a query is waited for: use `query`, or another type")
+        if message.type == "escalate":
+            await self.escalate(message, blocking=False, options=())
+            return message.id
         await self._sending.send(message, payload)
         return message.id
 
@@ -148,7 +151,7 @@ class Exchange:
         return settled
 
     async def escalate(
-        self, message: AgentMessage, *, blocking: bool, options: Sequence[str]
+        self, message: AgentMessage, *, blocking: bool, options: Sequence[Option]
     ) -> InboxAnswer | InboxItem:
         """Bring a message before people."""
         check_message(message, self._parts.settings)

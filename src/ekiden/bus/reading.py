@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ekiden.core.errors import UserError
 from ekiden.core.message_errors import MessageNotFound
-from ekiden.core.messages import AgentMessage, Letter
+from ekiden.core.messages import AgentMessage, Letter, agent_queue
 from ekiden.storage.base import Store
 from ekiden.storage.messages import MessageFilter, MessageState, StoredMessage
 
 _PAGE = 500
 _MAILBOX = "agent:"
+_LONGEST_CURSOR = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,85 @@ class MessageRecord:
             "stored_at": self.stored_at,
             "ended_at": self.ended_at,
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageQuery:
+    """Which messages to list; `None` does not restrict."""
+
+    sender: str | None = None
+    recipient: str | None = None
+    task: str | None = None
+    correlation_id: str | None = None
+    """Of the message; or its own id, for what correlates with it."""
+    state: MessageState | None = None
+
+    def matches(self, message: AgentMessage) -> bool:
+        """Whether the message is one of those, but for recipient and state, which the store looks
+        at."""
+        wanted = self.correlation_id
+        return (
+            (self.sender is None or message.from_agent == self.sender)
+            and (self.task is None or message.task == self.task)
+            and (wanted is None or wanted in (message.correlation_id, message.id))
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessagePage:
+    """Some messages with what became of them, the oldest first, and how to get the next ones."""
+
+    messages: Sequence[MessageRecord]
+    next_cursor: str | None
+
+
+async def list_messages(
+    store: Store, query: MessageQuery, *, limit: int, cursor: str | None
+) -> MessagePage:
+    """One page of messages between agents; `UserError` for a cursor that is none."""
+    rows, next_cursor = await matching_rows(store, query, limit=limit, cursor=cursor)
+    return MessagePage(messages=[record_of(row) for row in rows], next_cursor=next_cursor)
+
+
+async def matching_rows(
+    store: Store,
+    query: MessageQuery,
+    *,
+    limit: int,
+    cursor: str | None,
+    waiter: str | None = None,
+    session_id: str | None = None,
+) -> tuple[list[StoredMessage], str | None]:
+    """The rows of a page, and the cursor of the next one."""
+    where = MessageFilter(
+        queue=None if query.recipient is None else agent_queue(query.recipient),
+        states=None if query.state is None else {query.state},
+        waiters=None if waiter is None else {waiter},
+        session_id=session_id,
+    )
+    after = _number(cursor)
+    found: list[StoredMessage] = []
+    while True:
+        page = await store.find_messages(where, after=after, limit=_PAGE)
+        for row in page:
+            if not (row.queue.startswith(_MAILBOX) and query.matches(_message(row))):
+                continue
+            if len(found) == limit:
+                return found, str(found[-1].id)
+            found.append(row)
+        if len(page) < _PAGE:
+            return found, None
+        after = page[-1].id
+
+
+def _number(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= _LONGEST_CURSOR):
+        raise UserError(
+            f"{cursor[:40]!r} is not a cursor of messages: pass the `next_cursor` of a page"
+        )
+    return int(cursor)
 
 
 async def read_message(store: Store, message_id: str) -> MessageRecord:

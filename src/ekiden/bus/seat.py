@@ -9,7 +9,7 @@ from ekiden.bus.checks import check_contents
 from ekiden.bus.exchange import Broadcast, Exchange
 from ekiden.core.asking import Ask
 from ekiden.core.errors import UserError
-from ekiden.core.inbox_item import InboxAnswer, InboxItem
+from ekiden.core.inbox_item import InboxAnswer, InboxItem, Option
 from ekiden.core.messages import (
     DEFAULT_TIMEOUT_S,
     AgentMessage,
@@ -150,7 +150,7 @@ class Seat:
         payload: Any = None,
         *,
         blocking: Literal[True] = True,
-        options: Sequence[str] = (),
+        options: Sequence[Option] = (),
         priority: Priority | int = "normal",
         role: str | None = None,
     ) -> InboxAnswer: ...
@@ -162,7 +162,7 @@ class Seat:
         payload: Any = None,
         *,
         blocking: Literal[False],
-        options: Sequence[str] = (),
+        options: Sequence[Option] = (),
         priority: Priority | int = "normal",
         role: str | None = None,
     ) -> InboxItem: ...
@@ -173,7 +173,7 @@ class Seat:
         payload: Any = None,
         *,
         blocking: bool = True,
-        options: Sequence[str] = (),
+        options: Sequence[Option] = (),
         priority: Priority | int = "normal",
         role: str | None = None,
     ) -> InboxAnswer | InboxItem:

@@ -20,7 +20,7 @@ from ekiden.inbox.life import Change, closed
 from ekiden.inbox.query import InboxPage, InboxQuery, find_items
 from ekiden.inbox.settings import InboxSettings
 from ekiden.inbox.telling import change_event, closed_error, time_text
-from ekiden.inbox.waiting import Waiting
+from ekiden.inbox.waiting import Waiting, presence
 from ekiden.storage.base import Batch, Store
 
 PROGRAM = "program"
@@ -69,18 +69,25 @@ class Inbox:
         Posting it again, under its id, gives what became of it. `UserError` for an item that makes
         no sense, or if the id belongs to another question.
         """
+        return (await self._post(item))[0]
+
+    async def _post(self, item: InboxItem, *, waits: bool = False) -> tuple[InboxItem, bool]:
+        """The item as it is stored, and whether it is new; with `waits`, somebody waits here."""
         now_us = await self._store.now_us()
         new = prepared(item, self._settings, now_us=now_us)
         posted = Change(name="posted", item=new, by="", via=PROGRAM, at_us=now_us)
-        batch = Batch(documents=post_writes(new), events=[change_event(posted, now_us=now_us)])
+        documents = post_writes(new)
+        if waits:
+            documents.append(presence(item.id, now_us))
+        batch = Batch(documents=documents, events=[change_event(posted, now_us=now_us)])
         try:
             await self._store.write(batch)
         except StaleDocument:
             there = await self.get(item.id)
             if fingerprint(there) != fingerprint(new):
                 raise UserError(f"another inbox item is called {item.id}") from None
-            return there
-        return replace(new, version=1)
+            return there, False
+        return replace(new, version=1), True
 
     def item_writes(self, item: InboxItem) -> Writes:
         """The documents that store a new item, for whoever stores it together with something else,
@@ -99,10 +106,10 @@ class Inbox:
         Whoever stops waiting (is cancelled) withdraws it. `InboxItemClosed` if it was cancelled or
         expired.
         """
-        posting = asyncio.ensure_future(self.post(item))
+        posting = asyncio.ensure_future(self._post(item, waits=True))
         try:
-            await asyncio.shield(posting)
-            await self._waiting.until_closed(item.id)
+            _, is_new = await asyncio.shield(posting)
+            await self._waiting.until_closed(item.id, is_said=is_new)
         except asyncio.CancelledError:
             await _to_the_end(self._withdraw(item.id, posting))
             raise
@@ -284,7 +291,9 @@ class Inbox:
             if cursor is None:
                 return
 
-    async def _withdraw(self, item_id: str, posting: asyncio.Future[InboxItem]) -> None:
+    async def _withdraw(
+        self, item_id: str, posting: asyncio.Future[tuple[InboxItem, bool]]
+    ) -> None:
         def decide(item: InboxItem, now_us: int) -> Change:
             why = "whoever asked stopped waiting"
             return _cancelled(item, now_us, by=item.from_agent, via=PROGRAM, reason=why)

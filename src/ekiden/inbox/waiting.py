@@ -8,17 +8,22 @@ multiple of the time that it took. It lives as long as anybody waits.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from time import monotonic
 
+from ekiden.core.errors import StoreError
 from ekiden.core.inbox_errors import InboxItemNotFound
+from ekiden.core.inbox_item import WAITS
 from ekiden.inbox.changing import read_current
 from ekiden.inbox.life import next_due_us
-from ekiden.storage.base import Store
+from ekiden.storage.base import DocumentWrite, Store
 
 _LOOK_S = 5.0
 """Look at least so often: a wake-up may be lost."""
+_PRESENT_S = 15.0
+"""A process that did not say for so long that it waits is gone."""
+_SAY_EVERY_S = 5.0
 _SHORTEST_REST_S = 0.005
 _AFTER_FAILURE_S = 0.1
 _REST = 9
@@ -32,14 +37,35 @@ class Waiting:
         self._store = store
         self._waits: dict[str, list[asyncio.Future[None]]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._said_us = 0
 
-    async def until_closed(self, item_id: str) -> None:
-        """Return when the item is not open any more; raises what reading it raises."""
+    async def until_closed(self, item_id: str, *, is_said: bool = False) -> None:
+        """Return when the item is not open any more; raises what reading it raises.
+
+        `is_said`: that somebody waits for it is stored with the item.
+        """
         async with self._waiting(item_id) as over:
             # It may have been closed before anybody looked for it.
             item = await read_current(self._store, item_id)
-            if item.status == "open":
+            if item.status != "open":
+                return
+            try:
+                if not is_said:
+                    await self._say([item_id], await self._store.now_us())
                 await over
+            finally:
+                with suppress(StoreError):
+                    await self._unsay(item_id)
+
+    async def _say(self, item_ids: Sequence[str], now_us: int) -> None:
+        """Store that somebody waits for these items here, and is there."""
+        self._said_us = now_us
+        await self._store.write_documents([presence(item_id, now_us) for item_id in item_ids])
+
+    async def _unsay(self, item_id: str) -> None:
+        if len(self._waits.get(item_id, ())) <= 1:
+            gone = DocumentWrite(collection=WAITS, key=item_id, body=None)
+            await self._store.write_documents([gone])
 
     def hint(self, item_id: str) -> None:
         """The item was closed in this process."""
@@ -85,6 +111,8 @@ class Waiting:
         """Look at each item; how long until one of them changes by itself."""
         now_us = await self._store.now_us()
         nearest_s = _LOOK_S
+        if abs(now_us - self._said_us) >= _SAY_EVERY_S * 1e6:
+            await self._say(list(self._waits), now_us)
         for item_id in list(self._waits):
             try:
                 item = await read_current(self._store, item_id, now_us=now_us)
@@ -103,3 +131,9 @@ class Waiting:
             for over in self._waits.get(each, ()):
                 if not over.done():
                     over.set_exception(exc)
+
+
+def presence(item_id: str, now_us: int) -> DocumentWrite:
+    """What stores that a process waits for the item, and is there."""
+    until = {"until_us": now_us + int(_PRESENT_S * 1e6)}
+    return DocumentWrite(collection=WAITS, key=item_id, body=until)

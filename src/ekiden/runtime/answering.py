@@ -121,8 +121,6 @@ def _store_answer(
     error = answer.get("error") if isinstance(answer, dict) else None
     run.record("message", details={"answer": details}, error=error)
     run.write(timer_end(question))
-    if state in ("answered", "failed"):
-        run.beside.settles.append(MessageSettle(key=question.id, state="answered", forget=True))
     _see_to_unfinished(run, question, state, is_deadlock="cycle" in (answer or ()))
 
 
@@ -187,7 +185,9 @@ def _store_decision(
 ) -> None:
     answer = None if item is None or item.answer is None else item.answer.to_json()
     state = "lost" if item is None else item.status
-    closed = {"by": item.closed_by, "reason": item.reason} if state == "cancelled" else {}
+    closed: dict[str, str] = {}
+    if item is not None and state == "cancelled":
+        closed = {"by": item.closed_by, "reason": item.reason}
     _settle_step(run, key, question, state, answer, closed)
     details: dict[str, Any] = {"item": question.id, "status": state}
     if item is not None:

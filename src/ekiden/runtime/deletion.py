@@ -16,11 +16,20 @@ from ekiden.runtime.purse import purse_removals
 from ekiden.runtime.question_sessions import ANSWERS
 from ekiden.runtime.withdrawing import is_left, timer_end
 from ekiden.sessions.search import delete_with_texts
-from ekiden.storage.base import Claim, Commit, MessageSettle, SessionPatch, SessionRow, Store
+from ekiden.storage.base import (
+    Claim,
+    Commit,
+    MessageFilter,
+    MessageSettle,
+    SessionPatch,
+    SessionRow,
+    Store,
+)
 
 ASKED_IN = "asked_in"
 """In a session's meta: the session whose agent asked or told it something."""
 _LEASE_S = 30.0
+_PAGE = 500
 _REASON = "the session was deleted"
 _DELETED = error_json("the session that was to answer was deleted", code="ask.deleted")
 
@@ -62,6 +71,7 @@ async def remove_session(
                     removed += await remove_session(store, asked, only_if=why)
     finally:
         await store.release(claim)
+    await _forget_messages(store, row.id)
     await delete_with_texts(store, row)
     return [*removed, row.id]
 
@@ -94,6 +104,18 @@ async def _detached(store: Store, claim: Claim, row: SessionRow) -> set[str]:
         ),
     )
     return set(sessions)
+
+
+async def _forget_messages(store: Store, session_id: str) -> None:
+    """Remove what the session asked others, with the answers."""
+    where = MessageFilter(session_id=session_id)
+    while page := await store.find_messages(where, limit=_PAGE):
+        keys = [each.key for each in page if each.key is not None]
+        if not keys:
+            return
+        await store.settle_messages(
+            [MessageSettle(key=key, state="cancelled", forget=True) for key in keys]
+        )
 
 
 def _asked_sessions(events: Iterable[Event]) -> list[str]:

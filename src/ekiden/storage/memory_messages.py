@@ -29,7 +29,7 @@ StagedSettles: TypeAlias = Sequence[tuple[MessageSettle, Any]]
 class MemoryMessages:
     """Messages by id, key, waiter and session; the open ones of each queue in its line."""
 
-    __slots__ = ("_by_id", "_by_key", "_count", "_of_session", "_queues", "_waiting")
+    __slots__ = ("_by_id", "_by_key", "_count", "_of_session", "_queues", "_waiting", "expiring")
 
     def __init__(self) -> None:
         self._count = 0
@@ -39,6 +39,8 @@ class MemoryMessages:
         self._waiting: dict[str, dict[int, MemoryMessage]] = {}
         """The open ones, by who waits for them."""
         self._of_session: defaultdict[str, dict[int, MemoryMessage]] = defaultdict(dict)
+        self.expiring: dict[int, MemoryMessage] = {}
+        """Those that were put with a time; some may have ended since."""
 
     def stage(self, puts: Sequence[QueuePut]) -> StagedPuts:
         """What the puts come to; `QueueFull`, `UserError` before anything is changed."""
@@ -125,12 +127,24 @@ class MemoryMessages:
         taken, expired = line.take(
             owner=owner, lease_s=lease_s, limit=limit, oldest_first=oldest_first, now=now
         )
+        return [message.delivery(owner) for message in taken], self._ended(expired, now_us)
+
+    def expire(self, *, now: float, now_us: int) -> list[str]:
+        """Settle messages whose time is over and that nobody works on; their sessions."""
+        self.expiring = {
+            number: each for number, each in self.expiring.items() if each.state == "open"
+        }
+        over = [each for each in self.expiring.values() if each.is_over(now)]
+        for message in over:
+            self._queues[message.queue].remove(message)
+        return self._ended(over, now_us)
+
+    def _ended(self, expired: Sequence[MemoryMessage], now_us: int) -> list[str]:
         for message in expired:
             message.state = "expired"
             message.settled_us = now_us
             self._waits_no_more(message)
-        woken = [message.session_id for message in expired if message.session_id is not None]
-        return [message.delivery(owner) for message in taken], woken
+        return [message.session_id for message in expired if message.session_id is not None]
 
     def stage_settles(self, settles: Sequence[MessageSettle]) -> StagedSettles:
         """The settlements with answers of the store's own; `UserError`."""
@@ -257,6 +271,8 @@ class MemoryMessages:
         if line is None:
             line = self._queues[message.queue] = MemoryQueue()
         line.add(message, put, now)
+        if message.expires is not None:
+            self.expiring[message.id] = message
 
     def _forget(self, message: MemoryMessage) -> None:
         del self._by_id[message.id]

@@ -58,6 +58,11 @@ class MemoryMessage:
             and self.attempts == delivery.attempts
         )
 
+    def is_over(self, now: float) -> bool:
+        """Whether an open message is expired, and nobody works on it."""
+        is_free = self.due is None or self.due <= now
+        return is_free and self.expires is not None and self.expires <= now
+
     def delivery(self, owner: str) -> QueueMessage:
         """As its taker gets it."""
         return QueueMessage(

@@ -70,7 +70,7 @@ async def seen(store: Store) -> dict[str, Any]:
         "steps": [await store.steps(row.id) for row in sessions],
         "heads": [head_of(row) for row in sessions],
         "keys": await store.list_documents("api_keys"),
-        "taken": [each.id for each in messages if each.owner is not None],
+        "taken": [each.id for each in messages if each.owner is not None and each.state == "open"],
         "messages": [replace(each, owner=None) for each in messages],
         "words": await store.search_text(f"{STORABLE_NAME}9", "退款"),
         "vectors": await store.search_vectors(f"{STORABLE_NAME}9", [0.1, -0.2, 0.3], model="m"),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from ekiden.bus import Bus
 from ekiden.bus.blocked import blocked, blocking_of
 from ekiden.bus.deadlocks import break_deadlock
 from ekiden.core.inbox_item import InboxItem
-from ekiden.core.messages import BlockingContext
+from ekiden.core.messages import AgentMessage, BlockingContext
+from ekiden.inbox import Inbox, InboxQuery
 from ekiden.storage.base import DocumentWrite, MessageSettle, QueuePut
 from ekiden.storage.memory import MemoryStore
+from ekiden.testing import ManualClock
 from tests.unit.bus.asked import ask, query
 
 
@@ -90,6 +94,37 @@ async def test_who_asked_a_person_waits_for_the_role(store: MemoryStore) -> None
     ]
 
 
+async def test_a_wait_of_a_process_that_is_gone_is_not_shown() -> None:
+    store = MemoryStore(ManualClock())
+    message = AgentMessage(type="escalate", from_agent="a", subject="help?", id="m1")
+    async with Bus(store, people=Inbox(store)) as killed:
+        asking = asyncio.create_task(killed.escalate(message, options=[{"label": "yes"}]))
+        while not (waiting := await blocked(store)):
+            await store.wait_for_change(1)
+        # Nobody says any more that it waits.
+        store.advance(60)
+        assert (shown(waiting), await blocked(store)) == ([("a", "user", ("person:operator",))], [])
+        inbox = Inbox(store)
+        [item] = (await inbox.list()).items
+        assert item.options == ("yes",)
+        await inbox.answer(item.id, choice="yes", by="mira")
+        async with Bus(store, people=inbox) as bus:
+            answer = await bus.escalate(message, options=[{"label": "yes"}])
+            assert (answer.choice, answer.by) == ("yes", "mira")
+            assert len((await inbox.list(InboxQuery(status="any"))).items) == 1
+        assert await asking == answer
+
+
+async def test_an_escalation_that_is_sent_is_an_item_of_the_role(store: MemoryStore) -> None:
+    inbox = Inbox(store)
+    async with Bus(store, people=inbox) as bus:
+        message = AgentMessage(type="escalate", from_agent="a", to_agent="CEO", subject="look")
+        assert await bus.send(message) == await bus.send(message)
+        [item] = (await inbox.list()).items
+        assert (item.kind, item.role, item.subject) == ("escalation", "CEO", "look")
+        assert await bus.depths() == {}
+
+
 async def test_an_escalation_and_its_item_are_one_wait(store: MemoryStore) -> None:
     await store.put_messages([query("a", None, key="m1"), query("a", None, key="m2")])
     await post(store, "i1", from_agent="a", subject="help", role="ceo", message_id="m1")
@@ -115,5 +150,5 @@ async def test_a_message_that_says_little_is_shown_as_far_as_it_goes(store: Memo
 
 async def test_thousands_of_items_are_read_page_by_page(store: MemoryStore) -> None:
     for number in range(1001):
-        await post(store, f"i{number}", from_agent=f"a{number % 3}", subject="?")
+        await post(store, f"i{number}", from_agent=f"a{number % 3}", subject="?", session_id="s")
     assert len(await blocked(store)) == 1001

@@ -99,6 +99,25 @@ async def test_a_message_whose_time_is_over_is_never_delivered(place: Place) -> 
     assert desk.subjects == ["in time", "too late"]
 
 
+@everywhere
+async def test_a_message_leaves_the_mailbox_when_it_expires_though_nobody_serves_it(
+    place: Place,
+) -> None:
+    bus = await place.bus(mailbox_bound=1, on_full="refuse")
+    first = await bus.agent("pm").send("sales", "too late", ttl=1e-6)
+    await becomes(bus, first, "expired")
+    assert await bus.depths() == {}
+    second = await bus.agent("pm").send("sales", "in time", correlation_id=first)
+    assert await bus.depths() == {"sales": 1}
+    both = await bus.messages(sender="pm", recipient="sales", correlation_id=first)
+    assert [(each.message.id, each.state) for each in both.messages] == [
+        (first, "expired"),
+        (second, "open"),
+    ]
+    expired = await bus.messages(state="expired")
+    assert [each.message.id for each in expired.messages] == [first]
+
+
 async def test_a_message_may_expire_in_line(place: Place) -> None:
     bus, desk = await place.bus(), Desk(hold=True)
     async with bus.serve("sales", desk):

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Response
 from ekiden.app.messaging import outsider, post_message
 from ekiden.app.records.messages import find_messages, read_message
 from ekiden.app.records.runs import run_id_of
+from ekiden.bus.reading import MessageQuery
 from ekiden.core.messages import PRIORITIES, AgentMessage
 from ekiden.server.access import Administers, Reads, Starts, TheCaller
 from ekiden.server.answers import answer, page
@@ -31,6 +32,11 @@ router = APIRouter(prefix="/messages", tags=["messages"])
 async def list_messages(
     desk: Reads,
     agent: Annotated[str | None, word("Only those to this agent.")] = None,
+    sender: Annotated[str | None, word("Only those of this agent.")] = None,
+    task: Annotated[str | None, word("Only those of this task.")] = None,
+    correlation: Annotated[
+        str | None, word("Only those that correlate with this id, and the message with it.")
+    ] = None,
     state: Annotated[MessageStateName | None, Query(description="Only those so.")] = None,
     waiter: Annotated[
         str | None, word("Only those whose answer this one waits for: `NAME` or `NAME#TASK`.")
@@ -41,13 +47,13 @@ async def list_messages(
 ) -> Response:
     """List messages between agents, the oldest first.
 
-    Questions of sessions are there as long as they are open; what was said in them is in the
-    events of the sessions.
+    A message and its answer stay until retention removes them.
     """
     found = await find_messages(
         desk.store,
-        agent=agent,
-        state=state,
+        MessageQuery(
+            sender=sender, recipient=agent, task=task, correlation_id=correlation, state=state
+        ),
         waiter=waiter,
         session_id=session,
         limit=limit,

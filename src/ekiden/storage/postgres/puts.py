@@ -7,14 +7,16 @@ from typing import Any, NamedTuple
 
 from ekiden.core.errors import QueueFull
 from ekiden.storage.base import PutReceipt, QueuePut
+from ekiden.storage.postgres.rows import IS_IN_TIME
 from ekiden.storage.postgres.text import to_column, to_column_or_null
 from ekiden.storage.values import json_text
 
-_PUT = """
+_PUT = f"""
 with new as materialized (
     select nextval('messages_id_seq') as id, said.*, case when bound is not null then bound <= (
         select count(*) from (
-            select from messages where messages.queue = said.queue and state = 'open'
+            select from messages
+            where messages.queue = said.queue and state = 'open' and {IS_IN_TIME}
             limit said.bound
         ) as counted
     ) end as is_full

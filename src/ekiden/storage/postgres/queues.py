@@ -19,7 +19,13 @@ from ekiden.storage.postgres.doubt import answered
 from ekiden.storage.postgres.errors import OutcomeUnknown
 from ekiden.storage.postgres.puts import is_bounded, prepare_messages, store_messages
 from ekiden.storage.postgres.role import Role
-from ekiden.storage.postgres.rows import DELIVERY, MESSAGE, queue_message, stored_message
+from ekiden.storage.postgres.rows import (
+    DELIVERY,
+    IS_IN_TIME,
+    MESSAGE,
+    queue_message,
+    stored_message,
+)
 from ekiden.storage.postgres.settles import (
     SETTLED_COLUMNS,
     prepare_settles,
@@ -64,7 +70,8 @@ with over as materialized (
 ), woken as ({wake_sql("done")}
 )
 select count(*) from done"""
-_DEPTH = "select count(*) from messages where queue = $1 and state = 'open'"
+_EXPIRE_ALL = _EXPIRE.replace("queue = $1 and ", "")
+_DEPTH = f"select count(*) from messages where queue = $1 and state = 'open' and {IS_IN_TIME}"
 _LAST = "id = $1 and owner = $2 and attempts = $3 and state = 'open'"
 _ACK = f"delete from messages where {_LAST} returning id"
 _RELEASE = f"""
@@ -163,7 +170,12 @@ class Queues(Role):
     ) -> Sequence[StoredMessage]:
         check_limit(limit, "messages")
         sql, args = _page_sql(where, after, limit)
+        if where.states is not None and "expired" in where.states:
+            await self._expire()
         found = await self._database.query(sql, *args, repeatable=True)
+        if any(record["is_over"] for record in found):
+            await self._expire()
+            found = await self._database.query(sql, *args, repeatable=True)
         return [stored_message(record) for record in found]
 
     async def requeue_messages(self, keys: Collection[str]) -> int:
@@ -189,6 +201,11 @@ class Queues(Role):
         found = await self._database.query(_DEPTH, to_column(queue), repeatable=True)
         depth: int = found[0][0]
         return depth
+
+    async def _expire(self) -> None:
+        """Messages whose time is over leave their queues, whoever serves them or does not."""
+        await self._database.query(_EXPIRE_ALL, repeatable=True)
+        self._changes.changed()
 
 
 def _delivery(message: QueueMessage) -> tuple[int, str, int]:

@@ -69,6 +69,8 @@ def put_messages(
     """
     if _have_room(db, groups):
         return _put_all(db, groups, now)
+    if has_expired(db, now.ms):
+        expire_messages(db, now)
     fates: list[list[PutReceipt] | QueueFull] = []
     for group in groups:
         refusal = _refusal(db, group)
@@ -126,6 +128,19 @@ def release_message(db: apsw.Connection, message: QueueMessage, delay_ms: int, n
         (now_ms + delay_ms, message.id, message.owner, message.attempts),
     )
     return db.changes() == 1
+
+
+def has_expired(db: apsw.Connection, now_ms: int) -> bool:
+    """Whether there are open messages whose time is over, and that nobody works on."""
+    return bool(query(db, f"{_OVER} LIMIT 1", (now_ms, now_ms)))
+
+
+def expire_messages(db: apsw.Connection, now: Moment) -> None:
+    """Settle those of all queues."""
+    _expire(db, [message_id for (message_id,) in query(db, _OVER, (now.ms, now.ms))], now)
+
+
+_OVER = "SELECT id FROM messages WHERE state = 'open' AND expires_ms <= ? AND due_ms <= ?"
 
 
 def read_depth(db: apsw.Connection, queue: str) -> int:

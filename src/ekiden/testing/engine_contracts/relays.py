@@ -80,7 +80,8 @@ class AskingContract(EngineContractBase):
         assert await answered(engine, "go") == "sales say 42"
         [child] = [row for row in (await engine.store.list()).sessions if row.agent == "sales"]
         assert (child.status, child.outcome) == ("idle", "done")
-        assert await engine.store.find_messages() == []
+        [message] = await engine.store.find_messages()
+        assert (message.state, message.answer["payload"]) == ("answered", "42")
 
     async def test_several_are_asked_at_the_same_time(self, engine: EngineUnderTest) -> None:
         both = asyncio.Barrier(2)
