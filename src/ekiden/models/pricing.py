@@ -49,8 +49,8 @@ def cost_of(
     (``provider:model@http://…``) the list knows nothing. `has_list`: whether the list is asked.
     """
     for name in names:
-        for known in _known_as(name, prices) if prices else ():
-            return prices[known].of(usage)
+        for known in _known_as(name, prices or {}):
+            return (prices or {})[known].of(usage)
     if not has_list:
         return None
     for name in names:

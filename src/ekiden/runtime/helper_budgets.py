@@ -9,6 +9,7 @@ go on where they were, with what there is now.
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Literal
 
 from ekiden.core.errors import SessionBusy, SessionError
 from ekiden.core.messages import Letter
@@ -95,7 +96,7 @@ async def _revive(run: RunState, question: OpenQuestion) -> None:
             await run.store.release(claim)
             return
         cursor.budget = _budget(run, row, cursor)
-        status = "waiting" if row.status == "waiting" else "ready"
+        status: Literal["waiting", "ready"] = "waiting" if row.status == "waiting" else "ready"
         patch = SessionPatch(
             cursor=cursor.to_json(),
             status=status,

@@ -76,6 +76,10 @@ async def changed(agent: Agent[Any], session: Session, choice: str) -> Any:
     return (await Runner.resume(agent, session)).final_output
 
 
+def _declines(request: Any) -> bool:
+    return False
+
+
 @pytest.mark.parametrize(
     ("code", "choice", "output", "later"),
     [
@@ -155,7 +159,7 @@ async def test_a_stored_call_is_not_made_again_when_the_step_was_interrupted_for
 
     waiting = asyncio.Event()
     agent = bank(effects, dies_first=False)(code)
-    agent.handoffs.append(Agent("till", run=idle, accepts=lambda request: False))
+    agent.handoffs.append(Agent("till", run=idle, accepts=_declines))
     session = Session("s", store=MemoryStore())
     running = asyncio.create_task(Runner.run(agent, "Pay.", session=session))
     await waiting.wait()

@@ -185,7 +185,7 @@ async def test_published_progress_is_shown_while_the_code_works_and_once_when_it
         if isinstance(shown, ModelDelta):
             seen.append((shown.text, shown.data, shown.session_id == "s1"))
             gate.set()
-        elif "published" in (shown.details or {}):
+        elif shown.details and "published" in shown.details:
             stored.append(shown.details["published"])
             assert stored[-1] in [name for name, _, _ in seen]
     assert seen == [("begun", None, True), ("half", 50, False), ("asked", "yes", True)]
