@@ -28,8 +28,10 @@ from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.live import live_run, on_display
 from ekiden.runtime.loading import opened_for_handoff
 from ekiden.runtime.opening import claimed, owned, parked_if_left
-from ekiden.runtime.requests import is_hopeless, make, settle_rollback, store_withdrawal, undo
+from ekiden.runtime.request_prospects import is_hopeless
+from ekiden.runtime.requests import make, settle_rollback, undo
 from ekiden.runtime.state import RunState
+from ekiden.runtime.withdrawals import store_withdrawal
 from ekiden.storage.base import Claim, Document, DocumentWrite, NewSession, SessionRow, Store
 
 _LONGEST_WAIT_S = 1.0

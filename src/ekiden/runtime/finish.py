@@ -52,7 +52,7 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
     fault_point("run.finish.after_commit")
     run.outcome = outcome
     if is_asked:
-        from ekiden.runtime.requests import record_withdrawn
+        from ekiden.runtime.withdrawals import record_withdrawn
 
         # The run is stored: what cannot be put on record now, whoever runs the session next does.
         with suppress(SessionError, StoreError):

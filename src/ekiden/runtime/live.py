@@ -47,7 +47,7 @@ def live_run(store: Store, session_id: str) -> RunState | None:
 
 def _may_interrupt(run: RunState, request: Mapping[str, Any]) -> bool:
     from ekiden.handoff.request_documents import Asked
-    from ekiden.runtime.requests import is_hopeless
+    from ekiden.runtime.request_prospects import is_hopeless
 
     return not is_hopeless(run, Asked.from_json(request))
 
