@@ -31,6 +31,8 @@ class PersonSays:
 Act: TypeAlias = str | HandTo | PersonSays
 """A text is a message of the person whom the conversation is with."""
 
+_DECISIONS = frozenset({"transferring", "failed"})
+
 
 def stored_acts(events: Sequence[Event]) -> int:
     """How many acts the session knows of."""
@@ -42,5 +44,6 @@ def _is_act(event: Event) -> bool:
         return True
     details = event.details or {}
     by = details.get("by")
-    is_first = event.type == "message" or "initiated" in details.get("moves", ())
-    return isinstance(by, dict) and by["kind"] in ("program", "person") and is_first
+    # A handoff that was asked for and is not decided has to be asked for again.
+    is_done = event.type == "message" or not _DECISIONS.isdisjoint(details.get("moves", ()))
+    return isinstance(by, dict) and by["kind"] in ("program", "person") and is_done

@@ -70,7 +70,7 @@ def _policy(
     """Everything that can have a say in a handoff has, and the first handoff is rolled back."""
     return Scenario(
         team=handoff_teams.policy(policy, *conditions),
-        commits=16 + tools,
+        commits=17 + tools,
         hooks=NotingHooks,
         config=handoff_teams.attended,
         effects=("lorry", "driver", "no driver", "no lorry", "A-42", *["paper"] * (tools - 3)),
@@ -206,7 +206,7 @@ _TRIGGERED = {
 _PROGRAMS = {
     "program": Scenario(
         team=other_teams.program,
-        commits=19,
+        commits=20,
         entry="desk",
         config=handoff_teams.attended,
         acts=(
@@ -241,7 +241,7 @@ _PROGRAMS = {
     ),
     "left": Scenario(
         team=other_teams.program,
-        commits=16,
+        commits=17,
         claims=5,
         entry="desk",
         config=handoff_teams.attended,

@@ -285,7 +285,7 @@ async def test_a_request_stands_or_is_withdrawn_when_the_one_who_withdraws_it_di
         assert await ended(runner) == 0
     ending, made = await finished(scene, rescuers)
     is_withdrawn = fault == "handoff.withdrawn.after_write"
-    assert status == ("rolled_back" if is_withdrawn else "completed")
+    assert status == ("failed" if is_withdrawn else "completed")
     assert made is not None
     assert made.status == status
     assert ending.row.agent == ("desk" if is_withdrawn else "orders")
@@ -314,7 +314,7 @@ async def test_a_late_request_is_put_on_record_once_or_still_lies_there(
     async with scene.database.open() as store:
         controller = controller_of(scene, store)
         late = await controller.start(scene.session_id, to="orders", timeout_s=0.2)
-    assert late.status == "rolled_back"
+    assert late.status == "failed"
     say(scene, GO_WHEN_ASKED)
     assert await ended(victim) == -signal.SIGKILL
     ending, made = await finished(scene, rescuers, may_lie=True)
@@ -326,4 +326,4 @@ async def test_a_late_request_is_put_on_record_once_or_still_lies_there(
 def check_late(ending: Record, made: HandoffRecord | None) -> None:
     """It is on record that the handoff was not made, and why."""
     assert made is not None
-    assert (made.status, made.code, ending.row.agent) == ("rolled_back", "TIMEOUT", "desk")
+    assert (made.status, made.code, ending.row.agent) == ("failed", "TIMEOUT", "desk")

@@ -88,7 +88,7 @@ class Attempt:
     def begin(self, run: RunState) -> None:
         """Give it an id; from here on it is on record, whatever becomes of it.
 
-        One that waited for approval is on record already.
+        One that was interrupted before it was decided is on record already, and goes on.
         """
         cursor = run.cursor
         if cursor.tried is not None and self._is_tried(run, cursor.tried):
@@ -102,22 +102,29 @@ class Attempt:
     def _is_tried(self, run: RunState, tried: TriedHandoff) -> bool:
         if self.id:
             return tried.id == self.id
-        is_of_turn = self.call is not None or self.place is not None
-        return is_of_turn and tried.step == run.step_key(self.question)
+        name = tried.id.rpartition(".")[2]
+        if not self._is_of_turn and not name.removeprefix("h").isdecimal():
+            return False  # It has a document, and is made by whoever serves that.
+        return tried.step == run.step_key(self._question(name))
+
+    @property
+    def _is_of_turn(self) -> bool:
+        return self.call is not None or self.place is not None
 
     @property
     def question(self) -> str:
-        """Which handoff of the turn it is, and what it is, in a few characters.
+        """Which handoff of the turn it is, and what it is, in a few characters."""
+        return self._question(self.id.rpartition(".")[2])
 
-        A model makes one in a turn, and a trigger fires once; others have an id.
-        """
+    def _question(self, name: str) -> str:
+        """A model makes one in a turn, and a trigger fires once; others have a name."""
         text = f"{self.edge.tool_name} {self.arguments}".encode("utf-8", "surrogatepass")
         if self.call is not None:
             which = "h"
         elif self.place is not None:
             which = f"p{self.place}"
         else:
-            which = self.id.rpartition(".")[2]
+            which = name
         return f"{which}_{blake2b(text, digest_size=6).hexdigest()}"
 
     @property

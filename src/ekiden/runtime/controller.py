@@ -46,10 +46,10 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
     guardrail ends the run because of what an agent passes on: the refusal is stored then.
     """
     attempt.begin(run)
-    if attempt.is_asked_here and _may_take_long(run, attempt):
+    attempt.validate()
+    if attempt.life.fresh and attempt.is_asked_here and _may_take_long(run, attempt):
         announce(run, attempt, _words(run, attempt))
         await run.commit()
-    attempt.validate()
     before = Before.of(run)
     run.staged = []
     try:

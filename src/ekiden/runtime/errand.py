@@ -192,11 +192,11 @@ class Errand:
         if asked.cancel is not None:
             await self._cancel(here, taken, was_open=was_open)
             return (await read_handoff(self._store, asked.cancel)).result()
-        number = here.cursor.handoffs + 1
         if await make(here, asked, taken, release=True, may_wait=False):
             await self._go_on(here, run=run)
-        numbered = f"{self._session_id}.h{number}"
-        return (await read_handoff(self._store, asked.own_id or numbered)).result()
+        record = await self._record()
+        assert record is not None, "what was made or refused is on record"
+        return record.result()
 
     async def _cancel(self, here: RunState, taken: list[DocumentWrite], *, was_open: bool) -> None:
         """Undo the handoff; whoever gets the session back goes on with it, if the run is not over.

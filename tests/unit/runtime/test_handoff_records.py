@@ -124,7 +124,7 @@ async def test_a_handoff_is_on_record_while_its_target_is_asked() -> None:
     )
     starting = asyncio.create_task(office.controller.initiate(request))
     await asked.wait()
-    assert await on_record(office.store, "t.h1") == (["initiated"], None)
+    assert await on_record(office.store, "t.h1") == (["initiated", "validating"], None)
     assert (await office.store.get("t")).variables == {}
     answer.set()
     assert (await starting).request_id == "t.h1"
