@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ekiden import __version__
 from ekiden.cli.errors import Interrupted, UsageError
 from ekiden.cli.exits import Exit, exit_for_error
-from ekiden.cli.output import complain, prepare_streams, say
+from ekiden.cli.output import complain, prepare_log, prepare_streams, say
 from ekiden.cli.remote.connection import at_server
 from ekiden.cli.remote.table import LOCAL_ONLY, take_server
 from ekiden.core.errors import EkidenError
@@ -175,6 +175,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(overview())
         return Exit.OK
     as_json = wants_json(arguments)
+    prepare_log(as_json=as_json)
     try:
         return _dispatch(arguments)
     except EkidenError as exc:

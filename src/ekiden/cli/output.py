@@ -27,6 +27,20 @@ def prepare_streams() -> None:
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
+def prepare_log(*, as_json: bool) -> None:
+    """Show warnings and tracebacks to people on standard error; programs read only JSON there.
+
+    A log that somebody sets up takes precedence.
+    """
+    import logging
+
+    class Notes(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            note(cover(self.format(record)))
+
+    logging.lastResort = logging.NullHandler() if as_json else Notes(logging.WARNING)
+
+
 def safe(text: str) -> str:
     """`text` with control and direction characters spelled out; line breaks and tabs stay.
 
