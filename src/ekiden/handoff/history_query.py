@@ -160,7 +160,7 @@ async def open_requests(store: Store, query: HandoffQuery = EVERYTHING) -> list[
         except SessionNotFound:
             continue
         record = await record_of_request(store, row, asked)
-        is_on_record = asked.id in row.cursor.get(TRIED, ())
+        is_on_record = any(asked.id in each for each in row.cursor.get(TRIED, ()))
         if not is_on_record and query.matches(record) and query.matches_session(row):
             found.append(record)
     return sorted(found, key=lambda record: record.started_at)

@@ -17,7 +17,7 @@ from ekiden.storage.base import Document, DocumentWrite, Store
 REQUESTS: Final = "handoff.requests"
 """The collection of what is asked of sessions; keys are ``<session>/<request>``."""
 TRIED: Final = "hw"
-"""Where a session's row tells which handoff waits for approval, and is on record."""
+"""Where a session's row tells which handoffs are on record and not decided."""
 _MOST_PAGES: Final = 10
 """How many pages of requests are looked through for dead ones."""
 

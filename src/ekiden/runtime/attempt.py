@@ -91,10 +91,11 @@ class Attempt:
         One that was interrupted before it was decided is on record already, and goes on.
         """
         cursor = run.cursor
-        if cursor.tried is not None and self._is_tried(run, cursor.tried):
-            self.id = cursor.tried.id
-            self.life = Lifecycle("validating")
-            return
+        for tried in cursor.tried:
+            if self._is_tried(run, tried):
+                self.id = tried.id
+                self.life = Lifecycle("validating")
+                return
         cursor.handoffs += 1
         self.id = self.id or run.next_handoff_id
         self.life.move("initiated")
@@ -102,14 +103,9 @@ class Attempt:
     def _is_tried(self, run: RunState, tried: TriedHandoff) -> bool:
         if self.id:
             return tried.id == self.id
-        name = tried.id.rpartition(".")[2]
-        if not self._is_of_turn and not name.removeprefix("h").isdecimal():
-            return False  # It has a document, and is made by whoever serves that.
-        return tried.step == run.step_key(self._question(name))
-
-    @property
-    def _is_of_turn(self) -> bool:
-        return self.call is not None or self.place is not None
+        if tried.is_asked_of(run.session_id):
+            return False
+        return tried.step == run.step_key(self._question(tried.id.rpartition(".")[2]))
 
     @property
     def question(self) -> str:

@@ -72,7 +72,7 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
         return False
     finally:
         staged, run.staged = run.staged, None
-    if run.cursor.tried is not None:
+    if run.cursor.tried:
         settle_tried(run, attempt.id)
         give_up_tried(run)
     if terms.open_calls:

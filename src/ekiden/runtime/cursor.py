@@ -130,7 +130,7 @@ class OpenQuestion:
 
 @dataclass(frozen=True, slots=True)
 class TriedHandoff:
-    """A handoff that is on record and waits for approval."""
+    """A handoff that is on record and not decided: somebody is asked about it."""
 
     step: str
     id: str
@@ -140,6 +140,10 @@ class TriedHandoff:
     def to_json(self) -> list[str]:
         """As a list, short."""
         return [self.step, self.id, self.source, self.target]
+
+    def is_asked_of(self, session_id: str) -> bool:
+        """Whether a document asks the session for it, and stays until somebody serves it."""
+        return self.id.startswith(f"{session_id}.hrq_")
 
 
 @dataclass(slots=True)
@@ -169,7 +173,7 @@ class Cursor:
     """Handoffs that are not confirmed yet; each but the last led to the source of the next."""
     received: Mapping[str, Any] | None = None
     """What the active agent was handed: from, reason, summary, context."""
-    tried: TriedHandoff | None = None
+    tried: tuple[TriedHandoff, ...] = ()
     route: Mapping[str, Any] | None = None
     """While a router has the run: why it is asked, and the options of this one request."""
     mistakes: int = 0
@@ -243,8 +247,8 @@ class Cursor:
             data["ho"] = [each.to_json() for each in self.open]
         if self.received is not None:
             data["rc"] = self.received
-        if self.tried is not None:
-            data[TRIED] = self.tried.to_json()
+        if self.tried:
+            data[TRIED] = [each.to_json() for each in self.tried]
         if self.route is not None:
             data["ro"] = self.route
         if self.mistakes:
@@ -330,7 +334,7 @@ class Cursor:
             head=data.get("hd", ""),
             audited=data.get("hn", 0),
             received=data.get("rc"),
-            tried=TriedHandoff(*data[TRIED]) if TRIED in data else None,
+            tried=tuple(TriedHandoff(*each) for each in data.get(TRIED, ())),
             route=data.get("ro"),
             mistakes=data.get("m", 0),
             rollbacks=data.get("rb", 0),

@@ -34,7 +34,7 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
     run.record("agent_error" if error else "agent_complete", details=details, error=error)
     if isinstance(outcome, (Done, Refused)):
         run.cursor.phase = "end"
-    if run.cursor.tried is not None and not isinstance(outcome, Waiting):
+    if run.cursor.tried and not isinstance(outcome, Waiting):
         from ekiden.runtime.tried import give_up_tried
 
         give_up_tried(run)

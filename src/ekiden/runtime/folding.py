@@ -142,8 +142,7 @@ class Fold:
             cursor.handoffs = max(cursor.handoffs, int(number))
         elif "initiated" in details.get("moves", ()):
             cursor.handoffs += 1
-        if cursor.tried is not None and cursor.tried.id == details.get("id"):
-            cursor.tried = None
+        cursor.tried = tuple(each for each in cursor.tried if each.id != details.get("id"))
         if "compensation" in details:
             self._is_inside = True
         elif is_transfer(event):
@@ -151,9 +150,8 @@ class Fold:
         elif "undoes" in details:
             self._roll_back(details)
         elif details.get("status") in ("initiated", "validating"):
-            cursor.tried = TriedHandoff(
-                event.step or "", details["id"], details["from"], details["to"]
-            )
+            names = (details["id"], details["from"], details["to"])
+            cursor.tried = (*cursor.tried, TriedHandoff(event.step or "", *names))
         elif details.get("status") == "completed":
             cursor.open = [each for each in cursor.open if each.id != details["id"]]
         else:

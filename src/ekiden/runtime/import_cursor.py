@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from ekiden.core.session_errors import SessionImportInvalid
 from ekiden.handoff.request_documents import TRIED
-from ekiden.runtime.cursor import Cursor
+from ekiden.runtime.cursor import Cursor, TriedHandoff
 from ekiden.runtime.import_events import check_received
 from ekiden.runtime.import_items import check_items
 from ekiden.runtime.import_values import (
@@ -108,8 +109,12 @@ def _check_signs(given: dict[str, Any], place: str) -> None:
         texts(given.get(name, []), f"{place}.{name}")
     if given.get("to") is not None:
         texts(given["to"], f"{place}.to")
-    if TRIED in given:
-        texts(given[TRIED], f"{place}.{TRIED}")
+    tried = given.get(TRIED, [])
+    if not isinstance(tried, list):
+        raise SessionImportInvalid(f"{place}.{TRIED}", "it is not a list of handoffs")
+    for number, each in enumerate(tried):
+        if len(texts(each, f"{place}.{TRIED}[{number}]")) != len(fields(TriedHandoff)):
+            raise SessionImportInvalid(f"{place}.{TRIED}[{number}]", "it is not a handoff")
     fired = given.get("fi", [])
     if not isinstance(fired, list):
         raise SessionImportInvalid(f"{place}.fi", "it is not a list of numbers")

@@ -25,7 +25,7 @@ from ekiden.runtime.reading import told_so_far, up_to
 from ekiden.runtime.rollback import give_back
 from ekiden.runtime.snapshot import snapshot_key, snapshot_of
 from ekiden.runtime.state import RunState
-from ekiden.runtime.tried import end_tried
+from ekiden.runtime.tried import give_up_tried
 from ekiden.runtime.withdrawing import withdraw
 from ekiden.sessions import begins_chain, history_length, open_calls, standing, visible_items
 from ekiden.sessions.state import told_state
@@ -85,8 +85,8 @@ async def first_step(
     message = run.record("message", items=(*outputs, *items), details=details)
     if agent.name == row.agent:
         run.cursor.open = still_open(cursor, message)
-    if cursor.tried is not None:
-        end_tried(run, cursor.tried)
+    run.cursor.tried = cursor.tried
+    give_up_tried(run)
     if cursor.asks:
         await withdraw(run, cursor.asks, by=row.agent)
     for write in await purse_removals(store, cursor.purse, cursor.levels):

@@ -21,24 +21,28 @@ def announce(run: RunState, attempt: Attempt, words: Mapping[str, Any]) -> None:
     attempt.life.fresh.clear()
 
     def put() -> None:
-        give_up_tried(run)
-        run.cursor.handoffs, run.cursor.tried = number, tried
+        cursor = run.cursor
+        cursor.handoffs, cursor.tried = number, (*cursor.tried, tried)
         run.record("handoff", step=tried.step, details=dict(details))
 
     run.put_message(put)
 
 
 def settle_tried(run: RunState, handoff_id: str) -> None:
-    """The handoff of this id does not wait for approval any more."""
-    if run.cursor.tried is not None and run.cursor.tried.id == handoff_id:
-        run.cursor.tried = None
+    """The handoff of this id is decided."""
+    run.cursor.tried = tuple(each for each in run.cursor.tried if each.id != handoff_id)
 
 
 def give_up_tried(run: RunState) -> None:
-    """Nobody is asked any more about the handoff that waits for approval; the caller commits it."""
-    tried, run.cursor.tried = run.cursor.tried, None
-    if tried is not None:
-        end_tried(run, tried)
+    """Nobody is asked any more about handoffs that wait for approval; the caller commits it.
+
+    Those that a document asks for are still wanted.
+    """
+    wanted = [each for each in run.cursor.tried if each.is_asked_of(run.session_id)]
+    for each in run.cursor.tried:
+        if each not in wanted:
+            end_tried(run, each)
+    run.cursor.tried = tuple(wanted)
 
 
 def end_tried(run: RunState, tried: TriedHandoff) -> None:

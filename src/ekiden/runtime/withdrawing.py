@@ -171,21 +171,22 @@ async def _ending(
     store: Store, row: SessionRow, cursor: Cursor, queries: Iterable[OpenQuestion]
 ) -> Commit:
     events = []
-    if cursor.tried is not None:
+    given_up_now = [each for each in cursor.tried if not each.is_asked_of(row.id)]
+    for tried in given_up_now:
         given_up = Event(
             session_id=row.id,
-            seq=row.seq + 1,
+            seq=row.seq + 1 + len(events),
             type="handoff",
             at_us=await store.now_us(),
             agent=row.agent,
-            details=ended_details(cursor.tried),
+            details=ended_details(tried),
             error=GIVEN_UP,
         )
-        cursor.tried = None
         if cursor.head and given_up.details is not None:
             given_up.details["hash"] = cursor.head = link(cursor.head, given_up)
             cursor.audited += 1
         events.append(given_up)
+    cursor.tried = tuple(each for each in cursor.tried if each not in given_up_now)
     ended = Event(
         session_id=row.id,
         seq=row.seq + 1 + len(events),

@@ -131,3 +131,24 @@ async def test_a_handoff_is_on_record_while_its_target_is_asked() -> None:
     moves = ["initiated", "validating", "transferring", "completed"]
     assert await on_record(office.store, "t.h1") == (moves, None)
     assert (await office.store.get("t")).variables == {"x": 1}
+
+
+async def test_a_handoff_that_is_refused_leaves_one_that_waits_for_approval() -> None:
+    case = Approved()
+
+    async def accepts(ctx: Any, request: HandoffRequest) -> bool:
+        return False
+
+    case.a.handoffs = [*case.a.handoffs, Agent("c", accepts=accepts)]
+    item = await case.wait()
+    controller = HandoffController(case.a, case.store, run_config=case.config)
+    assert (await controller.start("s", to="c")).status == "failed"
+    assert await on_record(case.store, "s.h1") == (["initiated", "validating"], None)
+    await Inbox(case.store).answer(item.id, choice="approve", by="anna")
+    await Runner.resume(case.a, case.session, run_config=case.config)
+    moves = ["initiated", "validating", "transferring", "completed"]
+    assert await on_record(case.store, "s.h1") == (moves, None)
+    assert await on_record(case.store, "s.h2") == (
+        ["initiated", "validating", "failed"],
+        "DECLINED",
+    )
