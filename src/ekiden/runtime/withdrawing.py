@@ -170,7 +170,7 @@ async def abandon(
 async def _ending(
     store: Store, row: SessionRow, cursor: Cursor, queries: Iterable[OpenQuestion]
 ) -> Commit:
-    events = []
+    events: list[Event] = []
     given_up_now = [each for each in cursor.tried if not each.is_asked_of(row.id)]
     for tried in given_up_now:
         given_up = Event(
