@@ -15,16 +15,26 @@ from typing import Any
 import httpx2
 import pytest
 
+from ekiden.core.agent import Agent
 from ekiden.core.errors import StoreUnavailable
+from ekiden.engine import Worker, submit
+from ekiden.engine.temporal import TemporalWorker
+from ekiden.runtime import CodeContext
+from ekiden.sessions import Session
+from ekiden.storage.postgres import PostgresStore
 from tests.faults.crowd import check_crowd, crowd
 from tests.faults.databases import PostgresDatabase
 from tests.faults.ledger import Ledger
-from tests.faults.processes import environment
-from tests.faults.waiting import DEADLINE_S
+from tests.faults.processes import ROOT, environment
+from tests.faults.waiting import DEADLINE_S, until
 from tests.support.forked import ForkedPopen
+from tests.support.relay_team import team
 from tests.support.server import Server, private_server
+from tests.support.temporal import DevServer
 
 DEATHS = [2, pytest.param(25, marks=pytest.mark.slow)]
+TEAM = "tests.support.relay_team:team"
+WORKER = [sys.executable, "-m", "ekiden.cli", "worker", "--team", TEAM]
 
 
 @pytest.fixture(scope="module")
@@ -163,3 +173,66 @@ async def test_the_http_server_says_503_with_retry_after_and_recovers(
             assert first.json()["run_id"] == again.json()["run_id"]
             found = await client.get("/api/v1/sessions")
             assert sorted(each["session_id"] for each in found.json()["items"]) == ["r1", "r2"]
+
+
+@pytest.fixture(params=["worker", "temporal"])
+def engine(request: pytest.FixtureRequest) -> list[str]:
+    """The options of `ekiden worker` for an engine."""
+    if request.param == "worker":
+        return []
+    server: DevServer = request.getfixturevalue("temporal_server")
+    return ["--engine", "temporal", "--address", server.address]
+
+
+async def test_a_worker_that_starts_while_the_database_is_away_says_so_and_waits_for_it(
+    server: Server, tmp_path: Path, engine: list[str]
+) -> None:
+    url = f"{server.url}&schema=early_{len(engine)}"
+    async with PostgresStore(url) as store:
+        await submit(team, "hello", session=Session("s", store=store))
+    server.kill()
+    with (tmp_path / "log.txt").open("wb") as output:
+        process = ForkedPopen(
+            [*WORKER, "--store", url, "--until-idle", *engine],
+            cwd=ROOT,
+            env=environment(),
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        waiting = "waiting for the database"
+        await until(lambda: waiting in told_by(tmp_path) or process.poll() is not None, "it waits")
+        server.start()
+        assert await asyncio.to_thread(process.wait, DEADLINE_S) == 0, told_by(tmp_path)
+    finally:
+        process.kill()
+        process.wait(DEADLINE_S)
+        server.start()
+    assert waiting in told_by(tmp_path)
+    assert "sessions brought to an outcome: 1" in told_by(tmp_path)
+
+
+def told_by(folder: Path) -> str:
+    """What a process wrote so far."""
+    return (folder / "log.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", [Worker, TemporalWorker])
+async def test_a_worker_in_a_program_waits_for_the_database_until_it_is_told_to_stop(
+    server: Server, caplog: pytest.LogCaptureFixture, kind: type[Worker | TemporalWorker]
+) -> None:
+    async def answer(ctx: CodeContext[Any]) -> str:
+        return ctx.text
+
+    store = PostgresStore(f"{server.url}&schema=in_a_program")
+    worker = kind(store, Agent("desk", run=answer))
+    server.kill()
+    try:
+        running = asyncio.create_task(worker.run())
+        await until(lambda: "waiting for" in caplog.text or running.done(), "it waits")
+        worker.stop()
+        async with asyncio.timeout(DEADLINE_S):
+            await running
+    finally:
+        server.start()
+        await store.close()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.client import WorkflowExecutionStatus
 
 from ekiden.core.agent import Agent
 from ekiden.core.team import Team
@@ -27,6 +28,7 @@ from ekiden.storage.postgres import PostgresStore
 from ekiden.testing.engine_contracts.base import asked_person, decide, done
 from tests.faults.processes import ROOT, environment
 from tests.faults.temporal_child import relay_team
+from tests.integration.temporal.desk import echo, handle_of, until_status
 from tests.support.forked import ForkedPopen
 from tests.support.temporal import DevServer, client_of
 from tests.support.temporal_engine import TemporalEngine
@@ -146,3 +148,27 @@ async def test_temporal_is_restarted_while_sessions_wait(
                 await postgres_store.wait_for_change(0.1)
         await engine.stop(drain=False)
     assert os.path.exists(tmp_path / "temporal.db")
+
+
+@pytest.mark.slow
+async def test_a_cluster_that_lost_all_its_data_gets_the_sessions_in_line_again(
+    postgres_store: PostgresStore,
+) -> None:
+    team = Team(Agent("desk", run=echo, runs_on={"gpu"}), Agent("other", run=echo))
+    server = DevServer()
+    with server:
+        await client_of(server)
+        engine = TemporalEngine(postgres_store, server.address)
+        await engine.start(team)
+        await engine.submit("hello", "s")
+        handle = await handle_of(await client_of(server), postgres_store, "s")
+        await until_status(handle, WorkflowExecutionStatus.RUNNING)
+        server.stop(signal.SIGKILL)
+        server.start()
+        handle = await handle_of(await client_of(server), postgres_store, "s")
+        await until_status(handle, WorkflowExecutionStatus.RUNNING, DEADLINE_S)
+        other = TemporalEngine(postgres_store, server.address, labels={"gpu"})
+        await other.start(team)
+        assert await done(other) == "you said: hello"
+        for each in (engine, other):
+            await each.stop()

@@ -27,7 +27,7 @@ from ekiden.engine.agreeing import Agreeing
 from ekiden.engine.beside import beside
 from ekiden.engine.fleet import Fleet
 from ekiden.engine.serving import served_agents
-from ekiden.engine.station import Station
+from ekiden.engine.station import Station, once_reachable
 from ekiden.runtime.calls import to_the_end
 from ekiden.storage.base import Store
 
@@ -131,12 +131,13 @@ class Workforce:
         """Work until `stop`, or until nothing is left to do now; `ready` is called once the stores
         are open.
 
-        `StoreError` if the main store cannot be had; a tenant's that cannot is tried again.
+        A main store whose database cannot be reached is waited for; what else is wrong with it is
+        `StoreError`. A tenant's store that cannot be opened is tried again.
         """
         looking: asyncio.Task[None] | None = None
         try:
-            await self._main.open()
-            await self._look()
+            if not await once_reachable(self._open, self._main, self._fleet.stopping):
+                return
             ready()
             looking = asyncio.create_task(self._look_again(), name="ekiden-tenants")
             await self._fleet.run(until_idle=until_idle)
@@ -148,6 +149,10 @@ class Workforce:
             for each in list(self._served.values()):
                 await self._close(each.store)
             await self._close(self._main)
+
+    async def _open(self) -> None:
+        await self._main.open()
+        await self._look()
 
     async def _look_again(self) -> None:
         while True:

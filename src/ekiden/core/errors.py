@@ -388,6 +388,8 @@ class StoreUnavailable(StoreError):
     """The database cannot be reached, is full, or fails; what was acknowledged is safe."""
 
     code = "store.unavailable"
+    is_away = False
+    """Whether there is no connection to the database: it may be starting, or come back."""
 
 
 class StoreTooNew(StoreError):

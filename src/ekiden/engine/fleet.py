@@ -48,7 +48,8 @@ class Fleet:
         self._claims = 0
         """Sessions that were claimed, ever."""
         self._news = asyncio.Event()
-        self._stopping = asyncio.Event()
+        self.stopping = asyncio.Event()
+        """Set when no further session is to be taken."""
         self._is_running = False
         self._finished_before = 0
         """By stations that are gone."""
@@ -71,11 +72,11 @@ class Fleet:
     @property
     def is_stopping(self) -> bool:
         """Whether no further session is taken."""
-        return self._stopping.is_set()
+        return self.stopping.is_set()
 
     def add(self, station: Station, *beside: Beside) -> None:
         """Serve the station; what is to go on `beside` its sessions must not fail."""
-        station.stopping = self._stopping
+        station.stopping = self.stopping
         line = self._lines[station] = Line(station, beside)
         if self._is_running:
             self._begin(line)
@@ -95,7 +96,7 @@ class Fleet:
 
     def stop(self) -> None:
         """Take no further session and end when those under way are done."""
-        self._stopping.set()
+        self.stopping.set()
         self._news.set()
 
     async def run(self, *, until_idle: bool = False) -> None:
@@ -113,7 +114,7 @@ class Fleet:
 
     async def _work(self, group: asyncio.TaskGroup, until_idle: bool) -> None:
         looked: int | None = None
-        while not self._stopping.is_set():
+        while not self.stopping.is_set():
             self._news.clear()
             line = self._choose()
             if line is not None:
@@ -161,7 +162,7 @@ class Fleet:
             claimed = await line.station.claim()
             if claimed is None:
                 self._rest(line, line.missed(hints))
-            elif self._stopping.is_set() or line.is_gone:
+            elif self.stopping.is_set() or line.is_gone:
                 taken, claimed = claimed, None
                 await line.station.store.release(taken[0])
             else:

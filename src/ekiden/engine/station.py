@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ekiden.core.errors import LeaseLost, StoreError
+from ekiden.core.errors import LeaseLost, StoreError, StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta
 from ekiden.core.team import Team
@@ -178,9 +178,7 @@ class Station:
 
     async def rest(self) -> None:
         """Wait a moment, unless it is all over."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(REST_S):
-                await self.stopping.wait()
+        await _rest(self.stopping)
 
     async def _take_up(self, around: Circumstances, claim: Claim, row: SessionRow) -> None:
         audience = self._audience
@@ -192,3 +190,36 @@ class Station:
             self.finished += 1
         if run.exception is not None:
             _log.warning("session %s failed: %s", row.id, run.exception)
+
+
+async def once_reachable(
+    begin: Callable[[], Awaitable[None]], store: Store, stopping: asyncio.Event
+) -> bool:
+    """Call `begin` until it does not find the database of `store` unreachable.
+
+    Each new reason for waiting is logged once. Returns `False` if `stopping` was set first; every
+    other error of `begin` is raised.
+    """
+    told = ""
+    while True:
+        try:
+            await begin()
+        except StoreUnavailable as exc:
+            if not exc.is_away:
+                raise
+            if str(exc) != told:
+                told = str(exc)
+                _log.warning("waiting for the database: %s", told)
+            await _rest(stopping)
+        else:
+            if told:
+                _log.info("the database at %s can be reached", store.url)
+            return True
+        if stopping.is_set():
+            return False
+
+
+async def _rest(stopping: asyncio.Event) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(REST_S):
+            await stopping.wait()

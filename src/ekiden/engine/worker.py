@@ -12,7 +12,7 @@ from ekiden.core.team import Team
 from ekiden.engine.beside import beside
 from ekiden.engine.fleet import Fleet
 from ekiden.engine.serving import served_agents
-from ekiden.engine.station import Audience, Station
+from ekiden.engine.station import Audience, Station, once_reachable
 from ekiden.engine.stops import StopHere
 from ekiden.engine.timing import Timekeeping
 from ekiden.runtime import RunConfig
@@ -97,7 +97,12 @@ class Worker:
 
     async def run(self, *, until_idle: bool = False) -> None:
         """Work until `stop`; with `until_idle` also end when nothing is left to do now: no session
-        is ready or under way here, and none pauses before it tries something again."""
-        await self._store.open()
+        is ready or under way here, and none pauses before it tries something again.
+
+        A database that cannot be reached is waited for; what else is wrong with the store is
+        `StoreError`.
+        """
+        if not await once_reachable(self._store.open, self._store, self._fleet.stopping):
+            return
         await Timekeeping(self._store).once()
         await self._fleet.run(until_idle=until_idle)

@@ -7,6 +7,7 @@ import logging
 from typing import Any
 
 import pytest
+from temporalio import activity
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from ekiden.core.agent import Agent
@@ -19,6 +20,7 @@ from ekiden.engine.temporal.payloads import Due
 from ekiden.runtime import CodeContext
 from ekiden.storage.base import Claim, NewSession, SessionRow
 from ekiden.storage.postgres import PostgresStore
+from ekiden.storage.postgres.errors import Unreachable
 from ekiden.testing.engine_contracts.base import answered, asked_person, done
 from tests.integration.temporal.desk import (
     SECRET,
@@ -136,16 +138,50 @@ async def test_a_store_that_went_away_is_tried_again(
         await engine.stop()
 
 
+class AwayStore(PostgresStore):
+    """Cannot be reached by the next activities."""
+
+    failures = 0
+
+    async def get(self, session_id: str) -> SessionRow:
+        if activity.in_activity() and self.failures:
+            self.failures -= 1
+            raise Unreachable("gone")
+        return await super().get(session_id)
+
+
+async def test_an_activity_waits_for_a_database_that_is_away_and_pauses_stay_short(
+    postgres_url: str, temporal_server: DevServer, temporal_client: Client
+) -> None:
+    async with AwayStore(postgres_url) as store:
+        engine = TemporalEngine(store, temporal_server.address, linger_s=0.1)
+        await engine.start(echo_team())
+        store.failures = 2
+        assert await answered(engine, "hello") == "you said: hello"
+        handle = await handle_of(temporal_client, store, "s")
+        await until_status(handle, COMPLETED)
+        assert store.failures == 0
+        assert await attempts(handle) == [1]
+        [scheduled] = [
+            event.activity_task_scheduled_event_attributes
+            for event in (await handle.fetch_history()).events
+            if event.HasField("activity_task_scheduled_event_attributes")
+        ]
+        assert scheduled.retry_policy.maximum_interval.seconds <= 2
+        await engine.stop()
+
+
 async def test_a_session_whose_workflow_was_terminated_is_signalled_again(
     engine: TemporalEngine, temporal_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "_AGAIN_S", 0.5)
+    monkeypatch.setattr(relay, "_CHECK_S", 0.1)
     team = Team(Agent("desk", run=echo, runs_on={"gpu"}), Agent("other", run=echo))
     await engine.start(team)
     await engine.submit("hello", "s")
     handle = await handle_of(temporal_client, engine.store, "s")
     await until_status(handle, WorkflowExecutionStatus.RUNNING)
     await handle.terminate()
+    await until_status(handle, WorkflowExecutionStatus.RUNNING)
     await engine.stop()
     engine.options["labels"] = {"gpu"}
     await engine.start(team)

@@ -11,7 +11,13 @@ from datetime import timedelta
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from ekiden.core.errors import LeaseLost, SessionBusy, SessionNotFound, StoreError
+from ekiden.core.errors import (
+    LeaseLost,
+    SessionBusy,
+    SessionNotFound,
+    StoreError,
+    StoreUnavailable,
+)
 from ekiden.engine.station import Station
 from ekiden.engine.temporal.names import labelled_queue
 from ekiden.engine.temporal.payloads import Due, Errand, Standing
@@ -25,10 +31,12 @@ from ekiden.storage.timers import next_due_us
 
 _log = logging.getLogger("ekiden.temporal")
 
-_BEATS = 4
+BEATS = 3
 """Heartbeats in the time after which a worker is taken for dead."""
 _ELSEWHERE_S = 1.0
 """After so long somebody else is tried for an agent that is not here."""
+_HOLD_S = 10.0
+"""How long an activity waits for a database that cannot be reached; then another worker may try."""
 _LEAVE_EVERY_S = 0.02
 _MOMENT_S = 0.001
 _OVERDUE_S = 0.1
@@ -105,7 +113,7 @@ class Activities:
     async def _advance(self, store: Store, session_id: str) -> Standing:
         if self._is_leaving:
             raise _stopped()
-        before = await store.get(session_id)
+        before = await self._found(store, session_id)
         if before.status != "ready":
             return self._standing(before)
         try:
@@ -122,6 +130,23 @@ class Activities:
         if _is_stuck(row, after):
             raise ApplicationError("the session cannot be advanced now", type="session.stuck")
         return self._standing(after)
+
+    async def _found(self, store: Store, session_id: str) -> SessionRow:
+        """The session, as soon as the database can be reached.
+
+        An activity that failed at once would be tried again and again by every worker, for every
+        session in line, and would come late when the database is back.
+        """
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + _HOLD_S
+        while True:
+            try:
+                return await store.get(session_id)
+            except StoreUnavailable as exc:
+                is_over = self._is_leaving or self._station.stopping.is_set()
+                if is_over or not exc.is_away or loop.time() > give_up_at:
+                    raise
+                await self._station.rest()
 
     async def _work(self, claim: Claim, row: SessionRow) -> None:
         """Advance the session; if the activity is cancelled, leave it as whoever did that wants it.
@@ -227,7 +252,7 @@ async def _heartbeats() -> AsyncIterator[None]:
     if limit is None:
         yield
         return
-    beating = asyncio.create_task(_beat(limit.total_seconds() / _BEATS))
+    beating = asyncio.create_task(_beat(limit.total_seconds() / BEATS))
     try:
         yield
     finally:

@@ -14,7 +14,7 @@ from temporalio.worker import Worker as SdkWorker
 from ekiden.core.errors import StoreError
 from ekiden.engine.fleet import Beside
 from ekiden.engine.station import Station
-from ekiden.engine.temporal.activities import Activities
+from ekiden.engine.temporal.activities import BEATS, Activities
 from ekiden.engine.temporal.names import care_queue, labels_of, served_queues, store_name
 from ekiden.engine.temporal.payloads import SessionJob
 from ekiden.engine.temporal.relay import Relay
@@ -150,6 +150,9 @@ class Branch:
 
     def _workers(self, client: Client, queue: str, activities: Activities) -> list[SdkWorker]:
         """One for each task queue: that of the store, those of labels, and that of timers."""
+        # The SDK would hold heartbeats back until little of the time is left, and whoever is late
+        # then because the machine is busy is taken for dead.
+        beat = timedelta(seconds=_heartbeat_s(self.station.config.lease_s) / BEATS)
         version = deployment(queue, self._terms.version)
         needed = {name: self._labels[name] for name in self.station.serves}
         workers = [
@@ -159,6 +162,7 @@ class Branch:
                 workflows=[SessionWorkflow, TimekeeperWorkflow] if name == queue else [],
                 activities=[activities.advance] if agents else [],
                 max_concurrent_activities=self._terms.concurrency,
+                max_heartbeat_throttle_interval=beat,
                 sticky_queue_schedule_to_start_timeout=_STICKY,
                 graceful_shutdown_timeout=_PATIENCE,
                 deployment_config=version,

@@ -43,7 +43,8 @@ class TemporalFleet:
         self._branches: dict[Station, Branch] = {}
         self._tasks: dict[Station, asyncio.Task[None]] = {}
         self._news = asyncio.Event()
-        self._stopping = asyncio.Event()
+        self.stopping = asyncio.Event()
+        """Set when no further session is to be taken."""
 
     @property
     def concurrency(self) -> int:
@@ -68,11 +69,11 @@ class TemporalFleet:
     @property
     def is_stopping(self) -> bool:
         """Whether no further session is taken."""
-        return self._stopping.is_set()
+        return self.stopping.is_set()
 
     def add(self, station: Station, *beside: Beside) -> None:
         """Serve the station; what is to go on `beside` its sessions must not fail."""
-        station.stopping = self._stopping
+        station.stopping = self.stopping
         branch = self._branches[station] = Branch(station, beside, self._terms)
         if self._client is not None:
             self._begin(branch, self._client)
@@ -88,7 +89,7 @@ class TemporalFleet:
 
     def stop(self) -> None:
         """Take no further session and end when those under way are done."""
-        self._stopping.set()
+        self.stopping.set()
         self._news.set()
 
     async def run(self, *, until_idle: bool = False) -> None:
@@ -118,7 +119,7 @@ class TemporalFleet:
 
     async def _work(self) -> None:
         """Until all branches have ended; what one of them could not go on with ends all."""
-        while not self._stopping.is_set() or self._tasks:
+        while not self.stopping.is_set() or self._tasks:
             news = asyncio.create_task(self._news.wait())
             try:
                 await asyncio.wait(
@@ -133,7 +134,7 @@ class TemporalFleet:
                     task.result()
 
     def _begin(self, branch: Branch, client: Client) -> None:
-        running = branch.run(client, self._stopping, indexed=self._is_indexed)
+        running = branch.run(client, self.stopping, indexed=self._is_indexed)
         self._tasks[branch.station] = asyncio.create_task(running)
         self._news.set()
 

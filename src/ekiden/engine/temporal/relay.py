@@ -10,16 +10,17 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import WorkflowIDReusePolicy
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from ekiden.core.errors import StoreError
-from ekiden.engine.temporal.attributes import first_attributes, keyword
+from ekiden.engine.temporal.attributes import first_attributes, keyword, register
 from ekiden.engine.temporal.names import workflow_id
 from ekiden.engine.temporal.office import Office
 from ekiden.engine.temporal.payloads import SessionJob, Wake
@@ -32,7 +33,7 @@ _log = logging.getLogger("ekiden.temporal")
 _PAGE = 200
 _SHORT = 12
 _AT_ONCE = 32
-"""Signals that are under way at the same time."""
+"""Calls of Temporal that are under way at the same time."""
 _IDLE_S = 0.5
 """How long to wait for a hint before looking anyway: leases that ran out send none."""
 _STANDBY_S = 0.5
@@ -42,10 +43,12 @@ not become the store's main work."""
 _MOMENT_S = 0.005
 _TASK = timedelta(seconds=3)
 """A worker that has a workflow for longer was killed: what workflows do takes milliseconds."""
-_AGAIN_S = 15.0
-_LONGEST_AGAIN_S = 240.0
-"""A session that is still ready after so long is signalled again, ever more rarely: its workflow
-may have been terminated, or the cluster may have lost it."""
+_CHECK_S = 5.0
+"""How long after its signal, or its last check, the workflow of a session that is still ready is
+checked: it may have been terminated, or the cluster may have lost it."""
+_CHECKS = 10
+_CHECK_EVERY_S = 1.0
+"""At most so many checks in so long. Unlike a signal, a check adds nothing to a history."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,8 +56,7 @@ class _Sent:
     """What was signalled for a session that is still ready."""
 
     mark: list[int]
-    again_at: float
-    pause_s: float = _AGAIN_S
+    check_at: float
 
 
 class Relay:
@@ -79,6 +81,10 @@ class Relay:
         self._labels = labels
         self._office = Office(store, f"relay/{job.queue}/{_digest(labels)}")
         self._sent: dict[str, _Sent] = {}
+        self._no_check_before = 0.0
+        self._is_refused = False
+        """Whether the cluster refused a signal since the search attributes were looked at."""
+        self._no_index_before = 0.0
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._reminder = Reminder(store, client, job=job, task=_TASK)
 
@@ -120,15 +126,72 @@ class Relay:
         """Signal what is to be signalled now."""
         ready = await self._ready()
         self._sent = {row.id: self._sent[row.id] for row in ready if row.id in self._sent}
-        now = asyncio.get_running_loop().time()
-        due = [row for row in ready if self._is_due(row, now)]
+        await self._index_again()
+        await self._each(self._signal, [row for row in ready if self._is_news(row)])
+        await self._check(ready)
+        await self._reminder.look(asyncio.get_running_loop().time())
+
+    async def _each(
+        self, do: Callable[[SessionRow], Coroutine[Any, Any, None]], rows: Iterable[SessionRow]
+    ) -> None:
         async with asyncio.TaskGroup() as group:
-            for row in due:
+            for row in rows:
                 await self._slots.acquire()
-                group.create_task(self._signal(row, now)).add_done_callback(
-                    lambda _: self._slots.release()
-                )
-        await self._reminder.look(now)
+                group.create_task(do(row)).add_done_callback(lambda _: self._slots.release())
+
+    async def _index_again(self) -> None:
+        """Make the search attributes again after a signal was refused: a cluster that lost its data
+        has lost them, too, and refuses workflows that have them."""
+        now = asyncio.get_running_loop().time()
+        if self._is_refused and self._job.indexed and now >= self._no_index_before:
+            self._is_refused, self._no_index_before = False, now + _CHECK_S
+            self._job = replace(self._job, indexed=await register(self._client))
+
+    async def _check(self, ready: Sequence[SessionRow]) -> None:
+        """Signal sessions again that Temporal has forgotten.
+
+        Few are checked at a time. If one of them is forgotten, the cluster may have lost its data:
+        all others are checked, too.
+        """
+        now = asyncio.get_running_loop().time()
+        sent = sorted(
+            (row for row in ready if row.id in self._sent),
+            key=lambda row: self._sent[row.id].check_at,
+        )
+        due = [row for row in sent[:_CHECKS] if self._sent[row.id].check_at <= now]
+        if not due or now < self._no_check_before:
+            return
+        self._no_check_before = now + _CHECK_EVERY_S
+        forgotten = await self._forgotten(due)
+        if forgotten:
+            forgotten += await self._forgotten(sent[len(due) :])
+        await self._each(lambda row: self._signal(row, is_again=True), forgotten)
+
+    async def _forgotten(self, rows: Sequence[SessionRow]) -> list[SessionRow]:
+        found: list[SessionRow] = []
+
+        async def look(row: SessionRow) -> None:
+            if not await self._is_attended(row):
+                found.append(row)
+
+        await self._each(look, rows)
+        return found
+
+    async def _is_attended(self, row: SessionRow) -> bool:
+        """Whether a workflow is about to advance the session, as far as can be known."""
+        handle = self._client.get_workflow_handle(workflow_id(self._job.store, row.id))
+        try:
+            found = await handle.describe()
+        except RPCError as exc:
+            if exc.status == RPCStatusCode.NOT_FOUND:
+                return False
+            _log.warning("session %s could not be checked, trying again: %s", row.id, exc.message)
+            return True
+        self._sent[row.id].check_at = asyncio.get_running_loop().time() + _CHECK_S
+        pending = found.raw_description
+        return found.status == WorkflowExecutionStatus.RUNNING and (
+            bool(pending.pending_activities) or pending.HasField("pending_workflow_task")
+        )
 
     async def _ready(self) -> list[SessionRow]:
         """The sessions that nobody has."""
@@ -143,16 +206,14 @@ class Relay:
             if cursor is None:
                 return found
 
-    def _is_due(self, row: SessionRow, now: float) -> bool:
+    def _is_news(self, row: SessionRow) -> bool:
         sent = self._sent.get(row.id)
-        return sent is None or sent.mark != _mark(row) or now >= sent.again_at
+        return sent is None or sent.mark != _mark(row)
 
-    async def _signal(self, row: SessionRow, now: float) -> None:
-        """Wake the workflow of the session, which is started if there is none."""
-        sent, mark = self._sent.get(row.id), _mark(row)
-        is_again = sent is not None and sent.mark == mark
-        # It may still stand in a line, where one that says nothing new is to cost nothing.
-        is_doubted = sent is not None and is_again and sent.pause_s > _AGAIN_S
+    async def _signal(self, row: SessionRow, *, is_again: bool = False) -> None:
+        """Wake the workflow of the session, which is started if there is none; `is_again`: have it
+        look at the session in any case."""
+        mark = _mark(row)
         labels = self._labels[row.agent]
         job = replace(
             self._job, session=row.id, agent=row.agent, labels=labels, priority=row.priority
@@ -160,7 +221,7 @@ class Relay:
         wake = Wake(
             agent=row.agent,
             labels=labels,
-            mark=None if is_doubted else mark,
+            mark=None if is_again else mark,
             priority=row.priority,
         )
         try:
@@ -180,11 +241,10 @@ class Relay:
             )
         except RPCError as exc:
             _log.warning("session %s could not be signalled, trying again: %s", row.id, exc.message)
+            self._is_refused |= exc.status == RPCStatusCode.INVALID_ARGUMENT
             return
-        pause_s = _AGAIN_S
-        if sent is not None and is_again:
-            pause_s = min(sent.pause_s * 2, _LONGEST_AGAIN_S)
-        self._sent[row.id] = _Sent(mark=mark, again_at=now + pause_s, pause_s=pause_s)
+        check_at = asyncio.get_running_loop().time() + _CHECK_S
+        self._sent[row.id] = _Sent(mark=mark, check_at=check_at)
 
 
 def _mark(row: SessionRow) -> list[int]:

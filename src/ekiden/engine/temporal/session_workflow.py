@@ -30,8 +30,9 @@ _LONGEST = timedelta(days=30)
 _RETRY = RetryPolicy(
     initial_interval=timedelta(seconds=0.2),
     backoff_coefficient=2.0,
-    maximum_interval=timedelta(seconds=10),
+    maximum_interval=timedelta(seconds=2),
 )
+"""Temporal counts killed workers as tries, too: pauses that grow would outlast what went wrong."""
 _SHORT = timedelta(seconds=30)
 _AFTER_LEASE_S = 0.05
 _LOWEST = 5

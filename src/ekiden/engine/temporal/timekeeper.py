@@ -19,7 +19,7 @@ _HEARTBEAT = timedelta(seconds=10)
 _RETRY = RetryPolicy(
     initial_interval=timedelta(seconds=0.2),
     backoff_coefficient=2.0,
-    maximum_interval=timedelta(seconds=5),
+    maximum_interval=timedelta(seconds=2),
 )
 
 

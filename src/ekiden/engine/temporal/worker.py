@@ -13,7 +13,7 @@ from ekiden.core.retention import Retention
 from ekiden.core.team import Team
 from ekiden.engine.beside import beside
 from ekiden.engine.serving import served_agents
-from ekiden.engine.station import Audience, Station
+from ekiden.engine.station import Audience, Station, once_reachable
 from ekiden.engine.temporal.branch import Terms
 from ekiden.engine.temporal.connecting import TemporalAddress
 from ekiden.engine.temporal.fleet import TemporalFleet
@@ -113,8 +113,9 @@ class TemporalWorker:
         """Work until `stop`; with `until_idle` also end when no session that can be run here is
         ready or under way, and none pauses before it tries something again.
 
-        `TemporalUnavailable` if nobody answers there, `UserError` if there is no such namespace.
-        When it is cancelled, sessions under way are left to others at once.
+        A database that cannot be reached is waited for; what else is wrong with the store is
+        `StoreError`. `TemporalUnavailable` if nobody answers there, `UserError` if there is no such
+        namespace. When it is cancelled, sessions under way are left to others at once.
         """
-        await self._store.open()
-        await self._fleet.run(until_idle=until_idle)
+        if await once_reachable(self._store.open, self._store, self._fleet.stopping):
+            await self._fleet.run(until_idle=until_idle)

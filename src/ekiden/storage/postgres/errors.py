@@ -66,7 +66,13 @@ _FORBIDDEN: tuple[type[BaseException], ...] = (
 )
 
 
-class ConnectionLost(StoreUnavailable):
+class Unreachable(StoreUnavailable):
+    """No connection could be had, and waiting may help."""
+
+    is_away = True
+
+
+class ConnectionLost(Unreachable):
     """The connection broke after the statement was sent: it may have been done or not."""
 
 
@@ -92,7 +98,9 @@ def translated(exc: BaseException, where: str, *, sent: bool) -> EkidenError:
     if isinstance(exc, UNSTORABLE):
         return UserError(f"this cannot be stored in {where}: {told}")
     if not sent:
-        return StoreUnavailable(f"cannot reach {where}: {told}")
+        is_away = is_broken(exc) or isinstance(exc, asyncpg.TooManyConnectionsError)
+        kind = Unreachable if is_away else StoreUnavailable
+        return kind(f"cannot reach {where}: {told}")
     if is_broken(exc):
         return ConnectionLost(
             f"the connection to {where} was lost: {told}; the store reconnects by itself"

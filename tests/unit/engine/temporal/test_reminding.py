@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from temporalio.api.operatorservice.v1 import ListSearchAttributesResponse
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
+from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
 from ekiden.engine.temporal import relay as relaying
@@ -18,6 +21,24 @@ JOB = SessionJob(session="", agent="", queue="q", store="desk")
 LABELS: dict[str, list[str]] = {"desk": []}
 
 
+class Workflow:
+    """A workflow that has an activity to do."""
+
+    status = WorkflowExecutionStatus.RUNNING
+    raw_description = DescribeWorkflowExecutionResponse()
+    raw_description.pending_activities.add()
+
+    async def describe(self) -> Workflow:
+        return self
+
+
+class Forgotten:
+    """A workflow that is not there."""
+
+    async def describe(self) -> None:
+        raise RPCError("workflow not found", RPCStatusCode.NOT_FOUND, b"")
+
+
 class Cluster:
     """Takes down what it is told, in place of a client."""
 
@@ -25,10 +46,28 @@ class Cluster:
         self.signals: list[Any] = []
         self.waits: list[float] = []
         self.refuses_time = False
+        self.known: set[str] = set()
+        self.checks = 0
+        self.namespace = "default"
+        self.operator_service = self
+        self.is_indexed = True
+
+    async def list_search_attributes(self, request: Any) -> Any:
+        return ListSearchAttributesResponse()
+
+    async def add_search_attributes(self, request: Any) -> None:
+        self.is_indexed = True
+
+    def get_workflow_handle(self, name: str) -> Any:
+        self.checks += 1
+        return Workflow() if name in self.known else Forgotten()
 
     async def start_workflow(self, run: Any, job: Any, **options: Any) -> None:
         (signal,) = options["start_signal_args"]
         if options["start_signal"] == "wake":
+            if not self.is_indexed:
+                raise RPCError("no search attributes", RPCStatusCode.INVALID_ARGUMENT, b"")
+            self.known.add(options["id"])
             self.signals.append(signal)
             return
         if self.refuses_time:
@@ -123,15 +162,48 @@ async def test_relays_that_know_other_agents_do_not_wait_for_each_other(
     assert held == [True, True, False, True]
 
 
-async def test_only_the_second_signal_that_says_the_same_asks_for_a_look_in_any_case(
-    store: MemoryStore, cluster: Cluster, relay: Relay, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every look may check what was signalled before."""
+    monkeypatch.setattr(relaying, "_CHECK_S", 0.0)
+    monkeypatch.setattr(relaying, "_CHECK_EVERY_S", 0.0)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_session_in_line_is_checked_and_not_signalled_until_temporal_forgot_it(
+    store: MemoryStore, cluster: Cluster, relay: Relay
 ) -> None:
-    monkeypatch.setattr(relaying, "_AGAIN_S", 1e-7)
     await store.create(NewSession(id="one", agent="desk", status="ready"))
+    for _ in range(10):
+        await relay.look()
+    assert len(cluster.signals) == 1
+    assert cluster.checks
+    cluster.known.clear()
     await relay.look()
+    assert [each.mark is None for each in cluster.signals] == [False, True]
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_few_sessions_are_checked_at_a_time_and_all_of_them_when_one_was_forgotten(
+    store: MemoryStore, cluster: Cluster, relay: Relay
+) -> None:
+    for number in range(100):
+        await store.create(NewSession(id=f"s{number}", agent="desk", status="ready"))
     await relay.look()
+    cluster.checks = 0
     await relay.look()
-    marks = [each.mark for each in cluster.signals]
-    assert marks[0] is not None
-    assert marks[1] == marks[0]
-    assert marks[2] is None
+    assert 0 < cluster.checks <= 20
+    cluster.known.clear()
+    await relay.look()
+    assert len(cluster.signals) == 200
+
+
+async def test_search_attributes_are_made_again_where_the_cluster_lost_them(
+    store: MemoryStore, cluster: Cluster, relay: Relay
+) -> None:
+    await store.create(NewSession(id="one", agent="desk", status="ready"))
+    cluster.is_indexed = False
+    await relay.look()
+    assert not cluster.signals
+    await relay.look()
+    assert len(cluster.signals) == 1
