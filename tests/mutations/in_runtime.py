@@ -69,7 +69,7 @@ IN_RUNTIME = (
         file="runtime/controller.py",
         text='    fault_point("handoff.transferring.before_commit")\n',
         replacement=(
-            "    target, run.agent = run.agent, run.find_agent(pending.source)\n"
+            "    target, run.agent = run.agent, run.find_agent(run.cursor.open[-1].source)\n"
             "    await run.commit()\n"
             "    run.agent = target\n"
             '    fault_point("handoff.transferring.before_commit")\n'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from ekiden.core.acting import acting_as
 from ekiden.core.context import ToolContext
 from ekiden.core.guardrail_errors import GuardrailError
 from ekiden.core.handoff import Handoff
@@ -16,7 +17,7 @@ from ekiden.realtime.live import Live, Turn, tell_hooks
 from ekiden.realtime.model import RealtimeModelSendToolOutput
 from ekiden.realtime.model_events import RealtimeModelToolCallEvent
 from ekiden.realtime.offer import Entry
-from ekiden.realtime.transfer import describe, greet, refuse, transfer
+from ekiden.realtime.transfer import describe, greet, see_through, transfer
 from ekiden.tools import ToolResult, invoke, output_text
 
 
@@ -46,10 +47,13 @@ async def act(live: Live, turn: Turn) -> None:
         return
     handoff = entries[chosen]
     assert isinstance(handoff, Handoff)
-    await transfer(live, turn, handoff, calls[chosen])
+    requested = [entry.tool_name for entry in entries if isinstance(entry, Handoff)]
+    waiting = await transfer(live, turn, handoff, calls[chosen], requested)
     await live.gate.request()
     if live.agent is not turn.offer.agent:
         await greet(live, live.agent)
+    if waiting is not None:
+        await see_through(live, waiting)
 
 
 async def decline(live: Live, turn: Turn) -> None:
@@ -76,7 +80,7 @@ async def _output(
 ) -> str:
     if isinstance(entry, Handoff):
         problem = "only one handoff can be made in a turn; this one was not made"
-        return await refuse(live, turn, entry, call, problem)
+        return await _recorded(live, turn, call, f"Error: {problem}", error=problem)
     if entry is None:
         names = ", ".join(turn.offer.entries) or "none"
         return f"Error: there is no tool called {call.name!r:.100}; there are: {names}"
@@ -89,10 +93,13 @@ async def _run_tool(
     live: Live, turn: Turn, call: RealtimeModelToolCallEvent, tool: FunctionTool
 ) -> str:
     agent = turn.offer.agent
+    async with live.handing:
+        pass  # A handoff that is refused restores variables: no tool sets any meanwhile.
     live.emit(RealtimeToolStart, agent=agent, tool=tool, arguments=call.arguments)
     context = _tool_context(live, agent, call)
     try:
-        result = await _invoked(live, agent, tool, context)
+        with acting_as(agent.name):
+            result = await _invoked(live, agent, tool, context)
     except GuardrailError:
         raise
     except Exception as exc:
@@ -102,12 +109,17 @@ async def _run_tool(
     output = output_text(result.output)
     shown = result.value if result.error is None else output
     live.emit(RealtimeToolEnd, agent=agent, tool=tool, arguments=call.arguments, output=shown)
-    if live.record is not None:
-        items = (
-            function_call(call.call_id, call.name, call.arguments),
-            function_output(call.call_id, output),
-        )
-        await live.record.tool_call(agent.name, tool.name, items, error=result.error)
+    return await _recorded(live, turn, call, output, error=result.error)
+
+
+async def _recorded(
+    live: Live, turn: Turn, call: RealtimeModelToolCallEvent, output: str, *, error: str | None
+) -> str:
+    items = (
+        function_call(call.call_id, call.name, call.arguments),
+        function_output(call.call_id, output),
+    )
+    await live.record.tool_call(turn.offer.agent.name, call.name, items, error=error)
     return output
 
 
@@ -139,7 +151,7 @@ def _tool_context(live: Live, agent: Any, call: RealtimeModelToolCallEvent) -> T
         tool_name=call.name,
         tool_call_id=call.call_id,
         tool_arguments=call.arguments,
-        idempotency_key=f"{live.id}:{call.call_id}",
+        idempotency_key=f"{live.run.session_id}:{call.call_id}",
         agent=agent,
         session_id=base.session_id,
         variables=base.variables,

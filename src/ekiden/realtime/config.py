@@ -8,8 +8,10 @@ from typing import Any, Literal
 
 from ekiden.core.clock import SYSTEM_CLOCK
 from ekiden.core.errors import UserError
+from ekiden.core.guardrails import HandoffGuardrail
 from ekiden.core.hooks import RunHooks
-from ekiden.core.roles import Clock
+from ekiden.core.roles import Approver, Clock
+from ekiden.runtime import Limits, RunConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,13 @@ class RealtimeRunConfig:
     """Calls of one turn that are made; the model is told of those beyond."""
     max_handoffs: int = 5
     """Handoffs in a row, without a word of the person between: a further one is refused."""
+    returns: Literal["declared", "always"] = "declared"
+    """Whether handoffs may lead back to an agent that had the task: as `RunConfig.returns`."""
+    handoff_guardrails: Sequence[HandoffGuardrail[Any]] = ()
+    """Of every agent of the session, before its own."""
+    approver: Approver | Literal["inbox"] | None = None
+    """Asked before a handoff with `confirm` is made; ``"inbox"``: the people who look into it,
+    while the conversation goes on; `None`: such a handoff is never made."""
     max_waiting_events: int = 10_000
     """So many events wait for whoever iterates over the session; then nothing more is read from
     the model until some were taken. A provider hangs up on a session that nobody reads."""
@@ -83,3 +92,16 @@ class RealtimeRunConfig:
                 "RealtimeRunConfig.model_settings must be RealtimeModelSettings(…), not "
                 f"{type(self.model_settings).__name__}"
             )
+
+    def run_config(self) -> RunConfig:
+        """The same for the runtime, which checks and records handoffs."""
+        return RunConfig(
+            limits=Limits(depth=self.max_handoffs),
+            returns=self.returns,
+            handoff_guardrails=self.handoff_guardrails,
+            approver=self.approver,
+            tool_timeout_s=self.tool_timeout_s,
+            on_busy="refuse",
+            lease_s=self.lease_s,
+            clock=self.clock,
+        )

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import Handoff
+from ekiden.core.handoff_terms import HandoffPolicy
+from ekiden.core.profile import Confirmation
 from ekiden.core.tool import Enabled
+from ekiden.handoff.offers import default_handoff
 from ekiden.handoff.tool import OnHandoffWithInput, OnHandoffWithoutInput, handoff
 from ekiden.realtime.agent import RealtimeAgent, check_edge
 from ekiden.realtime.enabling import enabled
 from ekiden.realtime.inputs import boxed, boxed_type, is_bare, unboxing
 
 TInput = TypeVar("TInput")
-
-_CACHE = "_default_handoff"
 
 
 @overload
@@ -27,6 +28,11 @@ def realtime_handoff(
     tool_name_override: str | None = None,
     tool_description_override: str | None = None,
     is_enabled: Enabled = True,
+    policy: HandoffPolicy = "graceful",
+    condition: str | None = None,
+    allow_return: bool | Literal["always"] = False,
+    capabilities: Iterable[str] = (),
+    confirm: bool | Confirmation = False,
 ) -> Handoff[TContext, RealtimeAgent[TContext]]: ...
 @overload
 def realtime_handoff(
@@ -37,6 +43,11 @@ def realtime_handoff(
     tool_name_override: str | None = None,
     tool_description_override: str | None = None,
     is_enabled: Enabled = True,
+    policy: HandoffPolicy = "graceful",
+    condition: str | None = None,
+    allow_return: bool | Literal["always"] = False,
+    capabilities: Iterable[str] = (),
+    confirm: bool | Confirmation = False,
 ) -> Handoff[TContext, RealtimeAgent[TContext]]: ...
 @overload
 def realtime_handoff(
@@ -46,6 +57,11 @@ def realtime_handoff(
     tool_name_override: str | None = None,
     tool_description_override: str | None = None,
     is_enabled: Enabled = True,
+    policy: HandoffPolicy = "graceful",
+    condition: str | None = None,
+    allow_return: bool | Literal["always"] = False,
+    capabilities: Iterable[str] = (),
+    confirm: bool | Confirmation = False,
 ) -> Handoff[TContext, RealtimeAgent[TContext]]: ...
 def realtime_handoff(
     agent: RealtimeAgent[TContext],
@@ -55,12 +71,18 @@ def realtime_handoff(
     on_handoff: Callable[..., Any] | None = None,
     input_type: Any = None,
     is_enabled: Enabled = True,
+    policy: HandoffPolicy = "graceful",
+    condition: str | None = None,
+    allow_return: bool | Literal["always"] = False,
+    capabilities: Iterable[str] = (),
+    confirm: bool | Confirmation = False,
 ) -> Handoff[TContext, RealtimeAgent[TContext]]:
     """A handoff to `agent` in a live session; everything means what it means for `handoff`.
 
     There is no input filter: the model keeps the conversation, so nothing is passed on that could
-    be filtered. An `input_type` that is no object, such as ``int``, is asked for as an object with
-    the one field ``value``::
+    be filtered. ``confirm=True`` asks a person first (`RealtimeRunConfig.approver`). An
+    `input_type` that is no object, such as ``int``, is asked for as an object with the one field
+    ``value``::
 
         async def note(ctx: RunContextWrapper[Desk], why: Reason) -> None:
             await ctx.context.log(why.text)
@@ -70,7 +92,8 @@ def realtime_handoff(
         )
 
     Raises `UserError` for what is no realtime agent, for an `on_handoff` that cannot be called so,
-    and for an `input_type` that has no strict JSON schema.
+    for an `input_type` that has no strict JSON schema and for terms that do not fit;
+    `ConditionError` for a condition that cannot be read.
     """
     if not isinstance(agent, RealtimeAgent):
         raise UserError(
@@ -80,22 +103,26 @@ def realtime_handoff(
     is_boxed = input_type is not None and callable(on_handoff) and is_bare(input_type)
     if is_boxed and on_handoff is not None:
         options = {"on_handoff": unboxing(on_handoff), "input_type": boxed_type(input_type)}
-    made = handoff(
-        agent.stand_in(),
+    made: Any = handoff(
+        agent,
         tool_name_override=tool_name_override,
         tool_description_override=tool_description_override,
         is_enabled=is_enabled,
+        policy=policy,
+        condition=condition,
+        allow_return=allow_return,
+        capabilities=capabilities,
+        confirm=confirm,
         **options,
     )
+    leads_here: Handoff[TContext, RealtimeAgent[TContext]] = made
+    if not is_boxed:
+        return leads_here
 
     async def invoke(context: RunContextWrapper[Any], arguments: str) -> RealtimeAgent[TContext]:
-        await made.on_invoke_handoff(context, boxed(arguments) if is_boxed else arguments)
-        return agent
+        return await leads_here.on_invoke_handoff(context, boxed(arguments))
 
-    of_any: Any = made
-    leads_here: Handoff[TContext, RealtimeAgent[TContext]]
-    leads_here = replace(of_any, agent=agent, on_invoke_handoff=invoke)
-    return leads_here
+    return replace(leads_here, on_invoke_handoff=invoke)
 
 
 def edges_of(agent: RealtimeAgent[Any]) -> list[Handoff[Any, RealtimeAgent[Any]]]:
@@ -103,7 +130,7 @@ def edges_of(agent: RealtimeAgent[Any]) -> list[Handoff[Any, RealtimeAgent[Any]]
     edges = []
     for edge in agent.handoffs:
         check_edge(agent, edge)
-        edges.append(edge if isinstance(edge, Handoff) else _default(edge))
+        edges.append(edge if isinstance(edge, Handoff) else default_handoff(edge))
     return edges
 
 
@@ -115,13 +142,3 @@ async def collect_enabled_handoffs(
     Async checks run side by side; if one raises, the others are cancelled and its error is raised.
     """
     return await enabled(edges_of(agent), agent, context)
-
-
-def _default(target: RealtimeAgent[Any]) -> Handoff[Any, RealtimeAgent[Any]]:
-    """`realtime_handoff(target)`, the same object again while name and description stand."""
-    about = (target.name, target.handoff_description)
-    made: tuple[Any, Handoff[Any, RealtimeAgent[Any]]] | None = target.__dict__.get(_CACHE)
-    if made is None or made[0] != about or made[1].agent is not target:
-        made = (about, realtime_handoff(target))
-        target.__dict__[_CACHE] = made
-    return made[1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from ekiden.core.items import Item
 from ekiden.realtime.calls import act, decline
 from ekiden.realtime.events import (
     RealtimeAgentEndEvent,
@@ -53,8 +52,6 @@ class Listener:
         self._history = history
         self._turns: dict[str, Turn] = {}
         self._speaking: tuple[str, int] | None = None
-        self.known: set[str] = set()
-        """Items that are stored already."""
 
     async def listen(self, group: asyncio.TaskGroup) -> None:
         """Read until the conversation ends, then raise `EndOfConversation`.
@@ -173,10 +170,7 @@ class Listener:
 
     async def _keep(self, item: RealtimeItem) -> None:
         """Store a message, once, when its text is known."""
-        record = self._live.record
-        if record is None or item.type != "message" or not item.is_final:
-            return
-        if item.item_id not in self.known:
-            self.known.add(item.item_id)
-            said: Item = stored_item(item)
-            await record.message(self._live.agent.name, said)
+        live = self._live
+        if item.type == "message" and item.is_final and item.item_id not in live.known:
+            live.known.add(item.item_id)
+            await live.record.message(stored_item(item))

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from ekiden.core.context import RunContextWrapper
 from ekiden.core.hooks import AgentHooks, RunHooks
-from ekiden.handoff.prompt import received_block
 from ekiden.realtime.agent import RealtimeAgent
 from ekiden.realtime.buffer import EventBuffer
 from ekiden.realtime.config import RealtimeRunConfig
@@ -19,9 +18,11 @@ from ekiden.realtime.model import RealtimeConnection, RealtimeModelSendSessionUp
 from ekiden.realtime.model_events import RealtimeModelToolCallEvent
 from ekiden.realtime.offer import Offer, make_offer
 from ekiden.realtime.record import SessionRecord
+from ekiden.runtime import RunState
+from ekiden.runtime.attempt import Attempt
+from ekiden.runtime.live_sessions import begin_chain
 
 _E = TypeVar("_E", bound=RealtimeSessionEvent)
-_SHOWN_CHAIN = 12
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -38,20 +39,23 @@ class Turn:
 class Live:
     """What is true of the session now."""
 
-    id: str
     config: RealtimeRunConfig
-    context: RunContextWrapper[Any]
     events: EventBuffer[RealtimeSessionEvent]
     connection: RealtimeConnection
     gate: ResponseGate
     offer: Offer
     """Of the active agent, as the model was told."""
-    record: SessionRecord | None
+    record: SessionRecord
     received: str | None = None
     """What the active agent was handed, as it stands in its prompt."""
-    chain: list[str] = field(default_factory=lambda: ["user"])
-    handoffs: int = 0
-    """In a row, since the person was heard last."""
+    known: set[str] = field(default_factory=set)
+    """Items of the provider that are stored already, or are not to be."""
+    waiting: Attempt | None = None
+    """The handoff that the model asked for and that waits for approval."""
+    checking: Attempt | None = None
+    """The handoff that is checked now."""
+    handing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One handoff at a time is checked and made."""
     switching: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One change of the agent or its offer at a time."""
 
@@ -59,6 +63,16 @@ class Live:
     def agent(self) -> RealtimeAgent[Any]:
         """Who has the conversation."""
         return self.offer.agent
+
+    @property
+    def run(self) -> RunState:
+        """The session, as the runtime knows it."""
+        return self.record.run
+
+    @property
+    def context(self) -> RunContextWrapper[Any]:
+        """What the agents' own functions get."""
+        return self.run.context
 
     @property
     def info(self) -> RealtimeEventInfo:
@@ -75,7 +89,7 @@ class Live:
 
     def heard(self) -> None:
         """The person said something."""
-        self.handoffs = 0
+        begin_chain(self.run)
 
     async def switch(self, offer: Offer) -> None:
         """From now on `offer` is what holds, and the model is told so.
@@ -112,12 +126,6 @@ class Live:
         """Have the model answer, with what is enabled now."""
         await self.refresh()
         await self.gate.request()
-
-    def block_for(self, source: str, told: dict[str, Any]) -> str:
-        """What goes into the prompt of an agent that `source` hands the conversation to."""
-        return received_block(
-            from_agent=source, chain=[*self.chain, source][-_SHOWN_CHAIN:], **told
-        )
 
 
 async def tell_hooks(

@@ -4,212 +4,107 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from ekiden.audit import GENESIS, chained, head_of
 from ekiden.core.errors import LeaseLost, StoreError, UserError
-from ekiden.core.events import Event, EventType
-from ekiden.core.handoff_record import RefusalCode
+from ekiden.core.ids import new_id
 from ekiden.core.items import Item, is_message
-from ekiden.core.jsonio import dumps
-from ekiden.core.roles import Clock
-from ekiden.sessions import Session, conversation
-from ekiden.sessions.scopes import check_name, is_shared_name
-from ekiden.sessions.state import STATE, changes_between
-from ekiden.storage.base import Claim, Commit, SessionPatch, SessionRow, Store
+from ekiden.realtime.agent import RealtimeAgent
+from ekiden.realtime.config import RealtimeRunConfig
+from ekiden.runtime import Circumstances, RunState
+from ekiden.runtime.live_sessions import end_live
+from ekiden.runtime.loading import opened_live
+from ekiden.runtime.opening import claimed
+from ekiden.sessions import Session
+from ekiden.storage.memory import MemoryStore
 
 _log = logging.getLogger("ekiden.realtime")
 
-_ENDED_RUN: dict[str, Any] = {"r": 0, "t": 0, "p": "end", "f": 0, "ch": []}
-"""The cursor of a session in which no text run is open."""
-
 
 class SessionRecord:
-    """A stored session that this process has claimed, and writes what happens into.
+    """A session that this process has claimed, and writes what happens into.
 
-    The claim is kept by `keep` and given up by `release`. Every write is one fenced transaction:
-    once the lease is lost, all of them are `LeaseLost` and nothing is stored.
+    Without a stored session it is one in memory. The claim is kept by `keep` and given up by
+    `release`. Every write is one fenced transaction: once the lease is lost, all of them are
+    `LeaseLost` and nothing is stored.
     """
 
-    def __init__(self, store: Store, claim: Claim, row: SessionRow, clock: Clock) -> None:
-        self.session_id = row.id
-        self.agent = row.agent
-        """Who has the conversation, as it is stored."""
-        self.variables = Variables(row.variables)
-        self._store = store
-        self._claim = claim
-        self._clock = clock
-        self._seq = row.seq
-        self._cursor = {**(row.cursor or _ENDED_RUN)}
-        self._stored_variables = dict(row.variables)
-        head = head_of(row)
-        self._hash, self._hashes = (GENESIS, 0) if head is None else (head.hash, head.count)
-        self._writing = asyncio.Lock()
+    def __init__(self, run: RunState) -> None:
+        self.run = run
+        """What the runtime checks handoffs with, and records them in."""
 
     @classmethod
     async def open(
-        cls, session: Session, *, agent: str, lease_s: float, clock: Clock
+        cls,
+        session: Session | None,
+        *,
+        agent: RealtimeAgent[Any],
+        context: Any,
+        config: RealtimeRunConfig,
     ) -> SessionRecord:
         """Claim the session, which begins with `agent` if it does not exist yet.
 
-        `SessionBusy` while somebody else has it, `UserError` if it has an unfinished text run.
+        `SessionBusy` while somebody else has it, `UserError` if it has an unfinished text run,
+        `UnknownAgent` if it belongs to an agent that cannot be reached from `agent`.
         """
-        store = session.store
-        await store.open()
-        claim, row = await store.claim(
-            session.session_id, owner=_owner(), lease_s=lease_s, create=session.draft(agent)
+        around = Circumstances(
+            root=agent,
+            config=config.run_config(),
+            context=context,
+            hooks=config.hooks,
+            is_reachable=session is not None,
         )
-        if row.status != "idle":
-            await store.release(claim)
-            raise UserError(
-                f"session {row.id!r} has an unfinished run ({row.status}): let it end or resume it "
-                "before it goes on live"
-            )
-        return cls(store, claim, row, clock)
+        if session is None:
+            session = Session(new_id("live"), store=MemoryStore(config.clock))
+        store, draft = session.store, session.draft(agent.name)
+        await store.open()
+        claim, row = await claimed(store, draft.id, around.config, create=draft)
+        try:
+            if row.status != "idle" or row.cursor.get("ho"):
+                raise UserError(
+                    f"session {row.id!r} has an unfinished run ({row.status}): let it end or "
+                    "resume it before it goes on live"
+                )
+            return cls(await opened_live(around, store, claim, row))
+        except BaseException:
+            with suppress(StoreError):
+                await store.release(claim)
+            raise
 
-    async def messages(self, limit: int) -> list[Item]:
+    def messages(self, limit: int) -> list[Item]:
         """The last messages of the conversation so far."""
-        if not limit or not self._seq:
-            return []
-        said = conversation(await self._store.events(self.session_id, with_items=True))
-        return [item for item in said if is_message(item)][-limit:]
+        said = [item for item in self.run.visible if is_message(item)]
+        return said[-limit:] if limit else []
 
-    async def message(self, agent: str, item: Item) -> None:
+    async def message(self, item: Item) -> None:
         """Something was said."""
-        await self._write("message", agent=agent, items=(item,))
+        self.run.record("message", items=(item,))
+        await self.run.commit()
 
     async def tool_call(
         self, agent: str, tool: str, items: tuple[Item, ...], *, error: str | None
     ) -> None:
         """A call and its answer."""
-        await self._write(
-            "tool_call", agent=agent, items=items, details={"tool": tool}, error=error
-        )
-
-    async def handoff(
-        self,
-        source: str,
-        target: str,
-        *,
-        moves: tuple[str, ...],
-        items: tuple[Item, ...] = (),
-        reason: str | None = None,
-        error: str | None = None,
-        code: RefusalCode | None = None,
-    ) -> None:
-        """A handoff came to its end, which is the last of `moves`: completed, or failed.
-
-        With a completed one the conversation is the target's, in the same transaction.
-        """
-        number = self._cursor.get("h", 0) + 1
-        details: dict[str, Any] = {
-            "id": f"{self.session_id}.h{number}",
-            "from": source,
-            "to": target,
-            "status": moves[-1],
-            "moves": list(moves),
-        }
-        if reason:
-            details["reason"] = reason
-        if code is not None:
-            details["code"] = code
-        changes: dict[str, Any] = {"h": number}
-        if moves[-1] == "completed":
-            changes["rc"] = None
-        await self._write(
-            "handoff",
-            agent=source,
-            items=items,
-            details=details,
-            error=error,
-            changes=changes,
-            owner=target if moves[-1] == "completed" else None,
-        )
+        details = {"tool": tool}
+        self.run.record("tool_call", items=items, details=details, error=error, agent=agent)
+        await self.run.commit()
 
     async def keep(self) -> None:
         """Renew the lease for as long as this is awaited; `LeaseLost` when that fails."""
-        while True:
-            await asyncio.sleep(self._claim.lease_s / 3)
+        run = self.run
+        while run.is_reachable:
+            await asyncio.sleep(run.claim.lease_s / 3)
             try:
-                lost = await self._store.renew([self._claim])
+                lost = await run.store.renew([run.claim])
             except StoreError as exc:
                 _log.warning("the lease could not be renewed, trying again: %s", exc)
                 continue
             if lost:
-                raise LeaseLost(self.session_id)
+                raise LeaseLost(run.session_id)
 
     async def release(self) -> None:
         """Give the session up; if that cannot be told to the store, the lease runs out."""
+        await end_live(self.run)
         with suppress(StoreError):
-            await self._store.release(self._claim)
-
-    async def _write(
-        self,
-        type: EventType,
-        *,
-        agent: str,
-        items: tuple[Item, ...],
-        details: dict[str, Any] | None = None,
-        error: str | None = None,
-        changes: dict[str, Any] | None = None,
-        owner: str | None = None,
-    ) -> None:
-        """The one place where an event is made and stored, linked into the audit's chain."""
-        async with self._writing:
-            variables = dict(self.variables)
-            told = changes_between(self._stored_variables, variables)
-            event = Event(
-                session_id=self.session_id,
-                seq=self._seq + 1,
-                type=type,
-                at_us=self._clock.now_us(),
-                agent=agent,
-                details={**(details or {}), STATE: told} if told else details,
-                items=items,
-                error=error,
-            )
-            events, head, count = chained([event], self._hash)
-            cursor = {**self._cursor, **(changes or {})}
-            if count:
-                cursor |= {"hd": head, "hn": self._hashes + count}
-            cursor = {name: value for name, value in cursor.items() if value is not None}
-            patch = SessionPatch(
-                agent=owner,
-                cursor=cursor,
-                variables=variables if told else None,
-            )
-            await self._store.commit(self._claim, Commit(patch=patch, events=events))
-            self._seq += 1
-            self._hash, self._hashes = head, self._hashes + count
-            self._cursor, self._stored_variables = cursor, variables
-            self.agent = owner or self.agent
-
-
-class Variables(dict[str, Any]):
-    """A session's variables: what is set must be JSON, so that it can be stored."""
-
-    def __init__(self, values: Iterable[Any]) -> None:
-        super().__init__(values)
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        check_name(name)
-        if is_shared_name(name):
-            raise UserError(
-                f"the variable {name!r} cannot be set in a live session: variables of users and "
-                "apps are there for runs of text"
-            )
-        try:
-            dumps({name: value})
-        except (TypeError, ValueError, RecursionError) as exc:
-            raise UserError(
-                f"the variable {name!r:.80} cannot be stored, it is not JSON: {exc}"
-            ) from exc
-        super().__setitem__(name, value)
-
-
-def _owner() -> str:
-    return f"{socket.gethostname()[:24]}-{os.getpid()}-live-{os.urandom(3).hex()}"
+            await self.run.store.release(self.run.claim)

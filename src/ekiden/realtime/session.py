@@ -32,8 +32,8 @@ from ekiden.realtime.model import (
 )
 from ekiden.realtime.offer import make_offer
 from ekiden.realtime.record import SessionRecord
-from ekiden.realtime.team import find_agent
 from ekiden.realtime.transfer import greet, move
+from ekiden.runtime.prompt import prompt_block
 from ekiden.sessions import Session
 
 _log = logging.getLogger("ekiden.realtime")
@@ -69,7 +69,7 @@ class RealtimeSession:
         self._start = agent
         self._config = RealtimeRunConfig() if config is None else config
         self._session = session
-        self.context: RunContextWrapper[Any] = RunContextWrapper(context)
+        self._context: RunContextWrapper[Any] = RunContextWrapper(context)
         self._history = History()
         self._events: EventBuffer[RealtimeSessionEvent] = EventBuffer(
             self._config.max_waiting_events
@@ -87,6 +87,11 @@ class RealtimeSession:
         return self._start if self._live is None else self._live.agent
 
     @property
+    def context(self) -> RunContextWrapper[Any]:
+        """What the agents' own functions get."""
+        return self._context if self._live is None else self._live.context
+
+    @property
     def history(self) -> Sequence[RealtimeItem]:
         """What was said and done so far."""
         return self._history.all()
@@ -101,20 +106,17 @@ class RealtimeSession:
         if self._is_entered:
             raise RealtimeClosed("a realtime session is entered once")
         self._is_entered = True
-        record = None
-        if self._session is not None:
-            record = await SessionRecord.open(
-                self._session,
-                agent=self._start.name,
-                lease_s=self._config.lease_s,
-                clock=self._config.clock,
-            )
+        record = await SessionRecord.open(
+            self._session,
+            agent=self._start,
+            context=self._context.context,
+            config=self._config,
+        )
         try:
             self._live = await self._connected(record)
         except BaseException:
             self._events.end()
-            if record is not None:
-                await record.release()
+            await record.release()
             raise
         self._task = asyncio.create_task(self._run(self._live))
         return self
@@ -157,10 +159,10 @@ class RealtimeSession:
         content = _content(message)
         item_id = new_id("msg")
         text = text_of({"content": list(content)})
-        if live.record is not None and text:
-            self._listener_of().known.add(item_id)
-            await live.record.message(live.agent.name, {"role": "user", "content": text})
         live.heard()
+        if text:
+            live.known.add(item_id)
+            await live.record.message({"role": "user", "content": text})
         await live.connection.send(RealtimeModelSendUserInput(item_id=item_id, content=content))
         await live.answer()
 
@@ -172,9 +174,9 @@ class RealtimeSession:
         live = self._open()
         if not isinstance(audio, bytes | bytearray | memoryview):
             raise UserError(f"audio must be bytes, not {type(audio).__name__}")
-        live.heard()
         await live.connection.send(RealtimeModelSendAudio(audio=bytes(audio), commit=commit))
         if commit:
+            live.heard()
             await live.answer()
 
     async def interrupt(self, *, played_ms: int | None = None) -> None:
@@ -191,8 +193,10 @@ class RealtimeSession:
     async def update_agent(self, agent: RealtimeAgent[Any]) -> None:
         """Give the conversation to `agent` without the model having asked for it.
 
-        It is a handoff like any other: stored, told to the model, shown as an event. What the
-        agent's own functions raise gets out, and nothing has changed.
+        It is a handoff like any other: the active agent must have it among its `handoffs`, and it
+        is checked, stored, told to the model and shown as an event. Raises `HandoffRefused`, or
+        what the agents' own functions raise, and then nothing has changed. Where people have to
+        approve it, it returns when they did.
         """
         live = self._open()
         if not isinstance(agent, RealtimeAgent):
@@ -200,10 +204,7 @@ class RealtimeSession:
         if agent is live.agent:
             await live.refresh()
             return
-        offer = await make_offer(agent, live.context)
-        async with live.switching:
-            await move(live, offer, None)
-        await greet(live, agent)
+        await move(live, agent)
 
     def _open(self) -> Live:
         """The live state; raises the error that ended the session, or `RealtimeClosed`."""
@@ -217,31 +218,26 @@ class RealtimeSession:
         assert self._listener is not None
         return self._listener
 
-    async def _connected(self, record: SessionRecord | None) -> Live:
-        agent, earlier = self._start, []
-        if record is None:
-            session_id = new_id("live")
-        else:
-            session_id = record.session_id
-            self.context.variables = record.variables
-            self.context.session_id = session_id
-            agent = find_agent(self._start, record.agent)
-            earlier = await record.messages(self._config.history_items)
-        offer = await make_offer(agent, self.context)
+    async def _connected(self, record: SessionRecord) -> Live:
+        run = record.run
+        agent, handed = run.agent, run.cursor.received
+        if not isinstance(agent, RealtimeAgent):
+            raise UserError(f"agent {agent.name!r} of the session is no RealtimeAgent")
+        received = None if handed is None else prompt_block(handed, run.cursor.chain)
+        offer = await make_offer(agent, run.context, received)
         connection = await self.model.connect(offer.setup, self._config.model_settings)
         live = Live(
-            id=session_id,
             config=self._config,
-            context=self.context,
             events=self._events,
             connection=connection,
             gate=ResponseGate(connection),
             offer=offer,
             record=record,
+            received=received,
         )
         self._listener = Listener(live, self._history)
         try:
-            await self._tell_earlier(live, earlier)
+            await self._tell_earlier(live, record.messages(self._config.history_items))
             await greet(live, agent)
         except BaseException:
             await connection.close()
@@ -253,7 +249,7 @@ class RealtimeSession:
             text, item_id = text_of(message), new_id("msg")
             if text:
                 role = message["role"] if message["role"] in ("user", "assistant") else "system"
-                self._listener_of().known.add(item_id)
+                live.known.add(item_id)
                 await live.connection.send(
                     RealtimeModelSendMessage(item_id=item_id, role=role, text=text)
                 )
@@ -262,8 +258,7 @@ class RealtimeSession:
         """Owns everything that goes on in the session, from its beginning to its end."""
         try:
             async with asyncio.TaskGroup() as group:
-                if live.record is not None:
-                    group.create_task(live.record.keep())
+                group.create_task(live.record.keep())
                 group.create_task(self._listener_of().listen(group))
         except BaseExceptionGroup as failures:
             self._end(live, _first(failures))
@@ -293,9 +288,8 @@ async def _leave(live: Live) -> None:
     try:
         await live.connection.close()
     except Exception:
-        _log.exception("the connection of session %s could not be closed", live.id)
-    if live.record is not None:
-        await live.record.release()
+        _log.exception("the connection of session %s could not be closed", live.run.session_id)
+    await live.record.release()
 
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:

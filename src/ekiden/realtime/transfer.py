@@ -1,86 +1,186 @@
-"""Handing a live conversation over."""
+"""Handing a live conversation over: the runtime checks and records it, the model is told."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 
+from ekiden.core.agent import Agent
 from ekiden.core.context import AgentHookContext
 from ekiden.core.covering import cover
-from ekiden.core.errors import EkidenError, HandoffRefused, ModelBehaviorError, UserError
+from ekiden.core.errors import EkidenError, HandoffRefused, UserError
 from ekiden.core.handoff import Handoff
-from ekiden.core.handoff_record import RefusalCode
-from ekiden.core.items import Item, function_call, function_output
-from ekiden.core.jsonio import loads
+from ekiden.core.handoff_record import A_PROGRAM
+from ekiden.core.ids import new_id
+from ekiden.core.items import function_call
+from ekiden.handoff.offers import default_handoff
+from ekiden.handoff.validation import edge_between
 from ekiden.realtime.agent import RealtimeAgent
 from ekiden.realtime.events import RealtimeHandoffEvent
 from ekiden.realtime.live import Live, Turn, tell_hooks
-from ekiden.realtime.model import RealtimeModelSendToolOutput
+from ekiden.realtime.model import RealtimeModelSendMessage, RealtimeModelSendToolOutput
 from ekiden.realtime.model_events import RealtimeModelToolCallEvent
 from ekiden.realtime.offer import Offer, make_offer
+from ekiden.runtime.attempt import Attempt
+from ekiden.runtime.live_sessions import (
+    LiveHandoff,
+    hand_over,
+    is_decided,
+    is_waiting,
+    news,
+    refuse_at_once,
+)
+from ekiden.runtime.prompt import prompt_block
+from ekiden.runtime.tried import GIVEN_UP
 
-_MOVES = ("initiated", "validating", "transferring", "completed")
-_NOT_MADE = ("initiated", "validating", "failed")
-_TEXT_LIMIT = 20_000
-"""No single text that a model passes along may be longer."""
 _ERROR_LIMIT = 2_000
+_WAITING = (
+    "The handoff to {} is not made yet: a person must approve it first, and was asked. You have "
+    "the conversation until then: go on with it, and do not call this again. You will be told what "
+    "was decided."
+)
+
+_checked: ContextVar[Attempt | None] = ContextVar("ekiden_live_handoff", default=None)
+"""The handoff that the code that runs is asked about."""
 
 
 async def transfer(
-    live: Live, turn: Turn, handoff: Handoff[Any, Any], call: RealtimeModelToolCallEvent
-) -> None:
+    live: Live,
+    turn: Turn,
+    handoff: Handoff[Any, Any],
+    call: RealtimeModelToolCallEvent,
+    requested: Sequence[str],
+) -> Attempt | None:
     """Make the handoff that the model asked for, and answer its call.
 
     Everything that may fail comes first: a failure is told to the model, and the source keeps the
     conversation. Then, in this order: it is stored, the active agent changes, the model's settings
-    do, the event is shown, the call is answered. The caller has the model go on.
+    do, the event is shown, the call is answered. The caller has the model go on. Gives the handoff
+    if it waits for approval: the source keeps the conversation, and `see_through` makes it.
     """
-    source = turn.offer.agent
-    try:
-        _check(live, source)
-        told = _passed_on(call.arguments)
-        target = await _target(live, handoff, call.arguments)
-        await _tell_hooks(live, source, target)
-        output = handoff.get_transfer_message(target)
-        received = live.block_for(source.name, told)
-        offer = await make_offer(target, live.context, received)
-        items = _items(call, output)
-    except Exception as exc:
-        if not isinstance(exc, HandoffRefused):
-            live.report(exc)
-        output = await refuse(live, turn, handoff, call, describe(exc), code=_code(exc))
+    waiting = None
+    attempt = Attempt(
+        edge=handoff,
+        arguments=call.arguments,
+        call=function_call(call.call_id, call.name, call.arguments),
+        is_call_stored=False,
+        source=turn.offer.agent.name,
+        requested=list(requested) if len(requested) > 1 else None,
+    )
+    async with live.handing:
+        earlier = live.waiting
+        if earlier is not None and earlier.edge is handoff and is_waiting(live.run, earlier):
+            told = _WAITING.format(handoff.agent_name)
+        elif live.agent is not turn.offer.agent:
+            why = f"agent {live.agent.name!r} has the conversation now"
+            await refuse_at_once(live.run, attempt, HandoffRefused("PERMISSION_DENIED", why))
+            told = attempt.answer
+        elif await _hand_over(live, attempt) == "waiting":
+            live.waiting = waiting = attempt
+            told = _WAITING.format(handoff.agent_name)
+        else:
+            told = attempt.answer
+    await live.connection.send(RealtimeModelSendToolOutput(tool_call=call, output=told))
+    return waiting
+
+
+async def see_through(live: Live, attempt: Attempt) -> None:
+    """Wait until people decided about a handoff of the model, make it or not, and tell the model.
+
+    If somebody else has the conversation by then, nothing is to be told.
+    """
+    outcome = await _decision(live, attempt)
+    if outcome == "made":
+        told = f"A person approved the handoff to {live.agent.name}: it is made."
+    elif live.agent.name != attempt.source:
+        return
     else:
-        async with live.switching:
-            try:
-                _check(live, source)  # the agent's own functions took their time
-            except HandoffRefused as exc:
-                output = await refuse(live, turn, handoff, call, describe(exc), code=_code(exc))
-            else:
-                await move(live, offer, received, items=items, reason=told.get("reason"))
-    await live.connection.send(RealtimeModelSendToolOutput(tool_call=call, output=output))
+        told = attempt.answer or f"The handoff to {attempt.target_name} was not made: {GIVEN_UP}"
+    item_id = new_id("msg")
+    live.known.add(item_id)
+    await live.connection.send(RealtimeModelSendMessage(item_id=item_id, role="system", text=told))
+    await live.gate.request()
+    if outcome == "made":
+        await greet(live, live.agent)
 
 
-async def move(
-    live: Live,
-    offer: Offer,
-    received: str | None,
-    *,
-    items: tuple[Item, ...] = (),
-    reason: str | None = None,
-) -> None:
-    """Give the conversation to the agent of `offer`: stored first, then true, then told.
+async def move(live: Live, agent: RealtimeAgent[Any]) -> None:
+    """Give the conversation to `agent` because a program wants it: a handoff like any other.
 
-    The caller has `live.switching`.
+    Raises `HandoffRefused`, or what the agents' own functions raise, if it is not made. Where
+    people have to approve it, they are waited for.
     """
-    source, target = live.agent, offer.agent
-    if live.record is not None:
-        await live.record.handoff(
-            source.name, target.name, moves=_MOVES, items=items, reason=reason
+    if live.checking is not None and live.checking is _checked.get():
+        raise UserError(
+            "update_agent() was called by code that is asked about a handoff of the same session: "
+            "raise an error there to refuse the handoff, and call it afterwards"
         )
-    live.received = received
-    live.chain.append(source.name)
-    live.handoffs += 1
-    await live.switch(offer)
-    live.emit(RealtimeHandoffEvent, from_agent=source, to_agent=target)
+    async with live.handing:
+        source = live.agent
+        attempt = Attempt(edge=default_handoff(agent), by=A_PROGRAM, source=source.name)
+        try:
+            attempt.edge = edge_between(source, agent.name)
+        except HandoffRefused as exc:
+            outcome: LiveHandoff | None = await refuse_at_once(live.run, attempt, exc)
+        else:
+            outcome = await _hand_over(live, attempt)
+    if outcome == "waiting":
+        outcome = await _decision(live, attempt)
+    if outcome != "made":
+        raise attempt.failure or HandoffRefused("CANCELLED", GIVEN_UP)
+    await greet(live, live.agent)
+
+
+async def _hand_over(live: Live, attempt: Attempt) -> LiveHandoff:
+    """Try the handoff; if it is made, it is true and told to the model when this returns.
+
+    The caller has `live.handing`.
+    """
+    run, source = live.run, live.agent
+    ready: list[tuple[Offer, str]] = []
+
+    async def prepare(target: Agent[Any], words: dict[str, Any]) -> None:
+        if not isinstance(target, RealtimeAgent):
+            raise UserError(
+                f"the handoff {attempt.edge.tool_name!r} leads to {type(target).__name__} "
+                f"{target.name!r}, not to a RealtimeAgent"
+            )
+        received = prompt_block(words, [*run.cursor.chain, target.name])
+        ready[:] = [(await make_offer(target, live.context, received), received)]
+
+    attempt.prepare = prepare
+    live.checking = attempt
+    token = _checked.set(attempt)
+    try:
+        outcome = await hand_over(run, attempt)
+    finally:
+        _checked.reset(token)
+        live.checking = None
+    if attempt.failure is not None and not isinstance(attempt.failure, HandoffRefused):
+        live.report(attempt.failure)
+    if outcome == "made":
+        [(offer, live.received)] = ready
+        live.waiting = None
+        async with live.switching:
+            await live.switch(offer)
+        live.emit(RealtimeHandoffEvent, from_agent=source, to_agent=offer.agent)
+    return outcome
+
+
+async def _decision(live: Live, attempt: Attempt) -> LiveHandoff | None:
+    """What came of a handoff that waits for approval; `None` if nobody is asked any more."""
+    while True:
+        async with live.handing:
+            if not is_waiting(live.run, attempt):
+                return None
+            if await is_decided(live.run):
+                outcome = await _hand_over(live, attempt)
+                if outcome != "waiting":
+                    if live.waiting is attempt:
+                        live.waiting = None
+                    return outcome
+        await news(live.run)
 
 
 async def greet(live: Live, agent: RealtimeAgent[Any]) -> None:
@@ -97,98 +197,8 @@ async def greet(live: Live, agent: RealtimeAgent[Any]) -> None:
         live.report(exc)
 
 
-async def refuse(
-    live: Live,
-    turn: Turn,
-    handoff: Handoff[Any, Any],
-    call: RealtimeModelToolCallEvent,
-    problem: str,
-    *,
-    code: RefusalCode = "INVALID_INPUT",
-) -> str:
-    """Record that the handoff was not made; gives what the model is told."""
-    told = f"Error: the handoff to {handoff.agent_name} was not made: {problem}"
-    if live.record is not None:
-        await live.record.handoff(
-            turn.offer.agent.name,
-            handoff.agent_name,
-            moves=_NOT_MADE,
-            items=_items(call, told),
-            error=problem,
-            code=code,
-        )
-    return told
-
-
-def _code(exc: Exception) -> RefusalCode:
-    if isinstance(exc, HandoffRefused):
-        code: RefusalCode = exc.refusal
-        return code
-    return "INVALID_INPUT" if isinstance(exc, ModelBehaviorError) else "SOURCE_FAILED"
-
-
 def describe(exc: BaseException) -> str:
     """An exception for people and models: an error of ours says it all in its message."""
     text = cover(str(exc) if isinstance(exc, EkidenError) else f"{type(exc).__name__}: {exc}")
     text = text.rstrip(": ")
     return text if len(text) <= _ERROR_LIMIT else f"{text[:_ERROR_LIMIT]} …"
-
-
-def _check(live: Live, source: RealtimeAgent[Any]) -> None:
-    if live.agent is not source:
-        raise HandoffRefused(
-            "PERMISSION_DENIED", f"agent {live.agent.name!r} has the conversation now"
-        )
-    most = live.config.max_handoffs
-    if live.handoffs >= most:
-        raise HandoffRefused(
-            "MAX_DEPTH_EXCEEDED",
-            f"{most} handoffs were made in a row without a word of the person: answer them first",
-        )
-
-
-async def _target(live: Live, handoff: Handoff[Any, Any], arguments: str) -> RealtimeAgent[Any]:
-    target = await handoff.on_invoke_handoff(live.context, arguments)
-    if not isinstance(target, RealtimeAgent):
-        raise UserError(
-            f"the handoff {handoff.tool_name!r} gave {type(target).__name__}, not a RealtimeAgent"
-        )
-    if target is live.agent:
-        raise HandoffRefused(
-            "CIRCULAR_HANDOFF", f"agent {target.name!r} has the conversation already: answer"
-        )
-    return target
-
-
-async def _tell_hooks(live: Live, source: RealtimeAgent[Any], target: RealtimeAgent[Any]) -> None:
-    context = live.context
-    await tell_hooks(
-        live,
-        source,
-        lambda hooks: hooks.on_handoff(context, source, target),
-        lambda hooks: hooks.on_handoff(context, target, source),
-    )
-
-
-def _passed_on(arguments: str) -> dict[str, Any]:
-    """The reason, summary and context among the arguments, as far as they are texts.
-
-    Arguments that are no JSON are for the handoff's own check to complain about: one without an
-    input takes anything.
-    """
-    try:
-        given = loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(given, dict):
-        return {}
-    names = ("reason", "summary", "context")
-    texts = {name: given.get(name) for name in names}
-    return {name: text[:_TEXT_LIMIT] for name, text in texts.items() if isinstance(text, str)}
-
-
-def _items(call: RealtimeModelToolCallEvent, output: str) -> tuple[Item, ...]:
-    return (
-        function_call(call.call_id, call.name, call.arguments),
-        function_output(call.call_id, output),
-    )

@@ -39,14 +39,31 @@ _ENDS_ASKER = "ends_asker"
 
 
 async def collect_answers(run: RunState) -> bool:
-    """Store the answers that came, for the code that waits for them; whether there were any.
+    """Store the answers that came, for the code that waits for them; whether there were any."""
+    waited = list(run.cursor.asks)
+    if not await note_answers(run):
+        return False
+    settled = run.remembered(waited)
+    fault_point("ask.answers.before_commit")
+    await run.commit(status="ready", outcome="")
+    fault_point("ask.answers.after_commit")
+    if run.eager and run.memo:
+        # It keeps its memo itself, which may be large.
+        run.memo = {**run.memo, **settled}
+    else:
+        await load_memo(run)
+    return True
+
+
+async def note_answers(run: RunState) -> bool:
+    """Note the answers that came; whether there were any. The caller commits them.
 
     A question of which one answer is enough is withdrawn with the others when there is a good one.
     """
     await run.see_wakes()
     messages = await _messages(run)
     items = await _items(run)
-    found, enough, waited = 0, set[str](), list(run.cursor.asks)
+    found, enough = 0, set[str]()
     for key, question in list(run.cursor.asks.items()):
         if question.kind == "query":
             message = messages.get(question.id)
@@ -71,15 +88,6 @@ async def collect_answers(run: RunState) -> bool:
     if any(item.status != "open" for item in items.values()):
         await begin_time_anew(run)
     _withdraw_rivals(run, enough)
-    settled = run.remembered(waited)
-    fault_point("ask.answers.before_commit")
-    await run.commit(status="ready", outcome="")
-    fault_point("ask.answers.after_commit")
-    if run.eager and run.memo:
-        # It keeps its memo itself, which may be large.
-        run.memo = {**run.memo, **settled}
-    else:
-        await load_memo(run)
     return True
 
 

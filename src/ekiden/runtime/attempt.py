@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -82,6 +82,15 @@ class Attempt:
     """What guardrails of handoffs found."""
     before: VariablesNow | None = None
     """The variables without those that it brings."""
+    is_call_stored: bool = True
+    """Whether the conversation has the call already."""
+    prepare: Callable[[Agent[Any], dict[str, Any]], Awaitable[None]] | None = None
+    """Called with the target and what goes along when everybody agreed: if it raises, the handoff
+    is not made."""
+    answer: str = ""
+    """What the call was answered with."""
+    failure: Exception | None = None
+    """Why it was not made."""
     life: Lifecycle = field(default_factory=Lifecycle)
     id: str = ""
 
@@ -132,6 +141,11 @@ class Attempt:
         """What of the source's words the event tells: all, where no call of a model has them."""
         names = ("reason",) if self.call is not None else WORDS
         return {name: words[name] for name in names if name in words}
+
+    def answered(self, output: Item) -> tuple[Item, ...]:
+        """The items that answer the call: its output, and the call if that is not stored."""
+        self.answer = output["output"]
+        return (output,) if self.call is None or self.is_call_stored else (self.call, output)
 
     def validate(self) -> None:
         """It is checked from here on."""

@@ -45,6 +45,20 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
     handoff is told the reason. `UserError` if the handoff is set up wrongly, `GuardrailError` if a
     guardrail ends the run because of what an agent passes on: the refusal is stored then.
     """
+    if not await transfer(run, attempt):
+        return False
+    fault_point("handoff.transferring.before_commit")
+    if run.status == "ready":
+        await run.commit()
+    else:
+        await run.commit(status="ready", outcome="")
+    fault_point("handoff.transferring.after_commit")
+    run.memo = {}
+    return True
+
+
+async def transfer(run: RunState, attempt: Attempt) -> bool:
+    """As `carry_out`, but the caller commits the transfer, as it does a refusal."""
     attempt.begin(run)
     attempt.validate()
     if attempt.life.fresh and attempt.is_asked_here and _may_take_long(run, attempt):
@@ -90,13 +104,6 @@ async def carry_out(run: RunState, attempt: Attempt) -> bool:
     run.keep_variables(pending, before.variables)
     for each in attempt.writes:
         run.write(each)
-    fault_point("handoff.transferring.before_commit")
-    if run.status == "ready":
-        await run.commit()
-    else:
-        await run.commit(status="ready", outcome="")
-    fault_point("handoff.transferring.after_commit")
-    run.memo = {}
     return True
 
 
@@ -147,6 +154,8 @@ async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
     notes: list[str] = []
     if view is not None:
         view, notes = paired(with_outputs(view, open_calls) if open_calls else view)
+    if attempt.prepare is not None:
+        await attempt.prepare(target, words)
     return _Agreed(
         target=target,
         words=words,
@@ -179,6 +188,7 @@ async def _take_back(run: RunState, attempt: Attempt, before: Before, exc: Excep
 
 def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
     """Record that the handoff was not made; the caller commits it."""
+    attempt.failure = exc
     problem = describe(exc)
     record_failures(run, attempt.findings)
     attempt.life.move("failed")
@@ -193,7 +203,7 @@ def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
     answer: tuple[Item, ...] = ()
     if attempt.call is not None:
         told = f"Error: the handoff to {attempt.target_name} was not made: {problem}"
-        answer = (function_output(attempt.call["call_id"], told),)
+        answer = attempt.answered(function_output(attempt.call["call_id"], told))
     run.record("handoff", items=answer, details=details, error=problem)
     if attempt.place is not None:
         run.cursor.fired = [*run.cursor.fired, attempt.place]
@@ -314,7 +324,7 @@ def _move(run: RunState, attempt: Attempt, agreed: _Agreed) -> PendingHandoff:
         details = tell_findings(run, details, attempt.findings)
     seq = run.record(
         "handoff",
-        items=() if agreed.output is None else (agreed.output,),
+        items=() if agreed.output is None else attempt.answered(agreed.output),
         step=run.step_key("h"),
         details=details,
     )

@@ -245,6 +245,40 @@ async def opened_for_handoff(
             row = replace(row, agent=source)  # Only for as long as it takes to refuse it.
     if cursor.phase != "end":
         return await left_step(around, store, claim, row, hold=hold)
+    run = await _without_message(around, store, claim, row, agent, hold=hold)
+    run.memo = await store.steps(row.id, prefix=run.step_key(""))
+    return run
+
+
+async def opened_live(
+    around: Circumstances, store: Store, claim: Claim, row: SessionRow
+) -> RunState:
+    """A session that goes on over an open connection: no run in it that anybody could resume.
+
+    A handoff that waited for approval when the session was left is given up, which is stored.
+    """
+    run = await _without_message(around, store, claim, row, around.find(row.agent), hold=None)
+    run.begin()
+    run.cursor.phase = "end"
+    left = Cursor.from_json(row.cursor).asks
+    if left or run.cursor.tried:
+        give_up_tried(run)
+        await withdraw(run, left, by=row.agent)
+        await run.commit()
+    return run
+
+
+async def _without_message(
+    around: Circumstances,
+    store: Store,
+    claim: Claim,
+    row: SessionRow,
+    agent: Agent[Any],
+    *,
+    hold: Hold | None,
+) -> RunState:
+    """A new run that goes on with the task; it is not begun yet."""
+    cursor = Cursor.from_json(row.cursor)
     events = await told_so_far(store, row.id, row.seq, with_items=True)
     visible, _ = await _view(store, row.id, events, cursor, anew=True)
     run = RunState(
@@ -254,7 +288,6 @@ async def opened_for_handoff(
     run.before = row
     _tell_unrecorded(run, row, events)
     await run.learn_shared()
-    run.memo = await store.steps(row.id, prefix=run.step_key(""))
     return run
 
 

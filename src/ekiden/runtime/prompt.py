@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from ekiden.core.errors import UserError
 from ekiden.handoff import received_block
 from ekiden.runtime.calls import settled
@@ -24,14 +27,19 @@ async def system_prompt(run: RunState) -> str | None:
     if received is None:
         return instructions
     if run.prompt_block is None:
-        run.prompt_block = received_block(
-            from_agent=received["from"],
-            reason=received.get("reason"),
-            summary=received.get("summary"),
-            context=received.get("context"),
-            payload=received.get("payload"),
-            priority=received.get("priority"),
-            metadata=received.get("metadata"),
-            chain=run.cursor.chain[-_SHOWN_CHAIN:],
-        )
+        run.prompt_block = prompt_block(received, run.cursor.chain)
     return f"{instructions}\n\n{run.prompt_block}" if instructions else run.prompt_block
+
+
+def prompt_block(received: Mapping[str, Any], chain: Sequence[str]) -> str:
+    """What an agent that was handed `received` is told of it."""
+    return received_block(
+        from_agent=received["from"],
+        reason=received.get("reason"),
+        summary=received.get("summary"),
+        context=received.get("context"),
+        payload=received.get("payload"),
+        priority=received.get("priority"),
+        metadata=received.get("metadata"),
+        chain=chain[-_SHOWN_CHAIN:],
+    )

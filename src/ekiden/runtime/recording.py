@@ -141,12 +141,13 @@ class Recording:
         duration_us: int | None = None,
         error: str | None = None,
         kinds: Sequence[str] = (),
+        agent: str | None = None,
     ) -> int:
         """Note that something happened; it becomes true with the next `commit`.
 
-        `kinds` are the names that an error of a tool is known by. Keys and other secrets are
-        covered in `error`, and in what the audit tells of words; `items` are the conversation, and
-        stay as they are.
+        `kinds` are the names that an error of a tool is known by, and `agent` is who did it, if
+        not the active one. Keys and other secrets are covered in `error`, and in what the audit
+        tells of words; `items` are the conversation, and stay as they are.
         """
         config = self.config
         is_bare = not items and error is None and type != "handoff"
@@ -175,7 +176,7 @@ class Recording:
             seq=self._seq,
             type=type,
             at_us=config.clock.now_us(),
-            agent=self.agent.name,
+            agent=agent or self.agent.name,
             step=step,
             duration_us=duration_us,
             details=details,

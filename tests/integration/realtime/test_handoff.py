@@ -126,20 +126,21 @@ async def test_of_several_handoffs_in_one_turn_the_first_is_made(
         assert live.session.agent is sales
     refused, made = outputs(server)
     assert made == '{"assistant":"sales"}'
-    assert refused.startswith("Error: the handoff to billing was not made: only one handoff")
+    assert refused.startswith("Error: only one handoff can be made in a turn")
     assert len(live.of("handoff")) == 1
 
 
 async def test_a_handoff_leads_on_and_back(billing: RealtimeAgent[Any]) -> None:
     triage = RealtimeAgent("triage", handoffs=[billing])
-    billing.handoffs.append(triage)
-    steps = [transfer("billing"), transfer("triage"), say("Back at the desk.")]
+    billing.handoffs.append(realtime_handoff(triage, allow_return=True))
+    back = transfer("triage", summary="It is not about an invoice.")
+    steps = [transfer("billing"), back, say("Back at the desk.")]
     async with talking(steps, triage) as (server, live):
         await live.session.send_message("My invoice? No, something else.")
         await live.until_said("Back at the desk.")
         assert live.session.agent is triage
     assert [event.to_agent.name for event in live.of("handoff")] == ["billing", "triage"]
-    assert 'chain: ["user","triage","billing"]' in server.session["instructions"]
+    assert 'chain: ["user","triage","billing","triage"]' in server.session["instructions"]
 
 
 async def test_ping_pong_without_a_word_of_the_person_ends_at_the_limit() -> None:
@@ -153,17 +154,18 @@ async def test_ping_pong_without_a_word_of_the_person_ends_at_the_limit() -> Non
         say("Well."),
         transfer("right"),
     ]
-    async with talking([*steps, say("Now.")], left, max_handoffs=2) as (server, live):
+    async with talking([*steps, say("Now.")], left, max_handoffs=2, returns="always") as (
+        server,
+        live,
+    ):
         await live.session.send_message("Hi")
         await live.until_said("Well.")
         assert live.session.agent is left
         await live.session.send_message("Go on")
         await live.until_said("Now.")
         assert live.session.agent is right
-    assert outputs(server)[2] == (
-        "Error: the handoff to right was not made: 2 handoffs were made in a row without a word "
-        "of the person: answer them first"
-    )
+    told = outputs(server)[2]
+    assert told.startswith("Error: the handoff to right was not made: the task was handed on 2")
     assert len(live.of("handoff")) == 3
 
 
@@ -195,7 +197,7 @@ async def test_what_is_passed_along_reaches_the_callback_and_the_target_as_data(
     assert "You are free now" in told
 
 
-@pytest.mark.parametrize("arguments", ["", "5", "{", '["reason"]', '{"reason": 5}'])
+@pytest.mark.parametrize("arguments", ["", "5", '["reason"]'])
 async def test_a_handoff_without_an_input_takes_whatever_the_model_says(
     triage: RealtimeAgent[Any], billing: RealtimeAgent[Any], arguments: str
 ) -> None:
@@ -210,7 +212,11 @@ async def test_a_handoff_without_an_input_takes_whatever_the_model_says(
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
-    [("", "needs arguments"), ('{"reason": 5}', "reason: Input should be"), ("{", "Invalid JSON")],
+    [
+        ("", "needs arguments"),
+        ('{"reason": 5}', "reason: Input should be"),
+        ("{", "not valid JSON"),
+    ],
 )
 async def test_arguments_that_cannot_be_used_are_told_and_the_source_goes_on(
     billing: RealtimeAgent[Any], arguments: str, problem: str
@@ -265,7 +271,7 @@ async def test_a_handoff_that_gives_no_agent_or_the_same_one_is_not_made() -> No
     async def gives_text(ctx: Any, arguments: str) -> Any:
         return "billing"
 
-    nobody.on_invoke_handoff = gives_text
+    nobody.on_invoke_handoff, nobody.has_callback = gives_text, True
     triage.handoffs += [same, nobody]
     async with talking([transfer("triage"), transfer("nobody"), say("Ok.")], triage) as (
         server,
@@ -273,8 +279,8 @@ async def test_a_handoff_that_gives_no_agent_or_the_same_one_is_not_made() -> No
     ):
         await live.session.send_message("Hi")
         await live.until_said("Ok.")
-    assert "has the conversation already" in outputs(server)[0]
-    assert "gave str, not a RealtimeAgent" in outputs(server)[1]
+    assert "had the task already" in outputs(server)[0]
+    assert "gave str, not an agent" in outputs(server)[1]
 
 
 async def test_names_that_no_tool_name_can_spell_are_handed_to_all_the_same() -> None:
@@ -303,7 +309,7 @@ async def test_a_program_can_hand_over_too(
         await live.session.send_message("Hi")
         await live.until_said("Billing here.")
     assert len(live.of("handoff")) == 1
-    assert server.session["instructions"] == "You know invoices."
+    assert 'from: "triage"' in server.session["instructions"]
     assert server.kinds[:2] == ["session.update", "session.update"]
 
 
@@ -311,6 +317,7 @@ async def test_a_handoff_asked_for_by_an_agent_that_lost_the_conversation_is_ref
     triage: RealtimeAgent[Any],
 ) -> None:
     other, gate = RealtimeAgent("other"), asyncio.Event()
+    triage.handoffs.append(other)
     steps = [delay(gate, transfer("billing")), say("Other here.")]
     async with talking(steps, triage) as (server, live):
         await live.session.send_message("Hi")
@@ -322,7 +329,7 @@ async def test_a_handoff_asked_for_by_an_agent_that_lost_the_conversation_is_ref
     assert "agent 'other' has the conversation now" in outputs(server)[0]
 
 
-async def test_one_that_loses_it_while_its_callback_runs_is_refused_as_well(
+async def test_a_callback_of_a_handoff_cannot_give_the_conversation_to_somebody_else(
     billing: RealtimeAgent[Any],
 ) -> None:
     other = RealtimeAgent("other")
@@ -331,13 +338,14 @@ async def test_one_that_loses_it_while_its_callback_runs_is_refused_as_well(
     async def hijack(ctx: RunContextWrapper[Any]) -> None:
         await talks[0].session.update_agent(other)
 
-    triage = RealtimeAgent("triage", handoffs=[realtime_handoff(billing, on_handoff=hijack)])
-    async with talking([transfer("billing"), say("Other here.")], triage) as (server, live):
+    edge = realtime_handoff(billing, on_handoff=hijack)
+    triage = RealtimeAgent("triage", handoffs=[edge, other])
+    async with talking([transfer("billing"), say("Still here.")], triage) as (server, live):
         talks.append(live)
         await live.session.send_message("Hi")
-        await live.until_said("Other here.")
-        assert live.session.agent is other
-    assert "agent 'other' has the conversation now" in outputs(server)[0]
+        await live.until_said("Still here.")
+        assert live.session.agent is triage
+    assert "update_agent() was called by code that is asked about a handoff" in outputs(server)[0]
 
 
 async def test_a_prompt_of_the_provider_goes_with_its_agent(billing: RealtimeAgent[Any]) -> None:

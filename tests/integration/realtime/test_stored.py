@@ -26,6 +26,7 @@ from ekiden import (
     function_tool,
 )
 from ekiden.audit import GENESIS, head_of, link
+from ekiden.handoff.records import records_of
 from ekiden.realtime import (
     RealtimeAgent,
     RealtimeDisconnected,
@@ -63,17 +64,11 @@ async def test_a_handoff_is_an_event_in_the_transaction_that_makes_it_true(
         assert (await session.row()).owner is not None
     row, events = await session.row(), await session.events()
     assert (row.agent, row.status, row.owner) == ("billing", "idle", None)
-    assert [event.type for event in events] == ["message", "handoff", "message"]
-    made = dict(events[1].details or {})
-    assert made.pop("hash") == link(GENESIS, events[1])
-    assert made == {
-        "id": "s1.h1",
-        "from": "triage",
-        "to": "billing",
-        "status": "completed",
-        "moves": MOVES,
-        "reason": "an invoice",
-    }
+    assert [event.type for event in events] == ["message", "handoff", "handoff", "message"]
+    [made] = records_of(events)
+    assert (made.id, made.source, made.target, made.call_id) == ("s1.h1", "triage", "billing", "c1")
+    assert [move.status for move in made.moves] == MOVES
+    assert (made.status, made.reason, made.by.kind) == ("completed", "an invoice", "model")
     assert await session.get_items() == [
         {"role": "user", "content": "My invoice?"},
         {
@@ -117,16 +112,11 @@ async def test_a_handoff_that_was_not_made_is_recorded_too(
     async with talking(steps, triage, session=session) as (_, live):
         await live.session.send_message("Hi")
         await live.until_said("Other.")
-    rows = chain_of(await session.events())
-    assert [(row["id"], row["to"], row["status"]) for row in rows] == [
-        ("s1.h1", "billing", "failed"),
-        ("s1.h2", "billing", "failed"),
-        ("s1.h3", "other", "completed"),
-    ]
-    assert rows[0]["error"] == "RuntimeError: closed"
-    assert [row.get("code") for row in rows] == ["SOURCE_FAILED", "INVALID_INPUT", None]
-    failed = (await session.events())[1]
-    assert (failed.details or {})["moves"] == ["initiated", "validating", "failed"]
+    failed, made = records_of(await session.events())
+    assert (failed.id, failed.target, failed.code) == ("s1.h1", "billing", "SOURCE_FAILED")
+    assert failed.error == "RuntimeError: closed"
+    assert [move.status for move in failed.moves] == ["initiated", "validating", "failed"]
+    assert (made.id, made.target, made.status) == ("s1.h2", "other", "completed")
     assert (await session.row()).agent == "other"
 
 
@@ -136,7 +126,7 @@ async def test_the_audit_of_a_live_session_is_one_chain(
     billing.handoffs.append(triage)
     session = Session("s1", store=store)
     steps = [transfer("billing"), transfer("triage"), say("Here again.")]
-    async with talking(steps, triage, session=session) as (_, live):
+    async with talking(steps, triage, session=session, returns="always") as (_, live):
         await live.session.send_message("Hi")
         await live.until_said("Here again.")
         await live.session.update_agent(billing)
@@ -147,7 +137,7 @@ async def test_the_audit_of_a_live_session_is_one_chain(
         assert (event.details or {})["hash"] == previous
     head = head_of(await session.row())
     assert head is not None
-    assert (head.hash, head.count) == (previous, 3)
+    assert (head.hash, head.count) == (previous, 6)
 
 
 async def test_a_conversation_that_broke_goes_on_with_the_agent_that_had_it(
@@ -170,7 +160,8 @@ async def test_a_conversation_that_broke_goes_on_with_the_agent_that_had_it(
         assert live.session.agent is billing
         await live.session.send_message("Well?")
         await live.until_said("It is paid.")
-    assert server.frames[0]["session"]["instructions"] == "You know invoices."
+    told = server.frames[0]["session"]["instructions"]
+    assert told.startswith("You know invoices.\n\n# What you were handed")
     told = [
         frame["item"]["content"][0]["text"] for frame in server.sent("conversation.item.create")
     ]
@@ -227,6 +218,8 @@ async def test_a_text_run_goes_on_where_the_live_one_ended_and_back(
     written = Agent("triage", handoffs=[Agent("billing", handoffs=[]), Agent("sales")])
     model = ScriptedModel([transfer("billing"), say("Billing, in writing.")])
     await Runner.run(written, "Hi", session=session, run_config=RunConfig(model=model))
+    back = realtime_handoff(triage, allow_return="always")
+    triage.handoffs = [RealtimeAgent("billing", handoffs=[back])]
     async with talking([say("Billing, live.")], triage, session=session) as (server, live):
         assert live.session.agent.name == "billing"
         await live.session.update_agent(triage)
@@ -240,7 +233,7 @@ async def test_a_text_run_goes_on_where_the_live_one_ended_and_back(
     model = ScriptedModel([transfer("sales"), say("Sales, in writing.")])
     result = await Runner.run(written, "Buy", session=session, run_config=RunConfig(model=model))
     assert result.final_output == "Sales, in writing."
-    assert "handoff-data" not in (model.calls[0].request.instructions or "")
+    assert 'from: "billing"' in (model.calls[0].request.instructions or "")
     ids = [row["id"] for row in chain_of(await session.events()) if row["status"] == "completed"]
     assert ids == ["s1.h1", "s1.h2", "s1.h3"]
 

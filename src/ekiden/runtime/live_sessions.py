@@ -1,0 +1,115 @@
+"""Handoffs of sessions that are live: people talk to the active agent over an open connection.
+
+No steps are taken there, and nobody could resume them. But handoffs are checked and recorded by the
+controller, as all are. A target has the conversation at once, so a handoff is completed in the
+transaction that makes it. The conversation goes on while people are asked for approval.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Literal, TypeAlias
+
+from ekiden.core.acting import acting_as
+from ekiden.core.errors import SessionError, StoreError, UserError
+from ekiden.runtime.answering import note_answers
+from ekiden.runtime.attempt import Attempt
+from ekiden.runtime.controller import refuse, transfer
+from ekiden.runtime.cursor import USER
+from ekiden.runtime.memo import load_memo
+from ekiden.runtime.parked import Parked
+from ekiden.runtime.rollback import confirm_handoffs
+from ekiden.runtime.state import RunState
+from ekiden.runtime.timekeeping import run_timers, seconds_to_timer
+from ekiden.runtime.withdrawing import withdraw, withdraw_questions
+from ekiden.tracing.log_context import logging_for
+
+LiveHandoff: TypeAlias = Literal["made", "refused", "waiting"]
+"""What came of a handoff; `waiting`: people are asked in the inbox whether they approve."""
+
+_LONGEST_WAIT_S = 1.0
+
+
+async def hand_over(run: RunState, attempt: Attempt) -> LiveHandoff:
+    """Try the handoff, and store what came of it; one at a time.
+
+    `attempt.failure` is why it was refused. Call it again with the same attempt when people
+    decided. Raises `GuardrailError` as `carry_out` does.
+    """
+    try:
+        with acting_as(run.agent.name), logging_for(run):
+            is_made = await transfer(run, attempt)
+    except Parked:
+        await _ask(run)
+        return "waiting"
+    except UserError as exc:
+        refuse(run, attempt, exc)
+        is_made = False
+    return await _settled(run, is_made=is_made)
+
+
+async def refuse_at_once(run: RunState, attempt: Attempt, exc: Exception) -> LiveHandoff:
+    """Record that the handoff is not made, without asking anybody."""
+    attempt.begin(run)
+    attempt.validate()
+    refuse(run, attempt, exc)
+    return await _settled(run, is_made=False)
+
+
+async def _settled(run: RunState, *, is_made: bool) -> LiveHandoff:
+    cursor = run.cursor
+    if is_made:
+        confirm_handoffs(run)
+    elif cursor.tried is None:
+        cursor.turn += 1  # What people said counts for this attempt, and for no other.
+    cursor.phase = "end"
+    run.memo = {}
+    await run.commit()
+    return "made" if is_made else "refused"
+
+
+async def _ask(run: RunState) -> None:
+    """Store the handoff, which waits for approval, and the question to people."""
+    replaced, run.cursor.asks = run.cursor.asks, {}
+    questions, run.questions, run.kept = run.questions or {}, None, None
+    if replaced:
+        await withdraw(run, replaced, by=run.agent.name)
+    for put in questions.values():
+        put()
+    await run.commit()
+
+
+def is_waiting(run: RunState, attempt: Attempt) -> bool:
+    """Whether people are asked about it still."""
+    return run.cursor.tried is not None and run.cursor.tried.id == attempt.id
+
+
+async def is_decided(run: RunState) -> bool:
+    """Whether people decided about the handoff that waits for approval; that is stored then."""
+    if not await note_answers(run):
+        return False
+    await run.commit()
+    await load_memo(run)
+    return True
+
+
+async def news(run: RunState) -> None:
+    """Wait until anybody changed anything, or a deadline may have passed."""
+    await run.store.wait_for_change(await seconds_to_timer(run.store, _LONGEST_WAIT_S))
+    await run_timers(run.store)
+
+
+def begin_chain(run: RunState) -> None:
+    """A person said something: depth and cycles count from here."""
+    cursor = run.cursor
+    cursor.chain = [USER, run.agent.name]
+    cursor.work, cursor.left, cursor.passed = 0, {}, []
+
+
+async def end_live(run: RunState) -> None:
+    """The connection is closed: nobody waits for approval any more."""
+    if run.cursor.tried is not None or run.cursor.asks:
+        # What cannot be stored now, whoever takes the session next does.
+        with suppress(SessionError, StoreError):
+            await withdraw_questions(run)
+            await run.commit()
