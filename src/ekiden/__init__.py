@@ -77,7 +77,9 @@ if TYPE_CHECKING:
     from ekiden.core.errors import SessionNotFound as SessionNotFound
     from ekiden.core.errors import SettingsInvalid as SettingsInvalid
     from ekiden.core.errors import SettingsNotWritten as SettingsNotWritten
+    from ekiden.core.errors import StoreEmpty as StoreEmpty
     from ekiden.core.errors import StoreError as StoreError
+    from ekiden.core.errors import StoreReadOnly as StoreReadOnly
     from ekiden.core.errors import StoreTooNew as StoreTooNew
     from ekiden.core.errors import StoreUnavailable as StoreUnavailable
     from ekiden.core.errors import ToolError as ToolError
@@ -519,7 +521,9 @@ _MODULE_OF = {
     "StaleState": "ekiden.core.state_errors",
     "StateRefused": "ekiden.core.state_errors",
     "Store": "ekiden.storage.base",
+    "StoreEmpty": "ekiden.core.errors",
     "StoreError": "ekiden.core.errors",
+    "StoreReadOnly": "ekiden.core.errors",
     "StoreTooNew": "ekiden.core.errors",
     "StoreUnavailable": "ekiden.core.errors",
     "Subscription": "ekiden.hub",

@@ -50,12 +50,13 @@ NAMES = """
     Seat SenderForged Session SessionBusy SessionError SessionExists SessionHit
     SessionImportInvalid SessionInfo SessionMirror SessionNotFound SessionState Settings
     SettingsInvalid SettingsNotWritten Span SqliteStore StaleState StateRefused Store
-    StoreError StoreTooNew StoreUnavailable Subscription Supervisor TaskDecomposition Team
-    TeamOnBus ToolContext ToolError ToolGuardrailFunctionOutput ToolInputGuardrail
-    ToolInputGuardrailData ToolInputGuardrailResult ToolInputGuardrailTripwireTriggered
-    ToolOutputGuardrail ToolOutputGuardrailData ToolOutputGuardrailResult
-    ToolOutputGuardrailTripwireTriggered ToolSettings ToolTimeout ToolUnusable Trace
-    TracingProcessor Triggers UnknownAgent UnknownSetting UnknownTool Usage UserError
+    StoreEmpty StoreError StoreReadOnly StoreTooNew StoreUnavailable Subscription Supervisor
+    TaskDecomposition Team TeamOnBus ToolContext ToolError ToolGuardrailFunctionOutput
+    ToolInputGuardrail ToolInputGuardrailData ToolInputGuardrailResult
+    ToolInputGuardrailTripwireTriggered ToolOutputGuardrail ToolOutputGuardrailData
+    ToolOutputGuardrailResult ToolOutputGuardrailTripwireTriggered ToolSettings ToolTimeout
+    ToolUnusable Trace TracingProcessor Triggers UnknownAgent UnknownSetting UnknownTool Usage
+    UserError
     Verification VertexMirror Violation Waiting Worker __version__ a2a_agent add_otel_processor
     add_trace_processor audit_records builtin_tools compile_condition compose cost_report
     deadlocks delete_session embedder_for export_audit export_jsonl export_openai export_otlp

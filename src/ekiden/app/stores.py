@@ -16,8 +16,9 @@ def open_store(url: str = DEFAULT_STORE, *, create: bool = True) -> Store:
     """The store at `url`; it connects when it is first used, or entered with `async with`.
 
     `url` is ``memory:``, a path, ``sqlite:///path`` or ``postgresql://…``; anything else is
-    `UserError`. With ``create=False`` a SQLite file that is not there is `StoreUnavailable`;
-    otherwise it will be made, but the folder it is to stand in only for the default::
+    `UserError`. With ``create=False`` a store is expected there: a SQLite file that is
+    missing is `StoreUnavailable`, one without tables and an empty database `StoreEmpty`. Otherwise
+    it will be made, but the folder it is to stand in only for the default::
 
         async with open_store("postgresql://localhost/desk") as store:
             print(await store.info())
@@ -27,7 +28,7 @@ def open_store(url: str = DEFAULT_STORE, *, create: bool = True) -> Store:
 
         return MemoryStore()
     if url.partition("://")[0] in _POSTGRES:
-        return _postgres(url)
+        return _postgres(url, create=create)
     path = sqlite_path(url)
     if path is None:
         raise UserError(
@@ -61,12 +62,12 @@ def _sqlite(path: Path, *, create: bool) -> Store:
         path.parent.mkdir(exist_ok=True)
     if not path.parent.is_dir():
         raise StoreUnavailable(f"the folder {path.parent} does not exist; make it, or name another")
-    return SqliteStore(path)
+    return SqliteStore(path, create=create)
 
 
-def _postgres(url: str) -> Store:
+def _postgres(url: str, *, create: bool) -> Store:
     if find_spec("asyncpg") is None:
         raise UserError("PostgreSQL needs asyncpg: pip install 'ekiden[postgres]'")
     from ekiden.storage.postgres import PostgresStore
 
-    return PostgresStore(url)
+    return PostgresStore(url, create=create)

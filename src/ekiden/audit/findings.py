@@ -74,6 +74,10 @@ class Verification:
     """Records of an earlier export that were looked for."""
     broken: int = 0
     """Sessions of which something is broken, and exports that are damaged."""
+    checked: Sequence[str] = ()
+    """What the verification looks at, in words."""
+    not_checked: Sequence[str] = ()
+    """What nobody should think it looks at."""
     _kept: list[tuple[int, int, BrokenLink]] = field(default_factory=list, repr=False)
     _sessions: set[str] = field(default_factory=set, repr=False)
 
@@ -120,6 +124,8 @@ class Verification:
             "decisions": self.decisions,
             "compared": self.compared,
             "broken": self.broken,
+            "checked": list(self.checked),
+            "not_checked": list(self.not_checked),
             "first": None if self.first is None else self.first.to_json(),
             "links": [link.to_json() for link in self.links],
         }

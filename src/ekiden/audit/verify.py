@@ -33,8 +33,7 @@ async def verify_audit(
     find a session that was deleted as a whole, nor one that somebody wrote anew from its beginning
     with all its hashes; `against`, the lines of an earlier export, does: each of its records must
     still be there as it was. What was written without hashes, by an earlier version or with events
-    switched off, is counted and not judged. Events of no session are in no chain: only `against`
-    looks at them.
+    switched off, is counted and not judged. `checked` and `not_checked` say so to people.
 
     `SessionNotFound` if `session_id` names none. Sessions may be at work meanwhile. For example::
 
@@ -42,7 +41,8 @@ async def verify_audit(
         if not verification.ok:
             print(verification.first.message)
     """
-    found = Verification()
+    checked, not_checked = _scope(session_id, is_compared=against is not None)
+    found = Verification(checked=checked, not_checked=not_checked)
     heads: Mapping[str, ChainHead] = {}
     if against is not None:
         comparison = Comparison(store, found, session_id=session_id, progress=progress)
@@ -59,6 +59,27 @@ async def verify_audit(
             progress(found)
         await asyncio.sleep(0)  # A store in memory never waits, and others want their turn.
     return found
+
+
+def _scope(session_id: str | None, *, is_compared: bool) -> tuple[list[str], list[str]]:
+    """What is looked at, and what is not."""
+    if session_id is None:
+        checked = [
+            "the hash chain of each session",
+            "the digest of each commit",
+            "the chain of events of no session",
+            "closed inbox items",
+        ]
+        not_checked = []
+    else:
+        checked = [f"the hash chain and the digests of session {session_id}"]
+        not_checked = ["other sessions, events of no session and inbox items"]
+    if is_compared:
+        checked.append("each record of the export")
+    else:
+        not_checked.append("whether whole sessions were deleted or written anew (--against does)")
+    not_checked.append("documents, messages and memory, which no hash covers")
+    return checked, not_checked
 
 
 async def _cover(found: Verification, coverage: Coverage) -> None:

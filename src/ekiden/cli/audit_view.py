@@ -78,8 +78,10 @@ def why(record: AuditRecord) -> str:
     return ": ".join(part for part in parts if part)
 
 
-def print_verification(found: Verification) -> None:
-    """What was looked at, and each broken link."""
+def print_verification(
+    found: Verification, *, also: Sequence[str] = (), also_not: Sequence[str] = ()
+) -> None:
+    """What was looked at, and each broken link; `also` besides the audit, and `also_not`."""
     say(
         f"{_count(found.sessions, 'session')}, {found.chained} with a chain; "
         f"{_count(found.events, 'audited event')} verified"
@@ -101,6 +103,11 @@ def print_verification(found: Verification) -> None:
         )
     if found.compared:
         say(f"{_count(found.compared, 'record')} compared with the export")
+    checked, not_checked = [*found.checked, *also], [*found.not_checked, *also_not]
+    if checked:
+        say(f"checked: {'; '.join(checked)}")
+    if not_checked:
+        say(f"not checked: {'; '.join(not_checked)}")
     if found.ok:
         say("the audit is unbroken")
         return

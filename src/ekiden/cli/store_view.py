@@ -90,7 +90,7 @@ def print_findings(found: Sequence[StoreFindings]) -> None:
     for each in found:
         if len(found) > 1:
             say(f"tenant {each.tenant}:")
-        print_verification(each.audit)
+        print_verification(each.audit, also=each.checked, also_not=each.not_checked)
         for fault in each.faults:
             say(f"wrong: {fault}")
     if all(each.ok for each in found):
@@ -106,9 +106,7 @@ def print_info(found: Sequence[Mapping[str, Any]]) -> None:
         [
             (
                 each["tenant"],
-                *(f"{each[table]:,}" for table in _SHOWN),
-                f"{each['search_entries']:,}",
-                str(each["leases"]),
+                *(_counted(each, table) for table in (*_SHOWN, "search_entries", "leases")),
             )
             for each in found
         ],
@@ -116,3 +114,7 @@ def print_info(found: Sequence[Mapping[str, Any]]) -> None:
     for each in found:
         if each["unfinished"] is not None:
             say(f"{each['tenant']} is an unfinished copy of {each['unfinished']}")
+
+
+def _counted(facts: Mapping[str, Any], name: str) -> str:
+    return f"{'about ' if name in facts.get('estimated', ()) else ''}{facts[name]:,}"

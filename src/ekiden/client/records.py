@@ -104,11 +104,14 @@ class AuditVerification(Value):
     events: int = 0
     compared: int = 0
     broken: int = 0
+    checked: tuple[str, ...] = ()
+    """What was looked at, in words."""
+    not_checked: tuple[str, ...] = ()
     links: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def _read(cls, raw: Mapping[str, Any]) -> dict[str, Any]:
-        return {"links": tuple(raw.get("links") or ())}
+        return {name: tuple(raw.get(name) or ()) for name in ("checked", "not_checked", "links")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,8 @@ EkidenError
 │   └── LeaseLost
 └── StoreError
     ├── StoreUnavailable
+    │   └── StoreReadOnly
+    ├── StoreEmpty
     ├── StoreTooNew
     ├── EngineTooOld
     ├── MigrationChanged
@@ -390,6 +392,29 @@ class StoreUnavailable(StoreError):
     code = "store.unavailable"
     is_away = False
     """Whether there is no connection to the database: it may be starting, or come back."""
+
+
+class StoreReadOnly(StoreUnavailable):
+    """The store can be read, and nothing can be written to it."""
+
+    code = "store.read_only"
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(
+            f"{where} can only be read: {why}; see that this user may write to it, or use another"
+        )
+
+
+class StoreEmpty(StoreError):
+    """Where a store was expected there is none of its tables."""
+
+    code = "store.empty"
+
+    def __init__(self, where: str, found: str) -> None:
+        super().__init__(
+            f"{where} is empty: {found}; restore it from a backup, or name another store; "
+            "`ekiden run` and `ekiden serve` make a new one there"
+        )
 
 
 class StoreTooNew(StoreError):

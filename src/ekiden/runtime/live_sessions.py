@@ -60,7 +60,7 @@ async def _settled(run: RunState, *, is_made: bool) -> LiveHandoff:
     cursor = run.cursor
     if is_made:
         confirm_handoffs(run)
-    elif cursor.tried is None:
+    elif not cursor.tried:
         cursor.turn += 1  # What people said counts for this attempt, and for no other.
     cursor.phase = "end"
     run.memo = {}
@@ -81,7 +81,7 @@ async def _ask(run: RunState) -> None:
 
 def is_waiting(run: RunState, attempt: Attempt) -> bool:
     """Whether people are asked about it still."""
-    return run.cursor.tried is not None and run.cursor.tried.id == attempt.id
+    return any(each.id == attempt.id for each in run.cursor.tried)
 
 
 async def is_decided(run: RunState) -> bool:
@@ -108,7 +108,7 @@ def begin_chain(run: RunState) -> None:
 
 async def end_live(run: RunState) -> None:
     """The connection is closed: nobody waits for approval any more."""
-    if run.cursor.tried is not None or run.cursor.asks:
+    if run.cursor.tried or run.cursor.asks:
         # What cannot be stored now, whoever takes the session next does.
         with suppress(SessionError, StoreError):
             await withdraw_questions(run)

@@ -242,6 +242,8 @@ OPERATIONS: Final[Mapping[str, Told]] = {
                 "decisions": 1,
                 "compared": 0,
                 "broken": 0,
+                "checked": ["the hash chain of each session", "the digest of each commit"],
+                "not_checked": ["documents, messages and memory, which no hash covers"],
                 "first": None,
                 "links": [],
             }

@@ -336,7 +336,13 @@ class Store(SessionStore, LeaseStore, Journal, DocumentStore, QueueStore, Search
         alike and which does not jump with the wall clock of a process: for deadlines."""
         ...
 
+    async def check_writable(self) -> None:
+        """Write something that changes nothing, as durably as a commit: `StoreReadOnly`,
+        `StoreUnavailable`."""
+        ...
+
     async def info(self) -> Mapping[str, Any]:
         """`engine`, `version`, `format` and the counts `sessions` and `events`, for
-        `ekiden doctor`; a back end may tell more."""
+        `ekiden doctor`; a back end may tell more. It takes as long for a large store as for a small
+        one: `estimated` names the counts that are estimates."""
         ...

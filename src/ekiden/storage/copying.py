@@ -57,6 +57,11 @@ WRITING: Final[tuple[TableName, ...]] = (
 """In the order in which they are written: nobody can claim a session, or take a message, before
 what belongs to it is there."""
 
+LEFT_TO_VERIFY: Final = (
+    "what rows belong to, and whether contents were changed, which `ekiden store verify` looks at"
+)
+"""What no quick examination finds."""
+
 JSON_COLUMNS: Final = frozenset(
     {"meta", "cursor", "variables", "details", "items", "result", "body", "answer"}
 )
@@ -122,6 +127,15 @@ class TargetState:
     """As `BulkSource.beside` tells."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What was looked at in a store as such, and what is wrong."""
+
+    faults: Sequence[str]
+    checked: Sequence[str]
+    not_checked: Sequence[str]
+
+
 class BulkSource(Protocol):
     """A store as it was at one moment, to be read as a whole; `async with` begins and ends that.
 
@@ -144,10 +158,11 @@ class BulkSource(Protocol):
         """All rows of a table; events in the order of the feed."""
         ...
 
-    async def facts(self) -> Mapping[str, Any]:
+    async def facts(self, *, exact: bool = True) -> Mapping[str, Any]:
         """`engine`, `version`, `format`, the counts of all tables, `leases`: of sessions that
         somebody has, `taken`: messages that somebody has, and `unfinished`: the source of a copy
-        that did not come to its end."""
+        that did not come to its end. `estimated` names the counts that are estimates, which some
+        are of large tables unless they are to be `exact`."""
         ...
 
     async def numbers(self) -> Numbers:
@@ -171,8 +186,9 @@ class BulkSource(Protocol):
         """How many events stand in the feed up to this cursor; `UserError`."""
         ...
 
-    async def faults(self) -> Sequence[str]:
-        """What is wrong with the rows as such: damage, and rows that belong to nothing."""
+    async def examine(self, *, limit_s: float | None = None) -> Examination:
+        """Look for damage, and for rows that belong to nothing. With `limit_s` only for what is
+        found quickly, and no longer than that."""
         ...
 
     def view(self) -> Store:

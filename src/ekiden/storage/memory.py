@@ -121,7 +121,11 @@ class MemoryStore(MemorySessions):
             "format": 1,
             "sessions": len(self._sessions),
             "events": free + sum(session.seq for session in self._sessions.values()),
+            "estimated": [],
         }
+
+    async def check_writable(self) -> None:
+        self._check_open()
 
     async def now_us(self) -> int:
         self._check_open()

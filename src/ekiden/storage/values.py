@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 from ekiden.core.errors import StepConflict, StoreUnavailable, UserError
 from ekiden.core.events import Event
@@ -13,6 +13,8 @@ from ekiden.core.jsonio import dumps, loads
 from ekiden.storage.messages import MessageSettle
 from ekiden.storage.records import EventPage
 
+EXACT_COUNT: Final = 10_000
+"""So many rows of a table are counted for `Store.info`; of more, their number is estimated."""
 _MAX_CURSOR_DIGITS = 18
 _EVENT_CURSOR = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}", re.ASCII)
 _ENDS = frozenset({"answered", "failed", "timed_out", "cancelled", "expired", "dead"})

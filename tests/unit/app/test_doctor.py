@@ -11,6 +11,7 @@ import pytest
 from ekiden.app.doctor import Check, examine, extras, local_checks
 from ekiden.app.stores import open_store
 from ekiden.models.local.packages import WeightPackage
+from ekiden.storage.sqlite.migrate import SHIPPED, load_migrations
 from tests.support.tiny_gguf import write_tiny_gguf
 from tests.unit.embeddings.tiny_bert import write as write_tiny_bert
 
@@ -28,7 +29,7 @@ async def test_a_store_is_opened_and_described(tmp_path: Path) -> None:
         pass
     store = named(await examine(url), "store")
     assert store.status == "ok"
-    assert "format 6" in store.detail
+    assert f"format {load_migrations(SHIPPED)[-1].number}" in store.detail
     assert "sessions 0" in store.detail
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from ekiden.app.copying.places import source_at, tenants_at
 from ekiden.app.copying.report import CopyStep, Progress
 from ekiden.audit import Verification, verify_audit
 from ekiden.core.copy_errors import NotCopyable, StoreUnfinished
+from ekiden.core.errors import StoreEmpty
 from ekiden.core.jsonio import loads
 from ekiden.storage.copying import JSON_COLUMNS, TABLES, BulkSource, Row, TableName
 
@@ -24,6 +25,9 @@ class StoreFindings:
     """Damage, rows that belong to nothing, and rows that cannot be read."""
     audit: Verification
     """Of every session: events without gaps in their numbers, hashes, the chain's head."""
+    checked: Sequence[str] = ()
+    """What was looked at, besides the audit."""
+    not_checked: Sequence[str] = ()
 
     @property
     def ok(self) -> bool:
@@ -37,6 +41,8 @@ class StoreFindings:
             "url": self.url,
             "ok": self.ok,
             "faults": list(self.faults),
+            "checked": list(self.checked),
+            "not_checked": list(self.not_checked),
             "audit": self.audit.to_json(),
         }
 
@@ -48,7 +54,9 @@ async def store_info(
     found = []
     for name in await tenants_at(url, tenants):
         async with source_at(url, name) as source:
-            found.append({"tenant": name, "url": source.url, **await source.facts()})
+            facts = await source.facts(exact=False)
+            _refuse_empty(source.url, facts)
+            found.append({"tenant": name, "url": source.url, **facts})
     return found
 
 
@@ -57,7 +65,8 @@ async def verify_store(
 ) -> Sequence[StoreFindings]:
     """Read everything there is, as it is at one moment, and tell what is wrong with it.
 
-    Nothing is changed, so a store of an older format is `UserError`; `StoreUnfinished`.
+    Nothing is changed, so a store of an older format is `UserError`; `StoreUnfinished`,
+    `StoreEmpty`.
     """
     return [
         await _verified(name, source_at(url, name), progress)
@@ -68,13 +77,22 @@ async def verify_store(
 async def _verified(name: str, source: BulkSource, tell: Progress | None) -> StoreFindings:
     async with source:
         facts = await source.facts()
+        _refuse_empty(source.url, facts)
         if facts["unfinished"] is not None:
             raise StoreUnfinished(source.url, source=facts["unfinished"])
         view = source.view()
-        faults = list(await source.faults())
+        examined = await source.examine()
+        faults = list(examined.faults)
         if source.missing:
             # What is left of it tells nothing: neither rows nor chains can be complete.
-            return StoreFindings(tenant=name, url=source.url, faults=faults, audit=Verification())
+            return StoreFindings(
+                tenant=name,
+                url=source.url,
+                faults=faults,
+                audit=Verification(),
+                checked=examined.checked,
+                not_checked=[*examined.not_checked, "rows and audit, since tables are missing"],
+            )
         total, done = sum(facts[table] for table in TABLES), 0
         for table in TABLES:
             unreadable = 0
@@ -96,7 +114,20 @@ async def _verified(name: str, source: BulkSource, tell: Progress | None) -> Sto
                 tell(CopyStep(tenant=name, phase="audit", done=done, total=sessions))
 
         audit = await verify_audit(view, progress=audited)
-    return StoreFindings(tenant=name, url=source.url, faults=faults, audit=audit)
+    return StoreFindings(
+        tenant=name,
+        url=source.url,
+        faults=faults,
+        audit=audit,
+        checked=[*examined.checked, "that rows can be read, and have JSON"],
+        not_checked=examined.not_checked,
+    )
+
+
+def _refuse_empty(url: str, facts: Mapping[str, Any]) -> None:
+    """`StoreEmpty` for a place without any of a store's tables."""
+    if not facts["format"]:
+        raise StoreEmpty(url, "it has no tables")
 
 
 def _unreadable(table: TableName, rows: Sequence[Row]) -> int:

@@ -102,6 +102,8 @@ def check_source(source: BulkSource, facts: Mapping[str, Any], *, final: bool) -
     """`NotCopyable` for what is not whole, `StoreUnfinished` for half of a copy, and `SourceInUse`
     if a `final` copy would leave something behind."""
     url = source.url
+    if not facts["format"]:
+        raise NotCopyable(url, "it has no tables")
     if source.missing:
         raise NotCopyable(url, f"{', '.join(source.missing[:5])} is missing")
     if facts["unfinished"] is not None:

@@ -6,12 +6,12 @@ from dataclasses import asdict
 
 from ekiden.cli.exits import Exit
 from ekiden.cli.options import STORE, JsonOption, StoreOption
-from ekiden.cli.output import emit
+from ekiden.cli.output import emit, say
 from ekiden.cli.tables import print_table
 
 
 async def doctor(*, store: StoreOption = STORE, as_json: JsonOption = False) -> int:
-    """Check this installation and the store; nothing is changed."""
+    """Check this installation and the store; only an older format is brought up to date."""
     from ekiden.app.defaults import DEFAULT_STORE
     from ekiden.app.doctor import Check, examine
     from ekiden.cli.projects import store_address
@@ -32,4 +32,7 @@ async def doctor(*, store: StoreOption = STORE, as_json: JsonOption = False) -> 
             ("check", "status", "detail"),
             [(check.name, check.status, check.detail) for check in checks],
         )
+        for check in checks:
+            if check.not_checked:
+                say(f"not checked ({check.name}): {check.not_checked}")
     return Exit.OK if healthy else Exit.STORE

@@ -85,7 +85,7 @@ def verification_of(record: Mapping[str, Any]) -> Verification:
     from ekiden.audit.findings import BrokenLink
 
     counts = ("sessions", "chained", "not_chained", "events", "unhashed")
-    more = ("covered", "uncovered", "decisions", "compared")
+    more = ("covered", "uncovered", "decisions", "compared", "checked", "not_checked")
     found = Verification(**{name: record[name] for name in (*counts, *more)})
     for link in record["links"]:
         own = {name: value for name, value in link.items() if name != "timestamp"}

@@ -98,6 +98,8 @@ class VerificationModel(BaseModel):
     decisions: int = Field(description="Closed inbox items that are as they were closed.")
     compared: int
     broken: int
+    checked: list[str] = Field(description="What was looked at, in words.")
+    not_checked: list[str] = Field(description="What was not looked at, in words.")
     first: BrokenLinkModel | None
     links: list[BrokenLinkModel] = Field(
         description="The first broken link of each session, the earliest first; at most 1,000."

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import asyncio
+from typing import Final, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from ekiden import __version__
-from ekiden.core.errors import EkidenError
+from ekiden.core.errors import EkidenError, StoreReadOnly, StoreUnavailable
 from ekiden.server.access import service_of
 from ekiden.server.problems import problem_response, problems
 
 router = APIRouter(tags=["health"])
+
+_PATIENCE_S: Final = 5.0
 
 
 class Health(BaseModel):
@@ -31,15 +34,20 @@ async def health() -> Health:
 
 @router.get("/readyz", response_model=Health, responses=problems(503))
 async def readiness(request: Request) -> Health | Response:
-    """Whether requests are welcome: the store answers, and nobody stops the server."""
+    """Whether requests are welcome: the store can be written, and nobody stops the server."""
     service = service_of(request)
     if service.is_stopping:
         return problem_response(503, "server.stopping", "the server is stopping")
     try:
-        desk = await service.desk()
-        await desk.store.now_us()
+        async with asyncio.timeout(_PATIENCE_S):
+            desk = await service.desk()
+            await desk.check_writable()
+    except StoreReadOnly as exc:
+        return problem_response(503, exc.code, "the store can only be read")
     except EkidenError as exc:
-        return problem_response(503, exc.code, "the store does not answer")
+        return problem_response(503, exc.code, "nothing can be written to the store")
+    except TimeoutError:
+        return problem_response(503, StoreUnavailable.code, "the store does not answer")
     if not desk.is_working:
         return problem_response(503, "server.worker", "nobody works on sessions here any more")
     return Health(status="ok", version=__version__)

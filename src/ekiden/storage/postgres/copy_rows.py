@@ -159,9 +159,12 @@ def _from(table: TableName, there: Collection[str]) -> str:
     return f"from {table} where {_where(table)} order by {order}"
 
 
-def count_sql(table: TableName) -> str:
-    """How many rows `select_sql` gives."""
-    return f"select count(*) from {table} where {_where(table)}"
+def count_sql(table: TableName, *, at_most: int | None = None) -> str:
+    """How many rows `select_sql` gives; counting ends with `at_most`."""
+    rows = f"from {table} where {_where(table)}"
+    if at_most is None:
+        return f"select count(*) {rows}"
+    return f"select count(*) from (select {rows} limit {at_most:d}) as counted"
 
 
 def _where(table: TableName) -> str:

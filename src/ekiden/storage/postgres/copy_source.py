@@ -9,9 +9,11 @@ from ekiden.core.copy_errors import NotCopyable
 from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.storage.base import Store
 from ekiden.storage.copying import (
+    LEFT_TO_VERIFY,
     PAGE_BYTES,
     PAGE_ROWS,
     TABLES,
+    Examination,
     Numbers,
     Row,
     StoreKind,
@@ -30,6 +32,7 @@ from ekiden.storage.postgres.copy_rows import (
     select_sql,
     sizes_sql,
 )
+from ekiden.storage.postgres.counting import count_tables
 from ekiden.storage.postgres.database import Database
 from ekiden.storage.postgres.documents import Documents
 from ekiden.storage.postgres.errors import FOREIGN, translated
@@ -58,6 +61,8 @@ where relnamespace = (select oid from pg_namespace where nspname = $1)
     and relkind in ('r', 'p') and attnum > 0 and not attisdropped"""
 _MAY_USE = "select has_schema_privilege($1, 'usage')"
 _LEASES = "select count(*) from sessions where lease_until > clock_timestamp()"
+# Sessions that somebody has are ready, but for moments; of these there is an index.
+_READY_LEASES = f"{_LEASES} and status = 'ready' and owner is not null"
 _TAKEN = """
 select count(*) from messages
 where state = 'open' and owner is not null and due_at > clock_timestamp()"""
@@ -72,6 +77,9 @@ _RANK = "select count(*) from events where (xid, session, seq) <= ($1, $2, $3)"
 _LOST = """
 select count(*) from {table} where {column} > 0
     and not exists (select from {home} where num = {column})"""
+_HAS_CHECKSUMS = "select current_setting('data_checksums') = 'on'"
+_CHECKSUM_FAILURES = """
+select checksum_failures from pg_stat_database where datname = current_database()"""
 _SEQUENCES = {
     "sessions": "sessions_num_seq",
     "messages": "messages_id_seq",
@@ -146,12 +154,18 @@ class PostgresSource:
     async def _cursor(self, sql: str) -> Any:
         return await self._run(self._connection.cursor(sql, timeout=PATIENCE_S))
 
-    async def facts(self) -> Mapping[str, Any]:
-        counts: dict[str, int] = {
-            table: await self._value(count_sql(table)) if table in self._columns else 0
-            for table in TABLES
-        }
-        there = "sessions" in self._columns
+    async def facts(self, *, exact: bool = True) -> Mapping[str, Any]:
+        counts: dict[str, Any] = dict.fromkeys(TABLES, 0)
+        tables = [table for table in TABLES if table in self._columns]
+        if exact:
+            counts.update({table: await self._value(count_sql(table)) for table in tables})
+        else:
+            counts.update(await count_tables(self.fetch, tables))
+        estimated = counts.setdefault("estimated", [])
+        leases, there = _LEASES, "sessions" in self._columns
+        if "sessions" in estimated:
+            leases = _READY_LEASES
+            estimated.append("leases")
         has_states = "state" in self._columns.get("messages", ())
         mark = await self._read(read_mark)
         return {
@@ -159,7 +173,7 @@ class PostgresSource:
             "version": await self._value("select current_setting('server_version')"),
             "format": self._format,
             **counts,
-            "leases": await self._value(_LEASES) if there else 0,
+            "leases": await self._value(leases) if there else 0,
             "taken": await self._value(_TAKEN) if has_states else 0,
             "unfinished": None if mark is None else str(mark["source"]),
         }
@@ -201,8 +215,24 @@ class PostgresSource:
     async def rank(self, cursor: str) -> int:
         return int(await self._value(_RANK, *parse_place(cursor)))
 
-    async def faults(self) -> Sequence[str]:
-        found = [f"{each} is missing" for each in self.missing]
+    async def examine(self, *, limit_s: float | None = None) -> Examination:
+        faults = [f"{each} is missing" for each in self.missing]
+        checked, not_checked = [], ["pages of tables and indexes, which pg_amcheck looks at"]
+        if await self._value(_HAS_CHECKSUMS):
+            checked.append("the checksums of pages that the server has read")
+            if failures := await self._value(_CHECKSUM_FAILURES):
+                faults.append(f"the server has read {failures} pages with a wrong checksum")
+        else:
+            not_checked.append("checksums of pages, which this server does not keep")
+        if limit_s is None:
+            checked.append("what rows belong to")
+            faults += await self._lost()
+        else:
+            not_checked.append(LEFT_TO_VERIFY)
+        return Examination(faults=faults, checked=checked, not_checked=not_checked)
+
+    async def _lost(self) -> list[str]:
+        found = []
         for table, column, home in _BELONGING:
             if {table, home} <= self._columns.keys():
                 count = await self._value(_LOST.format(table=table, column=column, home=home))

@@ -5,7 +5,7 @@ Only `driver` and this module know asyncpg's exceptions.
 
 from __future__ import annotations
 
-from ekiden.core.errors import EkidenError, StoreUnavailable, UserError
+from ekiden.core.errors import EkidenError, StoreReadOnly, StoreUnavailable, UserError
 from ekiden.storage.postgres.driver import asyncpg
 
 FOREIGN: tuple[type[BaseException], ...] = (
@@ -95,6 +95,8 @@ def translated(exc: BaseException, where: str, *, sent: bool) -> EkidenError:
         return UserError(f"{where} is not a usable PostgreSQL URL: {told}")
     if isinstance(exc, _FORBIDDEN):
         return UserError(f"the database role may not use {where} as a store: {told}")
+    if isinstance(exc, asyncpg.ReadOnlySQLTransactionError):
+        return StoreReadOnly(where, told)
     if isinstance(exc, UNSTORABLE):
         return UserError(f"this cannot be stored in {where}: {told}")
     if not sent:

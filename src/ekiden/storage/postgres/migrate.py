@@ -14,6 +14,7 @@ from typing import Any
 from ekiden.core.errors import (
     EngineTooOld,
     MigrationChanged,
+    StoreEmpty,
     StoreTooNew,
     StoreUnavailable,
     UserError,
@@ -94,9 +95,11 @@ async def migrate(
     address: Address,
     migrations: Sequence[Migration] | None = None,
     *,
+    create: bool = True,
     patience_s: float = _PATIENCE_S,
 ) -> None:
-    """Run what has not run yet, all in one transaction, one process at a time.
+    """Run what has not run yet, all in one transaction, one process at a time; without `create`,
+    `StoreEmpty` if nothing ever ran.
 
     A schema of a newer format that works with ours stays as it is. A table that somebody reads or
     writes for long, as a backup does, is waited for in short tries, between which others work on.
@@ -107,6 +110,8 @@ async def migrate(
     check_engine(connection.get_server_version().major)
     check_encoding(connection.get_settings().server_encoding, address)
     is_there = await connection.fetchval("select to_regclass('migrations')") is not None
+    if not is_there and not create:
+        raise StoreEmpty(address.shown, f"the schema {address.schema} has no tables of Ekiden")
     if is_there and not await _to_be_run(connection, migrations, address):
         return
     until = time.monotonic() + patience_s

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
+from ekiden.core.errors import StoreReadOnly
 from ekiden.storage.base import (
     MessageFilter,
     MessageSettle,
@@ -203,9 +205,13 @@ class Queues(Role):
         return depth
 
     async def _expire(self) -> None:
-        """Messages whose time is over leave their queues, whoever serves them or does not."""
-        await self._database.query(_EXPIRE_ALL, repeatable=True)
-        self._changes.changed()
+        """Messages whose time is over leave their queues, whoever serves them or does not.
+
+        In a store that can only be read they stay as they are stored.
+        """
+        with suppress(StoreReadOnly):
+            await self._database.query(_EXPIRE_ALL, repeatable=True)
+            self._changes.changed()
 
 
 def _delivery(message: QueueMessage) -> tuple[int, str, int]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from ekiden.core.errors import SessionExists, SessionNotFound
-from ekiden.storage.base import NewSession, SessionFilter, SessionPage, SessionRow
+from ekiden.storage.base import NewSession, SessionFilter, SessionPage, SessionRow, SessionStatus
 from ekiden.storage.postgres.role import FREE, Role
 from ekiden.storage.postgres.rows import SESSION, head_start, session_row
 from ekiden.storage.postgres.text import to_column, to_column_or_null
@@ -32,6 +32,7 @@ delete from steps where session = $1"""
 
 _FILTERS = ("status", "agent", "user_id", "outcome")
 _LARGEST = 2**63 - 1
+_NEWEST = "order by num desc limit $1"
 
 
 def new_columns(new: NewSession) -> tuple[Any, ...]:
@@ -65,17 +66,7 @@ class Sessions(Role):
     async def list(
         self, where: SessionFilter = SessionFilter(), *, limit: int = 50, cursor: str | None = None
     ) -> SessionPage:
-        args: list[Any] = [limit + 1, _LARGEST if cursor is None else parse_cursor(cursor)]
-        conditions = ["num < $2"]
-        for column in _FILTERS:
-            wanted = getattr(where, column)
-            if wanted is not None:
-                args.append(to_column(wanted))
-                conditions.append(f"{column} = ${len(args)}")
-        sql = (
-            f"select {SESSION} from sessions where {' and '.join(conditions)} "
-            "order by num desc limit $1"
-        )
+        sql, args = _page_sql(where, limit, _LARGEST if cursor is None else parse_cursor(cursor))
         found = await self._database.query(sql, *args, repeatable=True)
         page = found[:limit]
         return SessionPage(
@@ -95,3 +86,23 @@ class Sessions(Role):
         while not await self._database.transact(work):
             await self._explain_not_free(session_id)
         self._changes.changed()
+
+
+def _page_sql(where: SessionFilter, limit: int, below: int) -> tuple[str, list[Any]]:
+    """The statement for a page, and what it is given.
+
+    An index has the newest of each agent and status: of an agent alone, the newest of each status
+    are looked at.
+    """
+    args: list[Any] = [limit + 1, below]
+    conditions = ["num < $2"]
+    for column in _FILTERS:
+        wanted = getattr(where, column)
+        if wanted is not None:
+            args.append(to_column(wanted))
+            conditions.append(f"{column} = ${len(args)}")
+    sql = f"select {SESSION} from sessions where {' and '.join(conditions)}{{}} {_NEWEST}"
+    if where != SessionFilter(agent=where.agent) or where.agent is None:
+        return sql.format(""), args
+    each = [sql.format(f" and status = '{status}'") for status in get_args(SessionStatus)]
+    return f"({') union all ('.join(each)}) {_NEWEST}", args

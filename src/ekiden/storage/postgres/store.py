@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from functools import partial
+from typing import Any, Final, Self
 
 from ekiden.core.errors import UserError
+from ekiden.storage.copying import TableName
 from ekiden.storage.postgres.address import parse_address
 from ekiden.storage.postgres.batches import Batches
 from ekiden.storage.postgres.changes import Changes
 from ekiden.storage.postgres.claiming import Claiming
 from ekiden.storage.postgres.copy_mark import refuse_unfinished
+from ekiden.storage.postgres.counting import count_tables
 from ekiden.storage.postgres.database import Database
 from ekiden.storage.postgres.documents import Documents
 from ekiden.storage.postgres.feed import Feed, mend_feed
@@ -25,13 +28,13 @@ from ekiden.storage.postgres.vectors import Vectors, find_extension
 
 _INFO = """
 select current_setting('server_version') as version,
-    (select max(number) from migrations) as format,
-    (select count(*) from sessions) as sessions,
-    (select count(*) from events) as events,
-    (select count(*) from steps) as steps,
-    (select count(*) from documents) as documents,
-    (select count(*) from messages) as messages,
-    (select count(*) from search_entries) as search_entries"""
+    (select max(number) from migrations) as format"""
+_COUNTED: Final[tuple[TableName, ...]] = (
+    "sessions", "events", "steps", "documents", "messages", "search_entries",
+)  # fmt: skip
+# One row that others change too, which costs no index anything.
+_TRY_TO_WRITE = """
+insert into writes (token) values (0) on conflict (token) do update set result = null"""
 _MAY_KNOW = "select has_function_privilege('pg_control_system()', 'execute') as may"
 _CLUSTER = "(select system_identifier::text from pg_control_system())"
 _PLACE = """
@@ -57,11 +60,13 @@ class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches,
         url: str,
         *,
         schema: str | None = None,
+        create: bool = True,
         min_size: int = 0,
         max_size: int = 10,
         migrations: Sequence[Migration] | None = None,
     ) -> None:
-        """`migrations` is for tests: another format."""
+        """Without `create` a database that has no store is `StoreEmpty`. `migrations` is for tests:
+        another format."""
         if not 0 <= min_size <= max_size or max_size < 1:
             raise UserError(
                 f"a pool of {min_size} to {max_size} connections is not possible: "
@@ -70,7 +75,7 @@ class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches,
         address = parse_address(url, schema)
 
         async def prepare(connection: Any) -> None:
-            await migrate(connection, address, migrations)
+            await migrate(connection, address, migrations, create=create)
             await refuse_unfinished(connection, address.shown)
             await mend_feed(connection, address.schema)
             self._extension = await find_extension(connection)
@@ -97,13 +102,18 @@ class PostgresStore(Sessions, Leases, Journal, Feed, Documents, Queues, Batches,
 
     async def info(self) -> Mapping[str, Any]:
         found = await self._database.query(_INFO, repeatable=True)
+        counts = await count_tables(partial(self._database.query, repeatable=True), _COUNTED)
         return {
             "engine": "postgresql",
             "url": self.url,
             "schema": self._database.address.schema,
             "vectors": self._vector_engine(),
             **found[0],
+            **counts,
         }
+
+    async def check_writable(self) -> None:
+        await self._database.query(_TRY_TO_WRITE, repeatable=True)
 
     async def place(self) -> str:
         """By which the store is known from copies of it, in whatever database: numbers of the

@@ -12,7 +12,8 @@ from typing import Any
 
 import apsw
 
-from ekiden.core.errors import EngineTooOld, StoreUnavailable
+from ekiden.core.errors import EngineTooOld, StoreEmpty, StoreReadOnly, StoreUnavailable
+from ekiden.storage.sqlite.locks import lock_holders
 
 NEEDED_ENGINE = "3.51.3"
 _SMALLEST_FILE = 512
@@ -33,37 +34,45 @@ def check_engine(version: str) -> None:
         )
 
 
-def prepare_file(path: Path) -> None:
+def prepare_file(path: Path, *, create: bool = True) -> None:
     """Make the folder and the file if they are missing; only this user may read the file.
 
-    Raises `StoreUnavailable`. A file that exists is never opened here: closing it would drop the
-    locks that SQLite has on it for this process's other connections.
+    Raises `StoreUnavailable`, and without `create` `StoreEmpty` for a file of 0 bytes. A file that
+    exists is never opened here: closing it would drop the locks that SQLite has on it for this
+    process's other connections.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _creating, suppress(FileExistsError):
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        if create and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with _creating, suppress(FileExistsError):
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         size = path.stat().st_size
     except OSError as exc:
         raise StoreUnavailable(
-            f"cannot open {path} for writing: {exc.strerror or exc}: check the path and its rights"
+            f"cannot open {path}: {exc.strerror or exc}: check the path and its rights"
         ) from exc
     if path.is_dir():
         raise StoreUnavailable(f"{path} is a folder: name a file in it")
+    if size == 0 and not create:
+        raise StoreEmpty(str(path), "the file has 0 bytes")
     # SQLite takes a file that is shorter than any of its own for a new one, and writes over it.
     if 0 < size < _SMALLEST_FILE:
         raise StoreUnavailable(f"{path} is not an SQLite database: name another file")
 
 
 def connect(path: Path, *, busy_s: float, read_only: bool = False) -> apsw.Connection:
-    """A connection in WAL mode that syncs every commit; raises `apsw.Error`.
+    """A connection in WAL mode that syncs every commit; raises `apsw.Error`, which is
+    `apsw.ReadOnlyError` or `apsw.CantOpenError` if this user may not write.
 
-    A statement waits `busy_s` for another process's transaction.
+    A statement waits `busy_s` for another process's transaction. `read_only` is for reading beside
+    a connection that writes.
     """
     db = apsw.Connection(
         str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=_STATEMENTS_CACHED
     )
     try:
+        if db.readonly("main"):
+            raise apsw.ReadOnlyError("attempt to write a readonly database")
         db.set_busy_handler(_patience(busy_s))
         _use_wal(db, busy_s)
         db.execute("PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY")
@@ -73,6 +82,38 @@ def connect(path: Path, *, busy_s: float, read_only: bool = False) -> apsw.Conne
         db.close()
         raise
     return db
+
+
+def connect_to_look(path: Path, *, busy_s: float) -> apsw.Connection:
+    """A connection to a file that this user may not write to; raises `apsw.Error`.
+
+    Nothing is written, nor are files made beside it. While others have the file open, their last
+    writes are seen; else it is read as a file that does not change.
+    """
+    options = ["immutable=1"]
+    wal = path.with_name(f"{path.name}-wal")
+    if wal.exists():
+        options = ["mode=ro", *options] if wal.stat().st_size == 0 else ["mode=ro"]
+    for option in options:
+        db = apsw.Connection(
+            f"{path.as_uri()}?{option}",
+            flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
+            statementcachesize=_STATEMENTS_CACHED,
+        )
+        try:
+            db.set_busy_handler(_patience(busy_s))
+            query(db, "SELECT count(*) FROM sqlite_schema")
+            db.execute("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY")
+        except apsw.CantOpenError:
+            db.close()
+            if option is options[-1]:
+                raise
+        except BaseException:
+            db.close()
+            raise
+        else:
+            return db
+    raise AssertionError("the last way connects or raises")
 
 
 def query(
@@ -90,15 +131,19 @@ def unavailable(path: Path, exc: apsw.Error) -> StoreUnavailable:
     """What to tell people about a failure of the engine."""
     match exc:
         case apsw.BusyError() | apsw.LockedError():
-            why = "another process keeps it locked: try again, or end that process"
+            why = f"{lock_holders(path)} keeps it locked: try again, or end that process"
         case apsw.FullError():
             why = "the disk is full: make room and try again; what was acknowledged is safe"
         case apsw.NotADBError():
             why = "it is not an SQLite database: name another file"
         case apsw.CorruptError():
             why = "the file is damaged: restore it from a backup"
-        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
-            why = "it cannot be written: check that it exists, and its rights"
+        case apsw.ReadOnlyError():
+            return StoreReadOnly(str(path), f"it cannot be written ({exc})")
+        case apsw.CantOpenError() | apsw.PermissionsError():
+            why = "it cannot be opened: check that it exists, and the rights of it and its folder"
+            if path.with_name(f"{path.name}-wal").exists():
+                why += f"; the last writes are in {path.name}-wal: copy both to read them"
         case apsw.IOError():
             why = "reading or writing the disk failed: try again, and check the disk"
         case _:

@@ -98,9 +98,17 @@ def select_sql(table: TableName, there: Collection[str]) -> str:
     return sql if "state" in there else sql.replace(_OPEN, "1")
 
 
-def count_sql(table: TableName) -> str:
-    """How many rows `select_sql` gives."""
-    return f"SELECT count(*) FROM {table} WHERE {_WHERE.get(table, '1')}"
+def count_sql(table: TableName, *, at_most: int | None = None) -> str:
+    """How many rows `select_sql` gives; counting ends with `at_most`."""
+    rows = f"FROM {table} WHERE {_WHERE.get(table, '1')}"
+    if at_most is None:
+        return f"SELECT count(*) {rows}"
+    return f"SELECT count(*) FROM (SELECT 1 {rows} LIMIT {at_most:d})"
+
+
+def number_of(table: TableName) -> str:
+    """The column that numbers the rows of a table."""
+    return _ORDER[table]
 
 
 def _expression(column: Column, there: Collection[str]) -> str:

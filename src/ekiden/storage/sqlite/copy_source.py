@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -16,9 +17,11 @@ from ekiden.core.errors import StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.storage.base import Document, SessionFilter, SessionPage, SessionRow, Store
 from ekiden.storage.copying import (
+    LEFT_TO_VERIFY,
     PAGE_BYTES,
     PAGE_ROWS,
     TABLES,
+    Examination,
     Numbers,
     Row,
     StoreKind,
@@ -31,20 +34,32 @@ from ekiden.storage.copying import (
 from ekiden.storage.digests import EventDigest
 from ekiden.storage.sqlite import documents, journal, sessions
 from ekiden.storage.sqlite.clock import LeaseClock, machine_clock
-from ekiden.storage.sqlite.connection import check_engine, query, unavailable
+from ekiden.storage.sqlite.connection import check_engine, connect_to_look, query, unavailable
 from ekiden.storage.sqlite.copy_columns import expected_columns
 from ekiden.storage.sqlite.copy_mark import read_mark, read_note
 from ekiden.storage.sqlite.copy_rows import count_sql, from_file, select_sql
+from ekiden.storage.sqlite.counting import count_tables
 from ekiden.storage.sqlite.migrate import SHIPPED, check_format, load_migrations
-from ekiden.storage.values import parse_feed_cursor
+from ekiden.storage.values import EXACT_COUNT, parse_feed_cursor
 
 T = TypeVar("T")
 
 _NUMBERED = ("sessions", "messages", "search_spaces")
 _BROKEN_ROW = (ValueError, TypeError, LookupError, RecursionError)
 _BUSY_MS = 10_000
+_STEPS = 10_000
+"""Of the engine, between two looks at the clock."""
 _LEASES = "SELECT count(*) FROM sessions WHERE lease_until > ?"
 _TAKEN = "SELECT count(*) FROM messages WHERE state = 'open' AND owner IS NOT NULL AND due_ms > ?"
+# Those at the head of the line are the ones that somebody has.
+_FIRST_LEASES = (
+    "SELECT count(*) FROM (SELECT lease_until FROM sessions INDEXED BY sessions_ready"
+    f" WHERE status = 'ready' ORDER BY place_us LIMIT {EXACT_COUNT}) WHERE lease_until > ?"
+)
+_FIRST_TAKEN = (
+    "SELECT count(*) FROM (SELECT owner, due_ms FROM messages WHERE state = 'open'"
+    f" LIMIT {EXACT_COUNT}) WHERE owner IS NOT NULL AND due_ms > ?"
+)
 
 
 class SqliteSource:
@@ -84,8 +99,8 @@ class SqliteSource:
         while page := await self._run(lambda _: self._page(table, rows)):
             yield page
 
-    async def facts(self) -> Mapping[str, Any]:
-        return await self._run(self._facts)
+    async def facts(self, *, exact: bool = True) -> Mapping[str, Any]:
+        return await self._run(lambda db: self._facts(db, exact=exact))
 
     async def numbers(self) -> Numbers:
         return await self._run(self._numbers)
@@ -98,7 +113,7 @@ class SqliteSource:
         return file_identity(self._path)
 
     async def state(self, joint: str) -> TargetState:
-        facts = await self._run(self._facts)
+        facts = await self.facts()
         there = "documents" in self._columns
         return TargetState(
             identity=await self.identity(),
@@ -113,8 +128,10 @@ class SqliteSource:
         sql = f"{count_sql('events')} AND id <= ?"
         return await self._run(lambda db: int(query(db, sql, (place,))[0][0]))
 
-    async def faults(self) -> Sequence[str]:
-        return await self._run(self._faults)
+    async def examine(self, *, limit_s: float | None = None) -> Examination:
+        if limit_s is None:
+            return await self._run(self._examine)
+        return await self._run(lambda db: self._examine_quickly(db, limit_s))
 
     def view(self) -> Store:
         check_current(self.url, found=self._format, known=load_migrations(SHIPPED)[-1].number)
@@ -177,17 +194,26 @@ class SqliteSource:
             problem = f"a row of its table {table} cannot be read ({exc})"
             raise NotCopyable(self.url, problem) from exc
 
-    def _facts(self, db: apsw.Connection) -> Mapping[str, Any]:
-        counts: dict[str, int] = {
-            table: query(db, count_sql(table))[0][0] if table in self._columns else 0
-            for table in TABLES
-        }
+    def _facts(self, db: apsw.Connection, *, exact: bool) -> Mapping[str, Any]:
+        there = [table for table in TABLES if table in self._columns]
+        counts: dict[str, Any] = dict.fromkeys(TABLES, 0)
+        if exact:
+            counts.update({table: query(db, count_sql(table))[0][0] for table in there})
+        else:
+            counts.update(count_tables(db, there))
+        estimated = counts.setdefault("estimated", [])
         leases = taken = 0
         # After a restart of the machine nobody has anything.
         if self._boot == self._lease_clock.boot:
-            if "sessions" in self._columns:
+            if "sessions" in estimated and "place_us" in self._columns["sessions"]:
+                ((leases,),) = query(db, _FIRST_LEASES, (self.now_ms,))
+                estimated.append("leases")
+            elif "sessions" in self._columns:
                 ((leases,),) = query(db, _LEASES, (self.now_ms,))
-            if "state" in self._columns.get("messages", ()):
+            if "messages" in estimated and "state" in self._columns["messages"]:
+                ((taken,),) = query(db, _FIRST_TAKEN, (self.now_ms,))
+                estimated.append("taken")
+            elif "state" in self._columns.get("messages", ()):
                 ((taken,),) = query(db, _TAKEN, (self.now_ms,))
         mark = read_mark(db) if "documents" in self._columns else None
         return {
@@ -215,6 +241,36 @@ class SqliteSource:
             free_events=free or 0,
             first_place=first or 0,
             last_place=last or 0,
+        )
+
+    def _examine_quickly(self, db: apsw.Connection, limit_s: float) -> Examination:
+        missing = [f"{each} is missing" for each in self.missing]
+        deadline = time.monotonic() + limit_s
+        db.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+        try:
+            told = query(db, "PRAGMA quick_check(20)")
+        except apsw.InterruptError:
+            return Examination(
+                faults=missing,
+                checked=(),
+                not_checked=[
+                    f"pages and rows of the file, which took longer than {limit_s:g} s",
+                    LEFT_TO_VERIFY,
+                ],
+            )
+        finally:
+            db.set_progress_handler(None)
+        return Examination(
+            faults=[*missing, *(str(text) for (text,) in told if text != "ok")],
+            checked=["pages and rows of the file"],
+            not_checked=["whether indexes have all rows", LEFT_TO_VERIFY],
+        )
+
+    def _examine(self, db: apsw.Connection) -> Examination:
+        return Examination(
+            faults=self._faults(db),
+            checked=["pages, rows and indexes of the file", "what rows belong to"],
+            not_checked=(),
         )
 
     def _faults(self, db: apsw.Connection) -> list[str]:
@@ -318,22 +374,18 @@ def own_thread() -> ThreadPoolExecutor:
 
 
 def _connect(path: Path) -> apsw.Connection:
-    """A connection that only reads, and leaves the file's mode as it is; raises `apsw.Error`.
-
-    A file that nobody may write to, in a folder that nobody may write to, is read as one that
-    does not change, unless somebody's last writes still stand beside it.
-    """
-    flags = apsw.SQLITE_OPEN_READWRITE
+    """A connection that only reads, and leaves the file's mode as it is; raises `apsw.Error`."""
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
-        db = apsw.Connection(str(path), flags=flags)
+        if db.readonly("main"):
+            raise apsw.ReadOnlyError
         db.set_busy_timeout(_BUSY_MS)
         query(db, "SELECT count(*) FROM sqlite_schema")
+        db.execute("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY")
     except (apsw.CantOpenError, apsw.ReadOnlyError):
-        if path.with_name(f"{path.name}-wal").exists():
-            raise
-        db = apsw.Connection(
-            f"{path.as_uri()}?immutable=1",
-            flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
-        )
-    db.execute("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY")
+        db.close()
+        return connect_to_look(path, busy_s=_BUSY_MS / 1000)
+    except BaseException:
+        db.close()
+        raise
     return db

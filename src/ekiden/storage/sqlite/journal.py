@@ -115,7 +115,8 @@ def write_commits(db: apsw.Connection, commits: Sequence[PreparedCommit], now: M
     updated = 0
     for chunk in chunks([commit.row for commit in commits]):
         size = padded(len(chunk))
-        db.execute(_update_sql(size), (now.ms, *flat(chunk, size), now.ms))
+        changed = tuple(at for at in _LISTED if any(row[at] is not None for row in chunk))
+        db.execute(_update_sql(size, changed), (now.ms, *flat(chunk, size), now.ms))
         updated += db.changes()
     if updated != len(commits):
         if len(commits) > 1:
@@ -245,16 +246,26 @@ def _read_page(
     return [event_of(session_id, *row) for row in loads(f"[{text or ''}]")]
 
 
+_LISTED = {
+    5: "agent = coalesce(v.column6, sessions.agent),",
+    6: """status = iif(v.column7 = 'waiting' AND v.column13 <> sessions.wakes, 'ready',
+                coalesce(v.column7, sessions.status)),""",
+    7: "outcome = nullif(coalesce(v.column8, sessions.outcome), ''),",
+}
+"""What sessions are listed by, by its place in `PreparedCommit.row`."""
+
+
 @cache
-def _update_sql(size: int) -> str:
-    """One statement that fences and updates `size` sessions; a row of nulls matches none."""
+def _update_sql(size: int, changed: tuple[int, ...]) -> str:
+    """One statement that fences and updates `size` sessions; a row of nulls matches none.
+
+    Of what sessions are listed by it names only what is `changed`: the engine writes to the index
+    of every column that a statement names, whether its value is another one or not.
+    """
     return f"""
         UPDATE sessions SET
             seq = coalesce(v.column5, sessions.seq),
-            agent = coalesce(v.column6, sessions.agent),
-            status = iif(v.column7 = 'waiting' AND v.column13 <> sessions.wakes, 'ready',
-                coalesce(v.column7, sessions.status)),
-            outcome = nullif(coalesce(v.column8, sessions.outcome), ''),
+            {" ".join(_LISTED[at] for at in changed)}
             cursor = coalesce(v.column9, sessions.cursor),
             variables = coalesce(v.column10, sessions.variables),
             owner = iif(v.column11 IS NULL, NULL, sessions.owner),

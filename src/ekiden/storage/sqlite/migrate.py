@@ -12,7 +12,7 @@ from pathlib import Path
 
 import apsw
 
-from ekiden.core.errors import MigrationChanged, StoreUnavailable
+from ekiden.core.errors import MigrationChanged, StoreEmpty, StoreReadOnly, StoreUnavailable
 from ekiden.core.roles import Clock
 from ekiden.storage.formats import check_newer, works_with
 from ekiden.storage.sqlite.clock import LeaseClock
@@ -55,8 +55,11 @@ def load_migrations(folder: Path) -> tuple[Migration, ...]:
     return tuple(found)
 
 
-def migrate(db: apsw.Connection, where: str, migrations: Sequence[Migration]) -> int:
-    """Bring the file to the newest format and return its number.
+def migrate(
+    db: apsw.Connection, where: str, migrations: Sequence[Migration], *, create: bool = True
+) -> int:
+    """Bring the file to the newest format and return its number; without `create`, `StoreEmpty` if
+    it has no tables.
 
     A newer format that works with ours stays as it is. Two processes may call this at once: the
     second waits and finds nothing to do. Raises `StoreTooNew`, `MigrationChanged`,
@@ -66,6 +69,8 @@ def migrate(db: apsw.Connection, where: str, migrations: Sequence[Migration]) ->
     current = check_format(db, where, migrations, may_be_newer=True)
     if current >= known:
         return current
+    if current == 0 and not create:
+        raise StoreEmpty(where, "it has no tables")
     db.execute("BEGIN IMMEDIATE")
     try:
         current = check_format(db, where, migrations, may_be_newer=True)
@@ -93,6 +98,17 @@ def migrate(db: apsw.Connection, where: str, migrations: Sequence[Migration]) ->
     return max(known, current)
 
 
+def check_readable(db: apsw.Connection, where: str, migrations: Sequence[Migration]) -> None:
+    """`StoreEmpty`, and `StoreReadOnly` for an older format, which only writing brings up to date;
+    raises as `migrate` does."""
+    current = check_format(db, where, migrations, may_be_newer=True)
+    if current == 0:
+        raise StoreEmpty(where, "it has no tables")
+    if current < migrations[-1].number:
+        known = migrations[-1].number
+        raise StoreReadOnly(where, f"it has format {current}, and must be brought to {known} first")
+
+
 def adopt_boot(db: apsw.Connection, lease_clock: LeaseClock, clock: Clock) -> int:
     """Make the stored times mean something on this run of the machine; wall time minus lease
     clock, in milliseconds, as it was for the first who did this.
@@ -108,7 +124,10 @@ def adopt_boot(db: apsw.Connection, lease_clock: LeaseClock, clock: Clock) -> in
         boot, offset_ms = _stored_boot(db)
         if boot != lease_clock.boot:
             old_offset_ms, offset_ms = offset_ms, clock.now_us() // 1000 - lease_clock.now_ms()
-            db.execute("UPDATE sessions SET owner = NULL, lease_until = NULL")
+            db.execute(
+                "UPDATE sessions SET owner = NULL, lease_until = NULL"
+                " WHERE owner IS NOT NULL OR lease_until IS NOT NULL"
+            )
             db.execute(
                 "UPDATE messages SET owner = NULL, due_ms = iif(owner IS NULL, due_ms + ?1, 0),"
                 " expires_ms = expires_ms + ?1 WHERE state = 'open'",
@@ -122,6 +141,13 @@ def adopt_boot(db: apsw.Connection, lease_clock: LeaseClock, clock: Clock) -> in
             db.execute("ROLLBACK")
         raise
     return offset_ms
+
+
+def boot_offset(db: apsw.Connection, lease_clock: LeaseClock) -> int | None:
+    """What `adopt_boot` gives if there is nothing to be changed; `None` if the stored times belong
+    to another run of the machine, so that every lease is void."""
+    boot, offset_ms = _stored_boot(db)
+    return offset_ms if boot == lease_clock.boot else None
 
 
 def _stored_boot(db: apsw.Connection) -> tuple[str, int]:

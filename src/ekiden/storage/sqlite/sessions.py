@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import apsw
 
 from ekiden.core.errors import SessionBusy, SessionExists, SessionNotFound
 from ekiden.core.jsonio import dumps, loads
-from ekiden.storage.base import Claim, NewSession, SessionFilter, SessionPage, SessionRow
+from ekiden.storage.base import (
+    Claim,
+    NewSession,
+    SessionFilter,
+    SessionPage,
+    SessionRow,
+    SessionStatus,
+)
 from ekiden.storage.priorities import check_priority
 from ekiden.storage.sqlite.connection import query
 from ekiden.storage.values import check_session_id, json_text, parse_cursor
@@ -23,6 +30,7 @@ _INSERT = (
     " created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING"
 )
 _TAKE = "UPDATE sessions SET epoch = epoch + 1, owner = ?, lease_until = ?"
+_USUAL_OUTCOME = "done"
 _FREE = "(lease_until IS NULL OR lease_until <= ?)"
 
 
@@ -105,7 +113,8 @@ def claim_ready(
     """Take the ready row that is first in the line, of those that one of `agents` has."""
     found = query(
         db,
-        f"{_TAKE} WHERE num = (SELECT num FROM sessions WHERE status = 'ready' AND {_FREE}"
+        f"{_TAKE} WHERE num = (SELECT num FROM sessions INDEXED BY sessions_ready"
+        f" WHERE status = 'ready' AND {_FREE}"
         " AND (?4 IS NULL OR agent IN (SELECT value FROM json_each(?4)))"
         f" ORDER BY place_us, num LIMIT 1) RETURNING {_COLUMNS}",
         (
@@ -184,30 +193,54 @@ def read_page(
     db: apsw.Connection, where: SessionFilter, limit: int, cursor: str | None, now_ms: int
 ) -> SessionPage:
     """A page below the cursor, which is the `num` of the last row before it."""
-    conditions, values = ["1"], []
-    for column, value in (
-        ("status", where.status),
-        ("agent", where.agent),
-        ("user_id", where.user_id),
-        ("outcome", where.outcome),
-    ):
-        if value is not None:
-            conditions.append(f"{column} = ?")
-            values.append(value)
-    if cursor is not None:
-        conditions.append("num < ?")
-        values.append(str(parse_cursor(cursor)))
-    found = query(
-        db,
-        f"SELECT {_COLUMNS} FROM sessions WHERE {' AND '.join(conditions)}"
-        f" ORDER BY num DESC LIMIT {limit + 1:d}",
-        values,
-    )
+    sql, values = _page_sql(where, None if cursor is None else parse_cursor(cursor))
+    found = query(db, f"{sql} ORDER BY num DESC LIMIT {limit + 1:d}", values)
     more = len(found) > limit
     return SessionPage(
         sessions=[_row(values, now_ms) for values in found[:limit]],
         next_cursor=str(found[limit - 1][0]) if more else None,
     )
+
+
+def _page_sql(where: SessionFilter, below: int | None) -> tuple[str, list[str | int]]:
+    """The statement and its values.
+
+    An index has the newest of each agent and status: of an agent alone, those of each status are
+    merged.
+    """
+    columns = _leading_columns(where)
+    statuses = [where.status]
+    if columns == {"agent", "status"} and where.status is None:
+        statuses = [*get_args(SessionStatus)]
+    parts: list[str] = []
+    values: list[str | int] = []
+    for status in statuses:
+        conditions = ["1"]
+        for column, value in (
+            ("status", status),
+            ("agent", where.agent),
+            ("user_id", where.user_id),
+            ("outcome", where.outcome),
+        ):
+            if value is not None:
+                # The sign keeps the engine from an index of this column.
+                conditions.append(f"{'' if column in columns else '+'}{column} = ?")
+                values.append(value)
+        if below is not None:
+            conditions.append("num < ?")
+            values.append(below)
+        parts.append(f"SELECT {_COLUMNS} FROM sessions WHERE {' AND '.join(conditions)}")
+    return " UNION ALL ".join(parts), values
+
+
+def _leading_columns(where: SessionFilter) -> Collection[str]:
+    """The columns whose index finds the sessions; of those that it finds, the rest of the filter
+    drops some."""
+    if where.user_id is not None:
+        return {"user_id"}
+    if where.outcome is not None and (where.agent is None or where.outcome != _USUAL_OUTCOME):
+        return {"outcome"}
+    return {"status"} if where.agent is None else {"agent", "status"}
 
 
 def _claim(num: int, row: SessionRow, lease_s: float) -> Claim:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import warnings
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import apsw
 
@@ -39,6 +39,7 @@ from ekiden.storage.base import (
     StoredMessage,
     Written,
 )
+from ekiden.storage.copying import TableName
 from ekiden.storage.digests import EventDigest
 from ekiden.storage.sqlite import (
     batches,
@@ -51,9 +52,24 @@ from ekiden.storage.sqlite import (
     settling,
 )
 from ekiden.storage.sqlite.clock import LeaseClock, Moment, StoreClock, machine_clock
-from ekiden.storage.sqlite.connection import check_engine, connect, prepare_file, query, unavailable
+from ekiden.storage.sqlite.connection import (
+    check_engine,
+    connect,
+    connect_to_look,
+    prepare_file,
+    query,
+    unavailable,
+)
 from ekiden.storage.sqlite.copy_mark import refuse_unfinished
-from ekiden.storage.sqlite.migrate import SHIPPED, adopt_boot, load_migrations, migrate
+from ekiden.storage.sqlite.counting import count_tables
+from ekiden.storage.sqlite.migrate import (
+    SHIPPED,
+    adopt_boot,
+    boot_offset,
+    check_readable,
+    load_migrations,
+    migrate,
+)
 from ekiden.storage.sqlite.readers import Read, Readers
 from ekiden.storage.sqlite.searching import Searching
 from ekiden.storage.sqlite.threads import in_own_thread
@@ -63,6 +79,11 @@ from ekiden.storage.sqlite.writer import Work, Writer
 from ekiden.storage.values import closed_store
 
 T = TypeVar("T")
+
+_COUNTED: Final[tuple[TableName, ...]] = (
+    "sessions", "events", "steps", "documents", "messages", "search_entries",
+)  # fmt: skip
+_LATEST_MS: Final = 2**63 - 1
 
 
 class SqliteStore(Searching):
@@ -79,13 +100,15 @@ class SqliteStore(Searching):
         self,
         path: str | Path,
         *,
+        create: bool = True,
         busy_s: float = 10.0,
         clock: Clock = SYSTEM_CLOCK,
         lease_clock: LeaseClock | None = None,
         engine_version: str | None = None,
         migrations: Path = SHIPPED,
     ) -> None:
-        """`busy_s` is how long a call waits for another process's transaction before it is
+        """Without `create` a file that is missing or empty is an error, and is not made. `busy_s`
+        is how long a call waits for another process's transaction before it is
         `StoreUnavailable`; the rest is for tests: other clocks, engine and format."""
         if str(path) in ("", ":memory:"):
             raise UserError(f"{str(path)!r} names no file: use MemoryStore for a store in memory")
@@ -94,6 +117,8 @@ class SqliteStore(Searching):
         self._lease_clock = lease_clock or machine_clock()
         self._engine_version = engine_version or apsw.sqlite_lib_version()
         self._migrations = migrations
+        self._create = create
+        self._connect_to_look = partial(connect_to_look, self._path, busy_s=busy_s)
         self._connect = partial(connect, self._path, busy_s=busy_s)
         self._unavailable = partial(unavailable, self._path)
         self._parts: _Parts | None = None
@@ -137,6 +162,9 @@ class SqliteStore(Searching):
     async def now_us(self) -> int:
         return (self._parts or await self._running()).clock.now_us()
 
+    async def check_writable(self) -> None:
+        await self._write(lambda db, _: db.execute("UPDATE machine SET boot = boot"))
+
     async def write(self, batch: Batch) -> Written:
         prepared = batches.PreparedBatch(batch, self._clock.now_us())
         return await self._write(lambda db, now: batches.write_batch(db, prepared, now))
@@ -149,7 +177,7 @@ class SqliteStore(Searching):
 
     async def get(self, session_id: str) -> SessionRow:
         return await self._read(
-            lambda db: sessions.read_session(db, session_id, self._lease_clock.now_ms()),
+            lambda db: sessions.read_session(db, session_id, self._now_ms()),
             quick=True,
         )
 
@@ -157,7 +185,7 @@ class SqliteStore(Searching):
         self, where: SessionFilter = SessionFilter(), *, limit: int = 50, cursor: str | None = None
     ) -> SessionPage:
         return await self._read(
-            lambda db: sessions.read_page(db, where, limit, cursor, self._lease_clock.now_ms())
+            lambda db: sessions.read_page(db, where, limit, cursor, self._now_ms())
         )
 
     async def delete(self, session_id: str) -> None:
@@ -319,7 +347,12 @@ class SqliteStore(Searching):
     # Within
 
     async def _expire_messages(self) -> None:
-        """Messages whose time is over leave their queues, whoever serves them or does not."""
+        """Messages whose time is over leave their queues, whoever serves them or does not.
+
+        In a store that can only be read they stay as they are stored.
+        """
+        if (self._parts or await self._running()).is_read_only:
+            return
         now_ms = self._lease_clock.now_ms()
         if await self._read(lambda db: queues.has_expired(db, now_ms), quick=True):
             await self._write(queues.expire_messages)
@@ -342,7 +375,7 @@ class SqliteStore(Searching):
         """Blocks; whoever comes second finds it done, and whoever comes after `close` does not."""
         with self._opening:
             if self._parts is None and not self._closed:
-                self._parts = self._start(*self._prepare())
+                self._parts = self._prepare()
                 self._unclosed = weakref.finalize(self, _abandon, self._parts, self.url)
                 self._unclosed.atexit = False
 
@@ -356,44 +389,75 @@ class SqliteStore(Searching):
             if parts is not None:
                 parts.writer.stop(parts.close_reads)
 
-    def _prepare(self) -> tuple[apsw.Connection, StoreClock]:
-        """The writer's connection to a file that has our format, and its clock; blocks."""
+    def _prepare(self) -> _Parts:
+        """What runs on a file that has our format; blocks."""
         check_engine(self._engine_version)
-        prepare_file(self._path)
+        prepare_file(self._path, create=self._create)
         try:
-            db = self._connect()
+            return self._prepare_to_write()
+        except (apsw.ReadOnlyError, apsw.CantOpenError) as exc:
             try:
-                migrate(db, self.url, load_migrations(self._migrations))
-                refuse_unfinished(db, self.url)
-                offset_ms = adopt_boot(db, self._lease_clock, self._clock)
-            except BaseException:
-                db.close()
-                raise
+                return self._prepare_to_look()
+            except apsw.Error:
+                raise self._unavailable(exc) from exc
         except apsw.Error as exc:
             raise self._unavailable(exc) from exc
-        clock = StoreClock(lease_clock=self._lease_clock, wall=self._clock, offset_ms=offset_ms)
-        return db, clock
 
-    def _start(self, db: apsw.Connection, clock: StoreClock) -> _Parts:
-        connect_to_read = partial(self._connect, read_only=True)
+    def _prepare_to_write(self) -> _Parts:
+        db = self._connect()
+        try:
+            migrate(db, self.url, load_migrations(self._migrations), create=self._create)
+            refuse_unfinished(db, self.url)
+            offset_ms = adopt_boot(db, self._lease_clock, self._clock)
+        except BaseException:
+            db.close()
+            raise
+        return self._start(db, offset_ms)
+
+    def _prepare_to_look(self) -> _Parts:
+        db = self._connect_to_look()
+        try:
+            check_readable(db, self.url, load_migrations(self._migrations))
+            refuse_unfinished(db, self.url)
+            offset_ms = boot_offset(db, self._lease_clock)
+        except BaseException:
+            db.close()
+            raise
+        return self._start(db, offset_ms, is_read_only=True)
+
+    def _start(
+        self, db: apsw.Connection, offset_ms: int | None, *, is_read_only: bool = False
+    ) -> _Parts:
+        """`offset_ms` is `None` if the stored leases are all void."""
+        clock = StoreClock(
+            lease_clock=self._lease_clock,
+            wall=self._clock,
+            offset_ms=self._clock.now_us() // 1000 - self._lease_clock.now_ms()
+            if offset_ms is None
+            else offset_ms,
+        )
+        connect_to_read: Callable[[], apsw.Connection] = (
+            self._connect_to_look if is_read_only else partial(self._connect, read_only=True)
+        )
         readers = Readers(connect_to_read, self._unavailable, self.url)
         watch = Watch(readers, connect_to_read)
+        # Without the right to write, every write fails with the connection that can only look.
         writer = Writer(
-            connect=self._connect,
+            connect=self._connect_to_look if is_read_only else self._connect,
             now=clock.now,
             translate=self._unavailable,
             on_change=watch.notify,
             name=self.url,
         )
         writer.start(db)
-        return _Parts(writer, readers, watch, clock)
+        return _Parts(writer, readers, watch, clock, is_read_only, offset_ms is None)
+
+    def _now_ms(self) -> int:
+        """What leases are compared with; later than all of them if they are void."""
+        parts = self._parts
+        return _LATEST_MS if parts and parts.is_foreign else self._lease_clock.now_ms()
 
     def _info(self, db: apsw.Connection) -> Mapping[str, Any]:
-        counts = {
-            table: query(db, f"SELECT count(*) FROM {table}")[0][0]
-            for table in ("sessions", "events", "steps", "documents", "messages", "search_entries")
-        }
-        counts["events"] -= len(query(db, "SELECT 1 FROM events WHERE session < 0"))
         ((format_,),) = query(db, "PRAGMA user_version")
         return {
             "engine": "sqlite",
@@ -401,7 +465,7 @@ class SqliteStore(Searching):
             "format": format_,
             "url": self.url,
             "vectors": vector_engine(db),
-            **counts,
+            **count_tables(db, _COUNTED),
         }
 
 
@@ -412,6 +476,9 @@ class _Parts(NamedTuple):
     readers: Readers
     watch: Watch
     clock: StoreClock
+    is_read_only: bool
+    is_foreign: bool
+    """Whether the leases are those of another run of the machine, and nobody may end them."""
 
     def close_reads(self) -> None:
         """Disconnect all but the writer, which comes last: the last connection to the file moves

@@ -42,6 +42,7 @@ _MESSAGE = QueueMessage(id=1, queue="q", body=1, priority=0, attempts=1, owner="
 
 EVERY_CALL: tuple[Callable[[Store], Awaitable[Any]], ...] = (
     lambda store: store.info(),
+    lambda store: store.check_writable(),
     lambda store: store.create(new_session("new")),
     lambda store: store.get("s"),
     lambda store: store.list(),
@@ -140,6 +141,14 @@ class LifeContract(StoreContractBase):
         assert info["version"]
         assert isinstance(info["format"], int)
         assert (info["sessions"], info["events"]) == (1, 2)
+        assert list(info["estimated"]) == []
+
+    async def test_trying_to_write_changes_nothing(self, store: Store, other: Store) -> None:
+        await store.create(new_session("s"))
+        before = await other.info()
+        await store.check_writable()
+        await store.check_writable()
+        assert await other.info() == before
 
 
 class SessionContract(StoreContractBase):

@@ -298,6 +298,9 @@ class Handle:
     async def now_us(self) -> int:
         return await self._call("now_us", "", self._truth.now_us)
 
+    async def check_writable(self) -> None:
+        await self._call("check_writable", "", self._truth.check_writable)
+
     async def info(self) -> Mapping[str, Any]:
         return await self._call("info", "", self._truth.info)
 
