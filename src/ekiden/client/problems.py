@@ -34,7 +34,7 @@ _BLANK: Mapping[str, Mapping[str, Any]] = {
     "handoff.not_found": {"handoff_id": ""},
     "handoff.refused": {"refusal": None, "details": {}},
     "inbox.not_found": {"item_id": ""},
-    "inbox.closed": {"item_id": "", "status": "", "by": None},
+    "inbox.closed": {"item_id": "", "status": "", "by": None, "reason": ""},
     "memory.not_found": {"key": ""},
     "run.not_found": {"run_id": ""},
     "auth.scope": {"scope": ""},

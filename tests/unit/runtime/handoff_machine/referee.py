@@ -84,7 +84,7 @@ class Referee:
             self._handoff(event, details)
             return
         assert not self.due, f"{self.due} should have been confirmed by now"
-        if event.type == "message" and event.step is None and not details:
+        if event.type == "message" and event.step is None and not details.keys() - {"unfinished"}:
             self._message(event)
         elif event.type == "route":
             assert details["agent"] == self.expected_route
@@ -139,10 +139,15 @@ class Referee:
             self.expected_route = event.agent
         self.world.named.clear()
 
-    def _begin_run(self) -> None:
+    def _begin_run(self, *, is_same_task: bool = False) -> None:
+        """Only a message begins a new chain."""
+        before = self.now
         self.now = Standing(
-            chain=["user", self.owner], tools=self.now.tools, variables=self.now.variables
+            chain=["user", self.owner], tools=before.tools, variables=before.variables
         )
+        if is_same_task:
+            self.now.chain, self.now.changes = before.chain, before.changes
+            self.now.left, self.now.passed = before.left, before.passed
         self.tokens = self.answers = 0
         self.is_over = False
 
@@ -231,7 +236,13 @@ class Referee:
         self.ends[handoff_id] = (details["from"], details["to"], status, details.get("code"))
         if self.due:
             assert (handoff_id, status) == (self.due.pop(0), "completed")
-        if "initiated" in details["moves"]:
+        if status in ("initiated", "validating"):
+            assert details["from"] == event.agent == self.owner
+        elif (
+            status == "failed" and before[-2:] == ["validating", "failed"] and is_given_up(details)
+        ):
+            assert "initiated" not in details["moves"], "only what was told of is given up"
+        elif details["moves"] and status in ("transferring", "failed"):
             self._attempt(event, details)
         elif status == "completed":
             assert event.agent == self.owner
@@ -245,7 +256,7 @@ class Referee:
         assert details["from"] == event.agent == self.owner
         before = self.now, self.tokens, self.answers, self.is_over
         if details.get("begins_run"):
-            self._begin_run()
+            self._begin_run(is_same_task=True)
         edge, case, words = self._case(event, details)
         code, target = verdict(case)
         if code is None:
@@ -400,6 +411,11 @@ class Referee:
         self.owner = undone.source
         assert self.now.chain[-1] == self.owner
         self.answers = 1
+
+
+def is_given_up(details: dict[str, Any]) -> bool:
+    """Whether nobody waits for it any more, and nobody decided."""
+    return details["code"] == "CANCELLED" and "by" not in details
 
 
 def _marks(items: Sequence[Item]) -> set[str]:
