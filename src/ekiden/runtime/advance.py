@@ -306,8 +306,10 @@ async def _watched(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
         with nullcontext() if run.hold is None else run.hold.step(step):
             while True:
                 news.clear()
-                for shown in run.take():
-                    yield shown
+                while run.outbox:
+                    yield run.outbox[0]
+                    del run.outbox[0]
+                run.has_seen_all()
                 if step.done():
                     break
                 await news.wait()

@@ -56,6 +56,7 @@ class RunState(Committing):
     __slots__ = (
         "_loop",
         "_scope",
+        "_seen",
         "around",
         "call_ids",
         "children",
@@ -192,6 +193,7 @@ class RunState(Committing):
         self._stored_cursor: Mapping[str, Any] = cursor.to_json()
         self.work = WorkClock(self.config.clock)
         self._woken: asyncio.Event | None = None
+        self._seen: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -316,6 +318,19 @@ class RunState(Committing):
             self._woken = asyncio.Event()
             self._loop = asyncio.get_running_loop()
         return self._woken
+
+    async def until_seen(self) -> None:
+        """Return when whoever watches the run has seen everything that happened so far."""
+        while self._woken is not None and self.outbox:
+            self._woken.set()
+            self._seen = self._seen or asyncio.Event()
+            await self._seen.wait()
+
+    def has_seen_all(self) -> None:
+        """Whoever watches the run has seen everything that happened so far."""
+        if self._seen is not None:
+            self._seen.set()
+            self._seen = None
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

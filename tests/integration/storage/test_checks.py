@@ -145,7 +145,7 @@ async def test_a_write_that_waits_in_vain_names_who_has_the_lock(tmp_path: Path)
         assert await holder.stdout.readline() == b"locked\n"
         with pytest.raises(StoreUnavailable, match=rf"process {holder.pid} \(python"):
             await store.create(NewSession(id="s", agent="a"))
-        await holder.communicate()
+        await holder.communicate(b"")
         await store.create(NewSession(id="s", agent="a"))
         own = apsw.Connection(store.url)
         own.execute("BEGIN IMMEDIATE")

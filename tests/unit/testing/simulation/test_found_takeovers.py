@@ -210,7 +210,7 @@ def test_a_handoff_is_late_if_nobody_finishes_what_was_left() -> None:
     async def hand_over() -> None:
         desk = _Desk()
         await desk.left()
-        assert await desk.handed_over(run=False, timeout_s=5.0) == ("rolled_back", "TIMEOUT")
+        assert await desk.handed_over(run=False, timeout_s=5.0) == ("failed", "TIMEOUT")
         assert asyncio.get_running_loop().time() >= 5.0
         async with desk.worker():
             while (await desk.store.get("s")).outcome is None:
