@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _VERSION_3 = 0x20080522
@@ -42,6 +42,6 @@ def modes_count() -> Iterator[None]:
         _call(libc.capset, header, data)
 
 
-def _call(function: ctypes._CFuncPtr, header: _Header, data: ctypes.Array[_Data]) -> None:
+def _call(function: Callable[..., int], header: _Header, data: ctypes.Array[_Data]) -> None:
     if function(ctypes.byref(header), data) != 0:
         raise OSError(ctypes.get_errno(), "capabilities cannot be changed")

@@ -7,6 +7,7 @@ import json
 import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -189,7 +190,7 @@ async def test_a_reader_without_rights_sees_what_a_writer_stores(tmp_path: Path)
         path.chmod(0o600)
 
 
-def _query(path: Path, sql: str) -> list[tuple[int, ...]]:
+def _query(path: Path, sql: str) -> list[Any]:
     db = apsw.Connection(str(path))
     try:
         return db.execute(sql).fetchall()
