@@ -14,7 +14,13 @@ from tests.support.relay_team import relay_team
 PARTS = ["inbox", "sessions", "agents", "plans", "audit"]
 
 
-@pytest.mark.parametrize("look", [WIDE, NARROW], ids=["wide-light", "narrow-dark"])
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(WIDE, id="wide-light"),
+        pytest.param(NARROW, id="narrow-dark", marks=pytest.mark.slow),
+    ],
+)
 def test_each_part_is_reached_and_nothing_serious_is_wrong_with_it(
     open_console: OpenConsole, look: Look
 ) -> None:

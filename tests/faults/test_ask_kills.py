@@ -50,7 +50,7 @@ async def test_killed_while_others_are_asked_it_ends_as_if_it_had_not_been_kille
 
 
 EACH_SEED = [(database, seed) for database in DATABASES for seed in range(50)]
-QUICK_SEEDS = {("sqlite", 0), ("postgres", 3)}
+QUICK_SEEDS = {("postgres", 3)}
 
 
 @pytest.mark.parametrize(

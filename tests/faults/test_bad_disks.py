@@ -70,7 +70,10 @@ async def operations(scene: Scene, rescuers: Nursery, ledger: Ledger) -> dict[st
 
 @SQLITE_RELAY
 @pytest.mark.parametrize("trouble", TROUBLES)
-@pytest.mark.parametrize("lasting", ["", "+"], ids=["once", "for_ever"])
+@pytest.mark.parametrize(
+    "lasting",
+    [pytest.param("", id="once"), pytest.param("+", id="for_ever", marks=pytest.mark.slow)],
+)
 async def test_a_run_survives_a_disk_that_fails_at_some_moment(
     made: Scene,
     trouble: Trouble,

@@ -11,7 +11,9 @@ import pytest
 from ekiden.core.inbox_item import InboxItem
 from ekiden.inbox import Inbox, InboxQuery
 from ekiden.storage.base import NewSession, Store
+from tests.faults.choosing import marked
 from tests.faults.databases import Database
+from tests.faults.scenario import DATABASES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -62,7 +64,14 @@ async def wakes(store: Store, ids: list[str]) -> list[int]:
     return [(await store.get(f"s-{item_id}")).wakes for item_id in ids]
 
 
-@pytest.mark.parametrize("task", ["race", "answer"])
+@pytest.mark.parametrize(
+    ("empty_database", "task"),
+    marked(
+        [(database, task) for database in DATABASES for task in ("race", "answer")],
+        {("sqlite", "race"), ("postgres", "answer")},
+    ),
+    indirect=["empty_database"],
+)
 async def test_two_processes_that_answer_at_once_win_each_item_once(
     empty_database: Database, task: str
 ) -> None:

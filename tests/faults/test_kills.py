@@ -58,10 +58,12 @@ async def test_a_point_is_armed_by_the_environment_of_any_program(
     check_ending(await scene.read(), scene.ledger, await unharmed("relay"))
 
 
-SEEDS = [seed if seed < 1 else pytest.param(seed, marks=pytest.mark.slow) for seed in range(50)]
+SEEDS = marked(
+    [(database, seed) for database in DATABASES for seed in range(50)], {("postgres", 0)}
+)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("database", "seed"), SEEDS, indirect=["database"])
 async def test_those_who_go_on_may_be_killed_too(
     seed: int,
     database: Database,

@@ -17,8 +17,9 @@ from tests.faults.databases import Database
 from tests.faults.processes import ROOT, environment
 
 TIMES = [
-    ("sqlite", 1000),
+    ("sqlite", 100),
     ("postgres", 100),
+    pytest.param("sqlite", 1000, marks=pytest.mark.slow),
     pytest.param("postgres", 1000, marks=pytest.mark.slow),
 ]
 NAMES = ("Anna", "佐藤")

@@ -86,6 +86,11 @@ def check_no_work_twice(ledger: Ledger, *, but: int | None = None) -> None:
 STEPS = ["1.1.m", "1.1.h", "1.2.m", "1.2.t0", "1.3.m", "1.3.h", "1.4.m"]
 
 
+@pytest.mark.parametrize(
+    "empty_database",
+    ["postgres", pytest.param("sqlite", marks=pytest.mark.slow)],
+    indirect=True,
+)
 async def test_two_processes_do_every_session_once(
     empty_database: Database, ledger: Ledger
 ) -> None:
@@ -103,9 +108,14 @@ async def test_two_processes_do_every_session_once(
 
 
 ENDS = [
-    pytest.param(database, number, marks=marks, id=f"{database}-{number.name}")
+    pytest.param(
+        database,
+        number,
+        marks=[] if (database, number) == ("postgres", signal.SIGKILL) else pytest.mark.slow,
+        id=f"{database}-{number.name}",
+    )
     for database in DATABASES
-    for number, marks in ((signal.SIGKILL, []), (signal.SIGINT, [pytest.mark.slow]))
+    for number in (signal.SIGKILL, signal.SIGINT)
 ]
 
 

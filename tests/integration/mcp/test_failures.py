@@ -196,7 +196,7 @@ class TestNaming:
         async with mcp_tools(tmp_path, ask=False, tiny=started()) as mcp:
             assert all(tool.confirmation is None for tool in await mcp.tools_for(["mcp:tiny"]))
 
-    @pytest.mark.parametrize("ask_destructive", [True, False])
+    @pytest.mark.parametrize("ask_destructive", [pytest.param(True, marks=pytest.mark.slow), False])
     async def test_what_a_server_calls_destructive_asks_all_the_same(
         self, tmp_path: Path, ask_destructive: bool
     ) -> None:

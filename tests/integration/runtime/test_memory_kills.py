@@ -61,7 +61,7 @@ def run(path: Path, fault: str = "") -> tuple[int, dict[str, Any]]:
 @pytest.mark.parametrize(
     "point", ["turn.tool.before_call", "turn.tools.before_commit", "turn.tools.after_commit"]
 )
-@pytest.mark.parametrize("visit", [1, 2])
+@pytest.mark.parametrize("visit", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_what_is_remembered_is_there_once_though_the_process_is_killed(
     tmp_path: Path, point: str, visit: int
 ) -> None:

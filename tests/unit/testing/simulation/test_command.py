@@ -143,7 +143,15 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "a_simulated_shop.py"
 
 
-@pytest.mark.parametrize("arguments", [(":scene",), ("",), (":scenes",), (":desk", "--say", "go")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (":scene",),
+        (":desk", "--say", "go"),
+        pytest.param(("",), marks=pytest.mark.slow),
+        pytest.param((":scenes",), marks=pytest.mark.slow),
+    ],
+)
 def test_the_worlds_of_ones_own_team_are_run_and_replayed(
     shop: str, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
