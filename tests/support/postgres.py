@@ -34,8 +34,7 @@ async def postgres_url(postgres_server_url: str) -> AsyncIterator[str]:
     """The URL of a store that does not exist yet, as `EKIDEN_STORE` takes it."""
     schema = _new_name()
     yield _url_of(postgres_server_url, schema)
-    if "EKIDEN_TEST_POSTGRES" in os.environ:  # Our own server goes with all that is in it.
-        await _execute(postgres_server_url, _DROP.format(schema))
+    await _execute(postgres_server_url, _DROP.format(schema))
 
 
 @pytest.fixture(scope="session")
