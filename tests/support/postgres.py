@@ -65,7 +65,7 @@ begin
     where schemaname = '{0}' and tablename <> 'migrations'
   loop
     execute format('select exists (select from {0}.%I)', each.tablename) into has_rows;
-    if has_rows then execute format('truncate {0}.%I cascade', each.tablename); end if;
+    if has_rows then execute format('delete from {0}.%I', each.tablename); end if;
   end loop;
   for each in select sequencename from pg_sequences where schemaname = '{0}'
   loop perform setval(format('{0}.%I', each.sequencename), 1, false); end loop;
