@@ -66,6 +66,7 @@ class Committing(Recording):
         "broken",
         "created_at_us",
         "hold",
+        "is_free",
         "outbox",
         "progress",
         "progress_at",
@@ -76,6 +77,8 @@ class Committing(Recording):
     broken: SessionError | StoreUnavailable | None
     created_at_us: int
     hold: Hold | None
+    is_free: bool
+    """Whether the session was given free, so that it is somebody else's now."""
     meta: Mapping[str, Any]
     outbox: list[Event | ModelDelta]
     progress: list[tuple[str, Any]] | None
@@ -375,6 +378,7 @@ class Committing(Recording):
         else:
             await storing
         batch.stored = True
+        self.is_free = release
         self.status = status or self.status
         self._stored_agent = batch.agent
         self._stored_cursor = batch.cursor

@@ -105,7 +105,7 @@ async def park(run: RunState, status: SessionStatus) -> None:
     if run.cursor.asks and status == "idle":
         from ekiden.runtime.withdrawing import withdraw_questions
 
-        await withdraw_questions(run)
+        await withdraw_questions(run, keeps_answers=True)
     run.record("agent_complete", details={"outcome": "cancelled"})
     await run.commit(status=status, outcome="", release=True)
 
@@ -113,7 +113,6 @@ async def park(run: RunState, status: SessionStatus) -> None:
 async def hand_on(run: RunState) -> None:
     """Leave the session to whoever runs the agent that has it now."""
     await run.commit(status="ready", outcome="", release=True)
-    run.is_handed_on = True
 
 
 def outcome_told(event: Event) -> Outcome | None:

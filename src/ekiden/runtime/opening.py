@@ -265,6 +265,6 @@ class begun:
 
 
 async def _park(run: RunState, status: SessionStatus) -> None:
-    if run.outcome is None and not run.is_handed_on:
+    if run.outcome is None and not run.is_free:
         with suppress(SessionError, StoreError):
             await to_the_end(park(run, status))

@@ -63,7 +63,6 @@ class RunState(Committing):
         "eager",
         "exception",
         "hooks",
-        "is_handed_on",
         "is_reachable",
         "live",
         "memo",
@@ -154,8 +153,7 @@ class RunState(Committing):
         """Pieces of the last answer that nobody is shown before guardrails let it through."""
         self.outcome: Outcome | None = None
         self.exception: BaseException | None = None
-        self.is_handed_on = False
-        """Whether it was left, without an outcome, to others who run the agent that has it."""
+        self.is_free = False
         self.variables = Variables(row.variables)
         self.context: RunContextWrapper[Any] = RunContextWrapper(
             around.context,

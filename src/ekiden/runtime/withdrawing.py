@@ -16,7 +16,7 @@ from ekiden.audit.chain import link
 from ekiden.core.acting import acting_as
 from ekiden.core.errors import SessionBusy, SessionError, StoreError
 from ekiden.core.events import Event
-from ekiden.core.inbox_errors import InboxError
+from ekiden.core.inbox_errors import InboxError, InboxItemClosed
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.outcomes import Failed
 from ekiden.runtime.asking import QUERY_TIMER
@@ -44,15 +44,20 @@ _ABANDON_S = 10.0
 _NOT_NEEDED = "the run does not wait any more"
 
 
-async def withdraw_questions(run: RunState) -> None:
-    """The run does not wait for the answers to its questions any more; the caller commits it."""
+async def withdraw_questions(run: RunState, *, keeps_answers: bool = False) -> None:
+    """The run does not wait for the answers to its questions any more; the caller commits it.
+
+    With `keeps_answers` what people answered already is there for whoever goes on with the run.
+    """
     asks, run.cursor.asks = run.cursor.asks, {}
     give_up_tried(run)
+    answered = await withdraw(run, asks, by=run.agent.name)
+    if keeps_answers:
+        run.cursor.asks = answered
     for key in asks:
-        if ".ask." in key:
+        if ".ask." in key and key not in run.cursor.asks:
             # The call that waited for it was not made, which is told when the turn is closed.
             run.remember(f"{key}.withdrawn", True)
-    await withdraw(run, asks, by=run.agent.name)
 
 
 async def suspend_questions(run: RunState) -> None:
@@ -69,15 +74,22 @@ async def suspend_questions(run: RunState) -> None:
             question.due_us = 0
 
 
-async def withdraw(run: RunState, asks: Mapping[str, OpenQuestion], *, by: str) -> None:
-    """Nobody waits for the answers to these questions of agent `by`; the caller commits it."""
-    for question in asks.values():
+async def withdraw(
+    run: RunState, asks: Mapping[str, OpenQuestion], *, by: str
+) -> dict[str, OpenQuestion]:
+    """Nobody waits for the answers to these questions of agent `by`; the caller commits it.
+
+    Those are returned that people answered before.
+    """
+    answered: dict[str, OpenQuestion] = {}
+    for key, question in asks.items():
         if question.kind == "query":
             withdraw_query(run, question)
-        else:
-            await _withdraw_item(run.store, question, by=by)
+        elif await _withdraw_item(run.store, question, by=by) == "answered":
+            answered[key] = question
     if any(question.kind == "inbox" for question in asks.values()):
         await begin_time_anew(run)
+    return answered
 
 
 def withdraw_query(run: RunState, question: OpenQuestion) -> None:
@@ -206,9 +218,14 @@ async def _ending(
     )
 
 
-async def _withdraw_item(store: Store, question: OpenQuestion, *, by: str) -> None:
+async def _withdraw_item(store: Store, question: OpenQuestion, *, by: str) -> str:
+    """How the item was closed before, if it was."""
     from ekiden.inbox import Inbox
 
     # The runtime does this, from whichever agent's code it was called.
     with suppress(InboxError), acting_as(""):
-        await Inbox(store).cancel(question.id, by=by, reason=_NOT_NEEDED)
+        try:
+            await Inbox(store).cancel(question.id, by=by, reason=_NOT_NEEDED)
+        except InboxItemClosed as closed:
+            return closed.status
+    return ""

@@ -43,7 +43,7 @@ async def test_a_session_is_left_ready_when_an_agent_gets_it_that_is_run_elsewhe
     store = await _submitted(team)
     here = await _work(store, team, {"desk"})
     assert here.outcome is None
-    assert here.is_handed_on
+    assert here.is_free
     assert _free(await store.get("s1")) == ("renderer", "ready", None, None)
     before = [event.type for event in await store.events("s1")]
     there = await _work(store, team, {"renderer"})
