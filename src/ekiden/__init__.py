@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from ekiden.core.errors import SessionNotFound as SessionNotFound
     from ekiden.core.errors import SettingsInvalid as SettingsInvalid
     from ekiden.core.errors import SettingsNotWritten as SettingsNotWritten
+    from ekiden.core.errors import StoreDamaged as StoreDamaged
     from ekiden.core.errors import StoreEmpty as StoreEmpty
     from ekiden.core.errors import StoreError as StoreError
     from ekiden.core.errors import StoreReadOnly as StoreReadOnly
@@ -521,6 +522,7 @@ _MODULE_OF = {
     "StaleState": "ekiden.core.state_errors",
     "StateRefused": "ekiden.core.state_errors",
     "Store": "ekiden.storage.base",
+    "StoreDamaged": "ekiden.core.errors",
     "StoreEmpty": "ekiden.core.errors",
     "StoreError": "ekiden.core.errors",
     "StoreReadOnly": "ekiden.core.errors",

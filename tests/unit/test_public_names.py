@@ -50,8 +50,8 @@ NAMES = """
     Seat SenderForged Session SessionBusy SessionError SessionExists SessionHit
     SessionImportInvalid SessionInfo SessionMirror SessionNotFound SessionState Settings
     SettingsInvalid SettingsNotWritten Span SqliteStore StaleState StateRefused Store
-    StoreEmpty StoreError StoreReadOnly StoreTooNew StoreUnavailable Subscription Supervisor
-    TaskDecomposition Team TeamOnBus ToolContext ToolError ToolGuardrailFunctionOutput
+    StoreDamaged StoreEmpty StoreError StoreReadOnly StoreTooNew StoreUnavailable Subscription
+    Supervisor TaskDecomposition Team TeamOnBus ToolContext ToolError ToolGuardrailFunctionOutput
     ToolInputGuardrail ToolInputGuardrailData ToolInputGuardrailResult
     ToolInputGuardrailTripwireTriggered ToolOutputGuardrail ToolOutputGuardrailData
     ToolOutputGuardrailResult ToolOutputGuardrailTripwireTriggered ToolSettings ToolTimeout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ekiden.audit.findings import BrokenLink, Fault
+from ekiden.audit.walk import UNREADABLE, why_unreadable
 from ekiden.storage.base import Store
 from ekiden.storage.digests import HEAD, UNCOVERED, EventDigest, content_of, head_text, linked
 
@@ -36,15 +37,24 @@ class Coverage:
             await self._arrive()
 
     async def _read_on(self) -> None:
+        size = _PAGE
         while True:
-            page = await self._store.digests(self._session_id, after=self._seq, limit=_PAGE)
+            try:
+                page = await self._store.digests(self._session_id, after=self._seq, limit=size)
+            except UNREADABLE as exc:
+                if size > 1:
+                    size = 1
+                    continue
+                return self._break(
+                    "unreadable", self._seq + 1, f"it cannot be read ({why_unreadable(exc)})"
+                )
             for each in page:
                 if self._last is not None and each.seq > self._last:
                     return self._check_none_left()
                 self._follow(each)
                 if self.broken is not None:
                     return None
-            if len(page) < _PAGE:
+            if len(page) < size:
                 return self._check_none_left()
 
     def _follow(self, each: EventDigest) -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from ekiden.audit.findings import BrokenLink, Verification
 from ekiden.audit.record import details_of
-from ekiden.audit.walk import UNREADABLE
+from ekiden.audit.walk import UNREADABLE, why_unreadable
 from ekiden.core.events import Event
 from ekiden.storage.base import Document, Store
 from ekiden.storage.digests import ITEM_DIGEST, json_digest
@@ -30,7 +30,8 @@ async def check_decisions(store: Store, found: Verification) -> None:
                 record_id="",
                 session_id="",
                 fault="unreadable",
-                message=f"records of no session, or inbox items, cannot be read ({exc})",
+                message="records of no session, or inbox items, cannot be read "
+                f"({why_unreadable(exc)})",
                 at_us=0,
             )
         )

@@ -11,7 +11,7 @@ from ekiden.audit.chain import ChainHead
 from ekiden.audit.coverage import Coverage
 from ekiden.audit.decisions import check_decisions
 from ekiden.audit.findings import BrokenLink, Verification
-from ekiden.audit.walk import UNREADABLE, Walk
+from ekiden.audit.walk import UNREADABLE, Walk, why_unreadable
 from ekiden.storage.base import SessionRow, Store
 
 _PAGE = 100
@@ -78,7 +78,10 @@ def _scope(session_id: str | None, *, is_compared: bool) -> tuple[list[str], lis
         checked.append("each record of the export")
     else:
         not_checked.append("whether whole sessions were deleted or written anew (--against does)")
-    not_checked.append("documents, messages and memory, which no hash covers")
+    not_checked.append(
+        "variables and other facts of sessions, steps, documents, messages and memory, "
+        "which no hash covers"
+    )
     return checked, not_checked
 
 
@@ -134,7 +137,7 @@ def _unreadable_row(before: SessionRow | None, exc: Exception) -> BrokenLink:
         record_id="",
         session_id="",
         fault="unreadable",
-        message=f"the row of {which} cannot be read ({exc}), so that it and all older ones could "
-        "not be looked at",
+        message=f"the row of {which} cannot be read ({why_unreadable(exc)}), so that it "
+        "and all older ones could not be looked at",
         at_us=0 if before is None else before.created_at_us,
     )

@@ -7,14 +7,26 @@ import asyncio
 from ekiden.audit.chain import GENESIS, ChainHead, head_of, link
 from ekiden.audit.findings import BrokenLink, Fault
 from ekiden.audit.record import hash_of
-from ekiden.core.errors import SessionNotFound
+from ekiden.core.errors import SessionNotFound, StoreDamaged
 from ekiden.core.events import AUDITED, Event
 from ekiden.storage.base import SessionRow, Store
 
 _PAGE = 1000
 
-UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+UNREADABLE = (
+    StoreDamaged,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+)
 """What reading raises when somebody wrote into the database what no store writes."""
+
+
+def why_unreadable(exc: Exception) -> str:
+    """The reason alone: who verifies needs no advice to do so."""
+    return str(exc.found if isinstance(exc, StoreDamaged) else exc)
 
 
 class Walk:
@@ -55,7 +67,9 @@ class Walk:
                 if size > 1:
                     size = 1
                     continue
-                self._break("unreadable", self._seq + 1, f"it cannot be read ({exc})")
+                self._break(
+                    "unreadable", self._seq + 1, f"it cannot be read ({why_unreadable(exc)})"
+                )
                 return
             for event in page:
                 if event.seq > self._row.seq:

@@ -417,6 +417,19 @@ class StoreEmpty(StoreError):
         )
 
 
+class StoreDamaged(StoreError):
+    """Something that is stored cannot be read: it is not what any store writes."""
+
+    code = "store.damaged"
+
+    def __init__(self, where: str, found: object) -> None:
+        super().__init__(
+            f"something that is stored in {where} cannot be read ({found}): `ekiden store verify` "
+            "tells where; restore it from a backup"
+        )
+        self.found = found
+
+
 class StoreTooNew(StoreError):
     """A newer Ekiden wrote this store."""
 

@@ -243,7 +243,7 @@ OPERATIONS: Final[Mapping[str, Told]] = {
                 "compared": 0,
                 "broken": 0,
                 "checked": ["the hash chain of each session", "the digest of each commit"],
-                "not_checked": ["documents, messages and memory, which no hash covers"],
+                "not_checked": ["steps, documents, messages and memory, which no hash covers"],
                 "first": None,
                 "links": [],
             }

@@ -16,7 +16,7 @@ from ekiden.app import open_store
 from ekiden.audit import export_audit, verify_audit
 from ekiden.audit.query import AuditQuery
 from ekiden.cli.main import main
-from ekiden.core.errors import StoreEmpty, StoreReadOnly, StoreUnavailable
+from ekiden.core.errors import StoreDamaged, StoreEmpty, StoreReadOnly, StoreUnavailable
 from ekiden.storage.base import NewSession
 from ekiden.storage.sqlite import SqliteStore
 from tests.support.rights import modes_count
@@ -119,6 +119,30 @@ def test_doctor_finds_a_damaged_page_and_says_what_it_did_not_check(
     shown = capsys.readouterr().out
     assert "integrity" in shown
     assert "not checked (integrity)" in shown
+
+
+@pytest.mark.parametrize("what", ["sessions SET variables", "events SET items"])
+def test_bytes_that_are_no_text_are_found_and_named(
+    path: Path, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = "id = 's59'" if what.startswith("sessions") else "id = 60"
+    _query(path, f"UPDATE {what} = CAST(x'5bff5d' AS TEXT) WHERE {key}")
+    for command in ("store", "audit"):
+        assert main([command, "verify", "--store", str(path)]) == 8, command
+        assert "cannot be read ('utf-8'" in capsys.readouterr().out
+    assert main(["session", "export", "s59", "--store", str(path), "--json"]) == 7
+    assert json.loads(capsys.readouterr().err)["error"]["code"] == "store.damaged"
+    target = str(path.with_name("copy.db"))
+    assert main(["store", "backup", target, "--store", str(path), "--json"]) == 2
+    assert json.loads(capsys.readouterr().err)["error"]["code"] == "store.not_copyable"
+
+
+async def test_a_write_over_a_row_that_cannot_be_read_names_the_damage(path: Path) -> None:
+    _query(path, "UPDATE sessions SET cursor = '{' WHERE id = 's59'")
+    async with SqliteStore(path) as store:
+        with pytest.raises(StoreDamaged, match="store verify"):
+            await store.claim("s59", owner="w", lease_s=60)
+        assert (await store.get("s58")).id == "s58"
 
 
 def test_a_verification_says_what_it_is_about(

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ NEEDED_ENGINE = "3.51.3"
 _SMALLEST_FILE = 512
 _STATEMENTS_CACHED = 200
 _RETRY_S = 0.001
+
+UNREADABLE = (UnicodeDecodeError, JSONDecodeError)
+"""What reading raises when bytes in the file were changed: to text or JSON that is none."""
 
 _creating = threading.Lock()
 

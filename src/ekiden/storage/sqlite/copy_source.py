@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar, cast
 import apsw
 
 from ekiden.core.copy_errors import NotCopyable
-from ekiden.core.errors import StoreUnavailable
+from ekiden.core.errors import StoreDamaged, StoreUnavailable
 from ekiden.core.events import Event
 from ekiden.storage.base import Document, SessionFilter, SessionPage, SessionRow, Store
 from ekiden.storage.copying import (
@@ -34,7 +34,13 @@ from ekiden.storage.copying import (
 from ekiden.storage.digests import EventDigest
 from ekiden.storage.sqlite import documents, journal, sessions
 from ekiden.storage.sqlite.clock import LeaseClock, machine_clock
-from ekiden.storage.sqlite.connection import check_engine, connect_to_look, query, unavailable
+from ekiden.storage.sqlite.connection import (
+    UNREADABLE,
+    check_engine,
+    connect_to_look,
+    query,
+    unavailable,
+)
 from ekiden.storage.sqlite.copy_columns import expected_columns
 from ekiden.storage.sqlite.copy_mark import read_mark, read_note
 from ekiden.storage.sqlite.copy_rows import count_sql, from_file, select_sql
@@ -157,6 +163,8 @@ class SqliteSource:
             return await asyncio.wrap_future(self._thread.submit(run))
         except apsw.Error as exc:
             raise unavailable(self._path, exc) from exc
+        except UNREADABLE as exc:
+            raise StoreDamaged(self.url, exc) from exc
 
     def _open(self, _: object) -> None:
         check_engine(apsw.sqlite_lib_version())
@@ -183,12 +191,12 @@ class SqliteSource:
     def _page(self, table: TableName, rows: Iterable[Row]) -> Sequence[Row]:
         page: list[Row] = []
         size = 0
-        for row in islice(rows, PAGE_ROWS):
-            page.append(row)
-            size += weight(row)
-            if size > PAGE_BYTES:
-                break
         try:
+            for row in islice(rows, PAGE_ROWS):
+                page.append(row)
+                size += weight(row)
+                if size > PAGE_BYTES:
+                    break
             return from_file(table, page)
         except _BROKEN_ROW as exc:
             problem = f"a row of its table {table} cannot be read ({exc})"

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 import apsw
 
-from ekiden.core.errors import StoreUnavailable
+from ekiden.core.errors import StoreDamaged, StoreUnavailable
+from ekiden.storage.sqlite.connection import UNREADABLE
 from ekiden.storage.values import closed_store
 
 T = TypeVar("T")
@@ -79,7 +80,7 @@ class Readers:
             self._threads.append(thread)
 
     def _run(self) -> None:
-        reader = _Reader(self._connect, self._translate)
+        reader = _Reader(self._connect, self._translate, self._name)
         try:
             while self._run_group(reader):
                 pass
@@ -129,15 +130,17 @@ class _Job:
 class _Reader:
     """The connection of one thread, anew after every failure."""
 
-    __slots__ = ("_connect", "_db", "_translate")
+    __slots__ = ("_connect", "_db", "_name", "_translate")
 
     def __init__(
         self,
         connect: Callable[[], apsw.Connection],
         translate: Callable[[apsw.Error], StoreUnavailable],
+        name: str,
     ) -> None:
         self._connect = connect
         self._translate = translate
+        self._name = name
         self._db: apsw.Connection | None = None
 
     def run(self, job: _Job) -> None:
@@ -149,6 +152,9 @@ class _Reader:
         except apsw.Error as exc:
             self.disconnect()
             job.error = self._translate(exc)
+            job.error.__cause__ = exc
+        except UNREADABLE as exc:
+            job.error = StoreDamaged(self._name, exc)
             job.error.__cause__ = exc
         except Exception as exc:
             job.error = exc

@@ -18,10 +18,18 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import apsw
 
-from ekiden.core.errors import EkidenError, QueueFull, SessionError, StoreUnavailable, UserError
+from ekiden.core.errors import (
+    EkidenError,
+    QueueFull,
+    SessionError,
+    StoreDamaged,
+    StoreUnavailable,
+    UserError,
+)
 from ekiden.core.faults import fault_point
 from ekiden.storage.base import PutReceipt, Settled
 from ekiden.storage.sqlite.clock import Moment
+from ekiden.storage.sqlite.connection import UNREADABLE
 from ekiden.storage.sqlite.journal import PreparedCommit, write_commits
 from ekiden.storage.sqlite.queues import PreparedPut, put_messages
 from ekiden.storage.sqlite.settling import PreparedSettle, settle_messages
@@ -204,6 +212,8 @@ class Writer:
             return exc
         if isinstance(exc, apsw.Error):
             error: EkidenError = self._translate(exc)
+        elif isinstance(exc, UNREADABLE):
+            error = StoreDamaged(self._name, exc)
         elif isinstance(exc, UnicodeEncodeError):
             error = UserError(f"a name or key is not valid text: {exc.object[:80]!r}")
         elif isinstance(exc, (TypeError, ValueError, OverflowError)):
