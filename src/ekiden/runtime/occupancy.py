@@ -28,13 +28,15 @@ async def is_available(run: RunState, target: Agent[Any]) -> str | None:
     elif not target.available:
         return "it is switched off"
     if target.max_sessions is not None:
-        busy = await sessions_at_work(run, target.name)
-        if busy >= target.max_sessions:
-            return f"it has {busy} sessions at work, and takes {target.max_sessions}"
+        most = target.max_sessions
+        if await sessions_at_work(run, target.name, at_most=most) == most:
+            return f"it has as many sessions at work as it takes, {most}"
     return None
 
 
-async def sessions_at_work(run: RunState, agent: str) -> int:
-    """How many sessions with work to do the agent has, over all processes."""
-    page = await run.store.list(SessionFilter(status="ready", agent=agent), limit=_MOST_COUNTED)
-    return sum(1 for row in page.sessions if row.id != run.session_id)
+async def sessions_at_work(run: RunState, agent: str, *, at_most: int = _MOST_COUNTED) -> int:
+    """How many other sessions with work to do the agent has, over all processes; counting ends
+    with `at_most`."""
+    # One of those that are found may be this session.
+    page = await run.store.list(SessionFilter(status="ready", agent=agent), limit=at_most + 1)
+    return min(at_most, sum(1 for row in page.sessions if row.id != run.session_id))

@@ -18,6 +18,7 @@ from ekiden.handoff.lifecycle import MOVES, IllegalMove, Lifecycle, is_legal
 from ekiden.handoff.records import records_of
 from ekiden.runtime import Limits, RunConfig, Runner, RunResult
 from ekiden.sessions import Session
+from ekiden.storage.base import NewSession
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, fail, say, transfer
 from ekiden.tools import function_tool
@@ -122,13 +123,26 @@ async def test_an_agent_with_its_hands_full_takes_no_more() -> None:
     model = ScriptedModel([transfer("b"), say("alone"), transfer("b"), say("from b")])
     b = Agent("b", model=model, max_sessions=1)
     a = Agent("a", model=model, handoffs=[b])
-    from ekiden.storage.base import NewSession
-
     await store.create(NewSession(id="other", agent="b", status="ready"))
     result = await Runner.run(a, "hi", session=Session("s", store=store))
     [record] = records_of(result.events)
     assert record.code == "AGENT_UNAVAILABLE"
     await store.delete("other")
+    again = await Runner.run(a, "again", session=Session("s", store=store))
+    assert again.last_agent is b
+
+
+async def test_many_sessions_at_work_are_counted_as_far_as_an_agent_takes_them() -> None:
+    store = MemoryStore()
+    most = 1001
+    model = ScriptedModel([transfer("b"), say("alone"), transfer("b"), say("from b")])
+    b = Agent("b", model=model, max_sessions=most)
+    a = Agent("a", model=model, handoffs=[b])
+    for number in range(most):
+        await store.create(NewSession(id=f"other{number}", agent="b", status="ready"))
+    result = await Runner.run(a, "hi", session=Session("s", store=store))
+    assert [record.code for record in records_of(result.events)] == ["AGENT_UNAVAILABLE"]
+    await store.delete("other7")
     again = await Runner.run(a, "again", session=Session("s", store=store))
     assert again.last_agent is b
 
