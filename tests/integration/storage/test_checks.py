@@ -179,6 +179,21 @@ async def test_a_write_that_waits_in_vain_names_who_has_the_lock(tmp_path: Path)
         own.close()
 
 
+@pytest.mark.parametrize("how", ["removed", "replaced", "cut"])
+async def test_a_file_that_is_gone_takes_no_writes(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "desk.db"
+    async with SqliteStore(path) as store:
+        await store.check_writable()
+        if how == "cut":
+            path.write_bytes(b"")
+        else:
+            path.rename(tmp_path / "away.db")
+        if how == "replaced":
+            path.write_bytes((tmp_path / "away.db").read_bytes())
+        with pytest.raises(StoreUnavailable, match="removed, replaced or cut off"):
+            await store.check_writable()
+
+
 @pytest.mark.parametrize("folder_mode", [0o755, 0o555])
 def test_a_store_that_nobody_may_write_to_can_be_read(
     path: Path, folder_mode: int, capsys: pytest.CaptureFixture[str]

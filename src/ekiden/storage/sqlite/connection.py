@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import time
@@ -118,6 +119,20 @@ def connect_to_look(path: Path, *, busy_s: float) -> apsw.Connection:
         else:
             return db
     raise AssertionError("the last way connects or raises")
+
+
+def check_in_place(db: apsw.Connection, path: Path) -> None:
+    """`StoreUnavailable` if the file was removed, replaced or cut off since it was opened.
+
+    SQLite goes on writing then, to a file that nobody will ever find.
+    """
+    moved = ctypes.c_int()
+    db.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(moved))
+    if moved.value or path.stat().st_size == 0:
+        raise StoreUnavailable(
+            f"{path} was removed, replaced or cut off since it was opened: what is written now is "
+            "lost; end this process, put the file back, and start again"
+        )
 
 
 def query(

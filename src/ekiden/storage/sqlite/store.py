@@ -54,6 +54,7 @@ from ekiden.storage.sqlite import (
 from ekiden.storage.sqlite.clock import LeaseClock, Moment, StoreClock, machine_clock
 from ekiden.storage.sqlite.connection import (
     check_engine,
+    check_in_place,
     connect,
     connect_to_look,
     prepare_file,
@@ -163,7 +164,11 @@ class SqliteStore(Searching):
         return (self._parts or await self._running()).clock.now_us()
 
     async def check_writable(self) -> None:
-        await self._write(lambda db, _: db.execute("UPDATE machine SET boot = boot"))
+        def try_it(db: apsw.Connection, _: Moment) -> None:
+            check_in_place(db, self._path)
+            db.execute("UPDATE machine SET boot = boot")
+
+        await self._write(try_it)
 
     async def write(self, batch: Batch) -> Written:
         prepared = batches.PreparedBatch(batch, self._clock.now_us())
