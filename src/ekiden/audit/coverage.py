@@ -90,21 +90,24 @@ class Coverage:
     async def _arrive(self) -> None:
         """The document must have the digest of the last event; more may have come meanwhile."""
         while True:
-            found = await self._store.get_document(*HEAD)
+            try:
+                found = await self._store.get_document(*HEAD)
+            except UNREADABLE as exc:
+                told = f"the head of this chain cannot be read ({why_unreadable(exc)})"
+                return self._break("unreadable", self._seq, told)
             body = "" if found is None else head_text(str(found.body))
             if body == self._head:
-                return
+                return None
             before = self._seq
             await self._read_on()
             if self.broken is not None:
-                return
+                return None
             if self._seq == before:
                 break
         if not body:
-            self._break("no_head", self._seq, "the store has lost the head of this chain")
-        else:
-            told = "records after it were taken away, or the head of the chain was changed"
-            self._break("wrong_head", self._seq, told)
+            return self._break("no_head", self._seq, "the store has lost the head of this chain")
+        told = "records after it were taken away, or the head of the chain was changed"
+        return self._break("wrong_head", self._seq, told)
 
     def _break(self, fault: Fault, seq: int, message: str) -> None:
         record_id = f"{self._session_id}/{seq}"

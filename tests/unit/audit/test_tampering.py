@@ -205,6 +205,15 @@ def test_a_change_of_what_is_no_decision_is_found_too(written: Path, tmp_path: P
     assert [link.fault for link in found.links] == ["changed"]
 
 
+@pytest.mark.parametrize("column", ["agent", "step", "details", "items", "error", "digest"])
+def test_a_byte_that_is_no_text_is_named(written: Path, tmp_path: Path, column: str) -> None:
+    number = session_number(written)
+    place = f"session = {number} AND seq = 4"
+    update = f"UPDATE events SET {column} = CAST(x'22e97f22' AS TEXT) WHERE {place}"
+    found = tampered(written, tmp_path / "copy.db", update)
+    assert [(link.record_id, link.fault) for link in found.links] == [("s/4", "unreadable")]
+
+
 @pytest.mark.parametrize(
     ("sql", "fault"),
     [
@@ -215,6 +224,12 @@ def test_a_change_of_what_is_no_decision_is_found_too(written: Path, tmp_path: P
         ("UPDATE events SET digest = NULL WHERE seq = 4", "no_digest"),
         ("DELETE FROM documents WHERE collection = 'ekiden.store'", "no_head"),
         ("UPDATE documents SET body = replace(body, 'text\":\"no', 'text\":\"yes')", "changed"),
+        ("UPDATE documents SET body = replace(body, 'one', 'uno')", "changed"),
+        ("UPDATE documents SET key = 'x' || key WHERE collection = 'inbox.done'", "added"),
+        ("UPDATE documents SET key = key || 'x' WHERE key LIKE '2/%'", "added"),
+        ("UPDATE events SET type = -1 WHERE seq = 2", "changed"),
+        ("UPDATE events SET details = CAST(x'7be97d' AS TEXT) WHERE seq = 2", "unreadable"),
+        ("UPDATE documents SET body = CAST(x'e9' AS TEXT) WHERE key = 'chain'", "unreadable"),
     ],
 )
 def test_a_decision_of_no_session_is_in_a_chain_of_the_store(

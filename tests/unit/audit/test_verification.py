@@ -18,6 +18,9 @@ from ekiden.audit import (
 )
 from ekiden.audit.findings import MOST_KEPT
 from ekiden.core.errors import SessionNotFound
+from ekiden.core.inbox_item import InboxItem
+from ekiden.inbox import Inbox
+from ekiden.runtime.retention import prune_sessions
 from ekiden.storage.base import Batch, SessionPatch, Store
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing.contracts.base import claimed, step
@@ -443,3 +446,17 @@ async def test_an_export_with_events_of_no_session_holds_as_long_as_they_are_the
     assert (found.ok, found.broken) == (False, 1)
     assert found.first is not None
     assert (found.first.record_id, found.first.fault) == ("/3", "missing")
+
+
+async def test_the_id_of_a_deleted_item_may_be_used_again(store: MemoryStore) -> None:
+    inbox = Inbox(store)
+    asked = InboxItem(id="daily", kind="approval", from_agent="a", subject="?")
+    await inbox.post(asked)
+    await inbox.answer("daily", text="yes", by="mira")
+    store.advance(10)
+    await prune_sessions(store, older_than_s=1)
+    await inbox.post(asked)
+    assert (await verify_audit(store)).ok
+    await inbox.answer("daily", text="no", by="mira")
+    found = await verify_audit(store)
+    assert (found.ok, found.decisions) == (True, 1)

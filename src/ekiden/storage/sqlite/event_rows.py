@@ -45,8 +45,12 @@ def stored_type(type: EventType) -> int | str:
 
 
 def type_of(stored: int | str) -> EventType:
-    """The inverse of `stored_type`."""
-    return _TYPES[stored] if isinstance(stored, int) else cast("EventType", stored)
+    """The inverse of `stored_type`; `IndexError` for a number that no store writes."""
+    if not isinstance(stored, int):
+        return cast("EventType", stored)
+    if stored < 0:
+        raise IndexError(f"no type of event has the number {stored}")
+    return _TYPES[stored]
 
 
 def event_rows(num: int, session_id: str, events: Sequence[Event]) -> list[Row]:
