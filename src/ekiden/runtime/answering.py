@@ -200,8 +200,10 @@ def _store_decision(
     details: dict[str, Any] = {"item": question.id, "status": state}
     if item is not None:
         details["kind"] = item.kind
-    if closed:
-        details |= {name: value for name, value in closed.items() if value}
+        if item.closed_by and item.closed_by != item.from_agent:
+            details["by"] = item.closed_by
+    if closed.get("reason"):
+        details["reason"] = closed["reason"]
     if answer is not None:
         details["answer"] = {name: value for name, value in answer.items() if value}
     run.record("inbox", details=details)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ekiden.audit import AuditQuery, audit_records
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UserError
 from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxForbidden, InboxItemClosed
@@ -230,6 +231,11 @@ class Till:
         details = event.details or {}
         return details["status"], details["by"]
 
+    async def went_on_by(self) -> str:
+        """By whom the question ended, as the audit tells of the session."""
+        page = await audit_records(self.store, AuditQuery(session_id="s", type="inbox"))
+        return str(page.records[0].actor)
+
 
 async def test_a_tool_waits_in_the_inbox_for_its_yes() -> None:
     till = Till(say("done"))
@@ -262,6 +268,7 @@ async def test_an_approval_expires_at_its_deadline_and_nobody_refused_it() -> No
     ended = await Inbox(till.store).get(item)
     assert (ended.status, ended.answer) == ("expired", None)
     assert await till.decided_as() == ("expired", "nobody")
+    assert await till.went_on_by() == "system nobody"
 
 
 async def test_an_approval_in_the_inbox_waits_for_ever_unless_it_has_a_deadline() -> None:
@@ -274,6 +281,7 @@ async def test_an_approval_in_the_inbox_waits_for_ever_unless_it_has_a_deadline(
     await Inbox(till.store).answer(item, choice="approve", by="mira")
     await till.go_on()
     assert till.paid == [100]
+    assert await till.went_on_by() == "person mira"
 
 
 async def test_a_withdrawn_approval_is_neither_refused_nor_expired() -> None:
