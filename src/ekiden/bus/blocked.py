@@ -61,7 +61,8 @@ async def _present(store: DocumentStore, now_us: int) -> set[str]:
     after = ""
     while True:
         page = await store.list_documents(WAITS, after=after, limit=_PAGE)
-        found.update(each.key for each in page if each.body["until_us"] > now_us)
+        there = (each for each in page if each.body["until_us"] > now_us)
+        found.update(each.key.partition("/")[0] for each in there)
         if len(page) < _PAGE:
             return found
         after = page[-1].key

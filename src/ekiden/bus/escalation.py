@@ -7,13 +7,13 @@ from hashlib import sha256
 
 from ekiden.bus.settings import BusSettings
 from ekiden.core.errors import UserError
+from ekiden.core.ids import check_id
 from ekiden.core.inbox_item import InboxItem, Option, option_texts
 from ekiden.core.messages import AgentMessage
 from ekiden.storage.base import Store
 
 _MAX_OPTIONS = 50
 _MAX_OPTION = 200
-_MAX_ID = 128
 
 
 async def escalation_item(
@@ -57,4 +57,7 @@ async def escalation_item(
 def item_id(message_id: str) -> str:
     """The id of the item of a message: whoever escalates it again finds the same item."""
     name = f"{message_id}.item"
-    return name if len(name) <= _MAX_ID else f"{sha256(name.encode()).hexdigest()}.item"
+    try:
+        return check_id(name, what="id of an inbox item")
+    except UserError:
+        return f"{sha256(name.encode()).hexdigest()}.item"

@@ -95,13 +95,13 @@ class Exchange:
         """Store a message that nobody waits for."""
         payload = check_message(message, self._parts.settings)
         check_sender(message.from_agent, self._parts.inherited)
+        if message.type == "escalate":
+            await self.escalate(message, blocking=False, options=())
+            return message.id
         if message.to_agent is None:
             raise UserError("a message without `to_agent` is for everybody: use `broadcast`")
         if message.type == "query":
             raise UserError("the answer to a query is waited for: use `query`, or another type")
-        if message.type == "escalate":
-            await self.escalate(message, blocking=False, options=())
-            return message.id
         await self._sending.send(message, payload)
         return message.id
 

@@ -12,6 +12,7 @@ from ekiden.core.message_errors import MessageNotFound
 from ekiden.core.messages import AgentMessage, Letter, agent_queue
 from ekiden.storage.base import Store
 from ekiden.storage.messages import MessageFilter, MessageState, StoredMessage
+from ekiden.storage.values import check_limit
 
 _PAGE = 500
 _MAILBOX = "agent:"
@@ -97,6 +98,7 @@ async def matching_rows(
     session_id: str | None = None,
 ) -> tuple[list[StoredMessage], str | None]:
     """The rows of a page, and the cursor of the next one."""
+    check_limit(limit, "messages")
     where = MessageFilter(
         queue=None if query.recipient is None else agent_queue(query.recipient),
         states=None if query.state is None else {query.state},
@@ -139,6 +141,7 @@ async def read_message(store: Store, message_id: str) -> MessageRecord:
 
 async def dead_letters(store: Store, *, agent: str | None, limit: int) -> list[MessageRecord]:
     """Messages that were given up, the oldest first."""
+    check_limit(limit, "messages")
     found: list[MessageRecord] = []
     async for row in _rows(store, agent, "dead"):
         found.append(record_of(row))

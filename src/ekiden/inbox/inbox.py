@@ -20,7 +20,7 @@ from ekiden.inbox.life import Change, closed
 from ekiden.inbox.query import InboxPage, InboxQuery, find_items
 from ekiden.inbox.settings import InboxSettings
 from ekiden.inbox.telling import change_event, closed_error, time_text
-from ekiden.inbox.waiting import Waiting, presence
+from ekiden.inbox.waiting import Waiting
 from ekiden.storage.base import Batch, Store
 
 PROGRAM = "program"
@@ -78,7 +78,7 @@ class Inbox:
         posted = Change(name="posted", item=new, by="", via=PROGRAM, at_us=now_us)
         documents = post_writes(new)
         if waits:
-            documents.append(presence(item.id, now_us))
+            documents.append(self._waiting.presence(item.id, now_us))
         batch = Batch(documents=documents, events=[change_event(posted, now_us=now_us)])
         try:
             await self._store.write(batch)
@@ -103,8 +103,8 @@ class Inbox:
     async def ask_person(self, item: InboxItem) -> InboxAnswer:
         """Store a question and wait for its answer, without limit unless it has a deadline.
 
-        Whoever stops waiting (is cancelled) withdraws it. `InboxItemClosed` if it was cancelled or
-        expired.
+        Whoever stops waiting (is cancelled) withdraws it, unless others wait for the same item.
+        `InboxItemClosed` if it was cancelled or expired.
         """
         posting = asyncio.ensure_future(self._post(item, waits=True))
         try:
@@ -301,7 +301,8 @@ class Inbox:
         await asyncio.wait({posting})
         with suppress(EkidenError):
             posting.result()
-            await change_item(self._store, item_id, decide)
+            if await self._waiting.give_up(item_id):
+                await change_item(self._store, item_id, decide)
 
 
 def answer_of(item: InboxItem) -> InboxAnswer:

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from time import monotonic
 
 from ekiden.core.errors import StoreError
+from ekiden.core.ids import new_id
 from ekiden.core.inbox_errors import InboxItemNotFound
 from ekiden.core.inbox_item import WAITS
 from ekiden.inbox.changing import read_current
@@ -38,6 +39,7 @@ class Waiting:
         self._waits: dict[str, list[asyncio.Future[None]]] = {}
         self._task: asyncio.Task[None] | None = None
         self._said_us = 0
+        self._name = new_id("wait")
 
     async def until_closed(self, item_id: str, *, is_said: bool = False) -> None:
         """Return when the item is not open any more; raises what reading it raises.
@@ -54,18 +56,39 @@ class Waiting:
                     await self._say([item_id], await self._store.now_us())
                 await over
             finally:
-                with suppress(StoreError):
-                    await self._unsay(item_id)
+                if len(self._waits[item_id]) == 1:
+                    with suppress(StoreError):
+                        await self.leave(item_id)
 
     async def _say(self, item_ids: Sequence[str], now_us: int) -> None:
         """Store that somebody waits for these items here, and is there."""
         self._said_us = now_us
-        await self._store.write_documents([presence(item_id, now_us) for item_id in item_ids])
+        await self._store.write_documents([self.presence(item_id, now_us) for item_id in item_ids])
 
-    async def _unsay(self, item_id: str) -> None:
-        if len(self._waits.get(item_id, ())) <= 1:
-            gone = DocumentWrite(collection=WAITS, key=item_id, body=None)
-            await self._store.write_documents([gone])
+    def presence(self, item_id: str, now_us: int) -> DocumentWrite:
+        """What stores that somebody waits for the item here, and is there."""
+        until = {"until_us": now_us + int(_PRESENT_S * 1e6)}
+        return DocumentWrite(collection=WAITS, key=f"{item_id}/{self._name}", body=until)
+
+    async def leave(self, item_id: str) -> bool:
+        """Store that nobody waits for the item here; whether somebody does elsewhere.
+
+        Of several who leave in the same moment the last one finds nobody.
+        """
+        gone = DocumentWrite(collection=WAITS, key=f"{item_id}/{self._name}", body=None)
+        await self._store.write_documents([gone])
+        now_us = await self._store.now_us()
+        others = await self._store.list_documents(WAITS, prefix=f"{item_id}/")
+        left = [each.key for each in others if each.body["until_us"] <= now_us]
+        if left:
+            await self._store.write_documents(
+                [DocumentWrite(collection=WAITS, key=key, body=None) for key in left]
+            )
+        return len(left) < len(others)
+
+    async def give_up(self, item_id: str) -> bool:
+        """One who waited here stops waiting; whether nobody waits for the item any more."""
+        return not self._waits.get(item_id) and not await self.leave(item_id)
 
     def hint(self, item_id: str) -> None:
         """The item was closed in this process."""
@@ -131,9 +154,3 @@ class Waiting:
             for over in self._waits.get(each, ()):
                 if not over.done():
                     over.set_exception(exc)
-
-
-def presence(item_id: str, now_us: int) -> DocumentWrite:
-    """What stores that a process waits for the item, and is there."""
-    until = {"until_us": now_us + int(_PRESENT_S * 1e6)}
-    return DocumentWrite(collection=WAITS, key=item_id, body=until)

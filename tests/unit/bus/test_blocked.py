@@ -125,6 +125,39 @@ async def test_an_escalation_that_is_sent_is_an_item_of_the_role(store: MemorySt
         assert await bus.depths() == {}
 
 
+@pytest.mark.parametrize("message_id", ["订单 7/8", "x" * 300])
+async def test_any_message_can_be_escalated_also_to_nobody_in_particular(
+    store: MemoryStore, message_id: str
+) -> None:
+    inbox = Inbox(store)
+    message = AgentMessage(type="escalate", from_agent="a", subject="look", id=message_id)
+    async with Bus(store, people=inbox) as bus:
+        assert [await bus.send(message), await bus.send(message)] == [message_id] * 2
+    [item] = (await inbox.list()).items
+    assert (item.role, item.subject, item.notice) == ("operator", "look", True)
+
+
+@pytest.mark.parametrize("same", [True, False])
+async def test_who_stops_waiting_withdraws_nothing_that_others_wait_for(
+    store: MemoryStore, same: bool
+) -> None:
+    message = AgentMessage(type="escalate", from_agent="a", subject="help?", id="m1")
+    inbox = Inbox(store)
+    elsewhere = inbox if same else Inbox(store)
+    async with Bus(store, people=elsewhere) as one, Bus(store, people=inbox) as other:
+        asking, going = [asyncio.create_task(bus.escalate(message)) for bus in (other, one)]
+        while not await blocked(store):
+            await store.wait_for_change(1)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        going.cancel()
+        await asyncio.gather(going, return_exceptions=True)
+        assert shown(await blocked(store)) == [("a", "user", ("person:operator",))]
+        await inbox.answer("m1.item", text="yes", by="mira")
+        assert (await asking).text == "yes"
+    assert await blocked(store) == []
+
+
 async def test_an_escalation_and_its_item_are_one_wait(store: MemoryStore) -> None:
     await store.put_messages([query("a", None, key="m1"), query("a", None, key="m2")])
     await post(store, "i1", from_agent="a", subject="help", role="ceo", message_id="m1")

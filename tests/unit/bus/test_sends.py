@@ -116,6 +116,8 @@ async def test_a_message_leaves_the_mailbox_when_it_expires_though_nobody_serves
     ]
     expired = await bus.messages(state="expired")
     assert [each.message.id for each in expired.messages] == [first]
+    with pytest.raises(UserError, match="`limit` is 1 or more"):
+        await bus.messages(limit=0)
 
 
 async def test_a_message_may_expire_in_line(place: Place) -> None:
