@@ -45,7 +45,10 @@ async def _check(store: Store, found: Verification) -> None:
             is_closed = collection == _CLOSED or document.key.startswith(_CLOSED_ORDER)
             ending = await endings.of(item_id, must_be=is_closed)
             if ending is None and is_closed:
-                told = f"the inbox item {item_id} was put in: no event closed it"
+                told = (
+                    f"no event closed the inbox item {item_id}: the event was taken away, or the "
+                    "item was put in"
+                )
                 found.report(_broken(None, "added", told))
                 return
             expected = None if ending is None else details_of(ending).get(ITEM_DIGEST)
