@@ -28,6 +28,13 @@ class ClosedCall:
     output: Item
     error: str | None
     """`None`: its result was stored. It begins with `NOT_RUN` if the call was not made."""
+    is_told: bool = True
+    """Whether the conversation has the call; that of code comes into it with its output."""
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """What the conversation lacks of it."""
+        return (self.output,) if self.is_told else (self.call, self.output)
 
     @property
     def is_run(self) -> bool:
@@ -67,6 +74,26 @@ async def interrupted(
     turn = f"{cursor.run}.{cursor.turn + 1}."
     asked = _calls_of(events, cursor.calls)
     return await _closed(store, session_id, cursor, turn, asked, left, INTERRUPTED)
+
+
+async def interrupted_code(
+    store: Store, session_id: str, events: Sequence[Event], cursor: Cursor
+) -> list[ClosedCall]:
+    """The calls of an agent's code that a new message breaks off: they were begun, nobody knows
+    how they ended, and no person gave them up."""
+    if cursor.phase != "think":
+        return []
+    turn = f"{cursor.run}.{cursor.turn + 1}."
+    if not await store.steps(session_id, prefix=f"{turn}i"):
+        return []
+    from ekiden.runtime.intents import unfinished_calls
+
+    steps = await store.steps(session_id, prefix=turn)
+    calls = unfinished_calls(turn, steps, {event.step for event in events})
+    return [
+        ClosedCall(call, _not_known(call, INTERRUPTED), INTERRUPTED, is_told=False)
+        for call in calls
+    ]
 
 
 def close_calls(run: RunState, closed: Iterable[ClosedCall]) -> None:
@@ -133,13 +160,15 @@ async def _closed(
             error = f"{NOT_RUN}: {reason}"
             output = f"Error: this call was {error}. It had no effect."
         else:
-            error = why
-            output = (
-                f"Error: this call was {why} and its result is not known; it may or may not have "
-                "had an effect."
-            )
+            found.append(ClosedCall(call, _not_known(call, why), why))
+            continue
         found.append(ClosedCall(call, function_output(call["call_id"], output), error))
     return found
+
+
+def _not_known(call: Item, why: str) -> Item:
+    told = f"Error: this call was {why} and its result is not known; it may or may not have had an "
+    return function_output(call["call_id"], f"{told}effect.")
 
 
 def _not_made(decision: Any, questions: str, keys: Collection[str]) -> str | None:

@@ -31,7 +31,7 @@ from ekiden.runtime.compensation import not_undone
 from ekiden.runtime.confirmation import ask_first
 from ekiden.runtime.corrections import is_request
 from ekiden.runtime.findings import tell_findings
-from ekiden.runtime.intents import begin_call, call_key, last_place, place_of
+from ekiden.runtime.intents import begin_call, call_id_of, call_key, last_place, place_of
 from ekiden.runtime.offer import refresh_offer
 from ekiden.runtime.parked import Parked, is_parked
 from ekiden.runtime.snapshot import KEPT, kept_key, kept_values
@@ -221,7 +221,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     async def _make(self, tool: FunctionTool, place: str, arguments: str) -> tuple[Any, ...]:
         run, key = self._run, call_key(self._run, place)
-        call_id = f"call_{key.replace('.', '_')}"
+        call_id = call_id_of(key)
         call = function_call(call_id, tool.name, arguments)
         result, duration_us = await self._perform(tool, call, place)
         is_json = (
@@ -278,7 +278,7 @@ async def run_code(run: RunState) -> None:
     key = run.step_key("m")
     duration_us = int((run.config.clock.monotonic() - began) * 1e6)
     if isinstance(result, HandOff):
-        call = function_call(f"call_{key.replace('.', '_')}", result.tool_name, result.arguments)
+        call = function_call(call_id_of(key), result.tool_name, result.arguments)
         told = tell_findings(run, None) if run.cursor.found else None
         run.record("message", items=(call,), step=key, duration_us=duration_us, details=told)
         await conclude(run, [call], None)

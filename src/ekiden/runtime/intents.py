@@ -9,13 +9,15 @@ decides whether it is made as it was, under its own key, or given up.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ekiden.core.errors import CallChanged
 from ekiden.core.faults import fault_point
 from ekiden.core.ids import new_id
-from ekiden.core.inbox_errors import InboxItemClosed
 from ekiden.core.inbox_item import InboxItem
+from ekiden.core.items import Item, function_call
 from ekiden.core.jsonio import loads
 from ekiden.runtime.asking import decided, post
 from ekiden.runtime.state import RunState
@@ -92,6 +94,33 @@ def last_place(run: RunState) -> int:
     return max((int(place[1]) for place in found if place), default=0)
 
 
+def unfinished_calls(
+    turn: str, steps: Mapping[str, Any], finished: Collection[str | None]
+) -> list[Item]:
+    """The calls that were begun and are not `finished`, without those that a person gave up; the
+    keys of the turn's steps begin with `turn`."""
+    found = []
+    for key, began in steps.items():
+        place = key.removeprefix(f"{turn}i")
+        if place == key or f"{turn}c{place}" in finished:
+            continue
+        asked = (each for name, each in steps.items() if _is_about(name, f"{turn}x{place}"))
+        if not any((each["answer"] or {}).get("choice") == ABANDON for each in asked):
+            tool, arguments = began
+            found.append(function_call(call_id_of(f"{turn}c{place}"), tool, arguments))
+    return found
+
+
+def call_id_of(key: str) -> str:
+    """What the call of code with this key is called in the conversation."""
+    return f"call_{key.replace('.', '_')}"
+
+
+def _is_about(name: str, key: str) -> bool:
+    """Whether the step is a question to people about the changed call that `key` is about."""
+    return name == key or name.startswith(f"{key}.")
+
+
 def _intent(run: RunState, place: str) -> Intent | None:
     made = run.memo.get(call_key(run, place))
     if made is not None:
@@ -101,7 +130,12 @@ def _intent(run: RunState, place: str) -> Intent | None:
 
 
 async def _decision(run: RunState, place: str, before: Intent, now: str) -> str:
-    agent, key = run.agent.name, run.step_key(f"x{place}")
+    agent, first = run.agent.name, run.step_key(f"x{place}")
+    key, asked = first, 1
+    while (stored := run.memo.get(key)) is not None and stored["answer"] is None:
+        # It was withdrawn, and nobody decided.
+        asked += 1
+        key = f"{first}.{asked}"
     if not run.is_reachable:
         raise CallChanged(agent, before=str(before), now=now, is_finished=before.is_finished)
     if key not in run.memo and key not in run.cursor.asks:
@@ -125,9 +159,4 @@ async def _decision(run: RunState, place: str, before: Intent, now: str) -> str:
             session_id=run.session_id,
         )
         post(run, key, item)
-    try:
-        return decided(run, key).choice
-    except InboxItemClosed:
-        raise CallChanged(
-            agent, before=str(before), now=now, is_finished=before.is_finished
-        ) from None
+    return decided(run, key).choice

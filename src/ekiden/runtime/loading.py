@@ -13,7 +13,7 @@ from ekiden.core.faults import fault_point
 from ekiden.core.items import Item
 from ekiden.runtime.assign import addressee
 from ekiden.runtime.circumstances import Circumstances
-from ekiden.runtime.closing import ClosedCall, interrupted
+from ekiden.runtime.closing import ClosedCall, interrupted, interrupted_code
 from ekiden.runtime.committing import SHARED
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.finish import outcome_told
@@ -60,6 +60,7 @@ async def first_step(
         closing = await interrupted(store, row.id, events, cursor, open_calls(events))
     if not closing and not items:
         raise UserError("a run needs a message: the input is empty")
+    closing += await interrupted_code(store, row.id, events, cursor)
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, agent=agent, visible=visible,
         cursor=cursor.next_run(
@@ -73,7 +74,7 @@ async def first_step(
     if agent.name != row.agent:
         run.cursor.received = run.cursor.tools = None
     run.cursor.route = to.asked
-    outputs = tuple(each.output for each in closing)
+    outputs = tuple(item for each in closing for item in each.items)
     details: dict[str, Any] | None = None
     if closing:
         failed = {each.call["call_id"]: each.error for each in closing if each.error is not None}

@@ -11,6 +11,7 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import CallChanged
+from ekiden.core.events import Event
 from ekiden.core.outcomes import Waiting
 from ekiden.inbox import Inbox
 from ekiden.runtime import CodeContext, HandoffController, Runner
@@ -145,6 +146,51 @@ async def test_code_that_drops_a_stored_call_is_noticed() -> None:
         await Runner.run(team(fails), "Pay.", session=session)
     assert await changed(team(drops), session, "retry as it was") == "first"
     assert effects == [("1.1.c2", 100)]
+
+
+async def test_a_decision_that_was_withdrawn_is_asked_for_again() -> None:
+    effects: Effects = []
+    team, session = bank(effects), Session("s", store=MemoryStore())
+    await interrupted(team(wires(100)), session)
+    with pytest.raises(CallChanged) as stopped:
+        await Runner.resume(team(wires(250)), session)
+    assert stopped.value.item is not None
+    await Inbox(session.store).cancel(stopped.value.item, by="anna", reason="I do not know")
+    assert await changed(team(wires(250)), session, "retry as it was") == "wired 100"
+    assert effects == [("1.1.c1", 100)] * 2
+
+
+async def message_of(session: Session, text: str) -> Event:
+    [message] = [each for each in await session.events() if text in str(each.items)]
+    return message
+
+
+async def test_a_call_that_a_new_message_breaks_off_is_on_record() -> None:
+    effects: Effects = []
+    team, session = bank(effects), Session("s", store=MemoryStore())
+    await interrupted(team(wires(100)), session)
+    await Runner.run(team(idle), "Never mind.", session=session)
+    message = await message_of(session, "Never mind.")
+    call, output, _ = message.items
+    assert (call["name"], call["arguments"]) == ("wire", '{"cents":100}')
+    assert output["call_id"] == call["call_id"]
+    assert "may or may not have had an effect" in output["output"]
+    assert message.details == {"unfinished": {call["call_id"]: "interrupted by a new message"}}
+
+
+async def test_a_call_that_a_person_gave_up_is_not_broken_off_again() -> None:
+    effects: Effects = []
+    team, session = bank(effects), Session("s", store=MemoryStore())
+
+    async def fails(ctx: CodeContext[Any]) -> Any:
+        await ctx.call("note", text="nothing to wire")
+        raise ConnectionError("the printer is off")
+
+    await interrupted(team(wires(100)), session)
+    with pytest.raises(ConnectionError):
+        await changed(team(fails), session, "abandon")
+    await Runner.run(team(idle), "Never mind.", session=session)
+    assert (await message_of(session, "Never mind.")).details is None
 
 
 async def test_a_stored_call_is_not_made_again_when_the_step_was_interrupted_for_nothing() -> None:
