@@ -118,7 +118,10 @@ def paired(items: Sequence[Item]) -> tuple[list[Item], list[str]]:
     notes: dict[int, str] = {}
     for index, item in enumerate(items):
         kind, key = item.get("type") or "message", call_key(item)
-        if key is None or kind.removesuffix("_output") not in _ANSWERED:
+        if kind.removesuffix("_output") not in _ANSWERED:
+            continue
+        if key is None:
+            notes[index] = f"a {kind} without a call_id was left out"
             continue
         if not kind.endswith("_output"):
             if key in waiting:

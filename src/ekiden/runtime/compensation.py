@@ -14,6 +14,7 @@ from ekiden.runtime.finish import describe
 from ekiden.runtime.inboxes import tell_people
 from ekiden.runtime.registration import forget, found, takes_rollback
 from ekiden.runtime.state import RunState
+from ekiden.runtime.user_errors import log_error
 from ekiden.tools.under_way import CallUnderWay
 
 _ATTEMPTS = 3
@@ -101,6 +102,7 @@ async def _attempt(run: RunState, pending: PendingHandoff, each: Compensation, r
     except asyncio.CancelledError:
         raise
     except Exception as exc:
+        log_error(run, f"compensation {each.key!r}", exc)
         problem = describe(exc)
     details = _told(pending, each)
     if problem is None:
@@ -147,6 +149,7 @@ async def undo_staged(
         try:
             await _call(found(owner, each), _rollback(run, owner, each, reason))
         except Exception as exc:
+            log_error(run, f"compensation {each.key!r}", exc)
             failed.append(f"{each.key} ({describe(exc)})")
     owner.compensations = staged
     forget(owner)

@@ -23,6 +23,7 @@ from ekiden.runtime.finish import describe
 from ekiden.runtime.inboxes import read_item
 from ekiden.runtime.parked import Parked
 from ekiden.runtime.state import RunState
+from ekiden.runtime.user_errors import is_bug, warn
 from ekiden.runtime.withdrawing import is_withdrawn_by_run, withdraw
 from ekiden.tools import ToolResult
 from ekiden.tools.cancellation import is_being_cancelled
@@ -229,6 +230,8 @@ async def _ask(
     except (Exception, SystemExit) as exc:
         if deadline.expired():
             return late
+        if is_bug(exc):
+            warn(run, "approver", exc)
         return _no("unavailable", f"asking failed ({describe(exc)})")
     # An answer that an approver gives only because it is stopped comes too late.
     if deadline.expired():

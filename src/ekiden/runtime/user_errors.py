@@ -52,6 +52,8 @@ def _where(event: Event) -> str | None:
         return None
     if WARNING in details:
         return str(details[WARNING])
+    if event.type == "handoff" and details.get("rollback_failed"):
+        return f"compensation {details.get('compensation')!r}"
     if event.type == "handoff" and details.get("code") in ("SOURCE_FAILED", "TARGET_FAILED"):
         return f"handoff to {details.get('to')!r}"
     if event.type == "guardrail" and details.get("behavior") == "crashed":

@@ -11,6 +11,11 @@ import pytest
 from ekiden import (
     Agent,
     AgentHooks,
+    Approval,
+    Approver,
+    CodeContext,
+    Confirmation,
+    ConfirmationRequest,
     HandoffGuardrail,
     HandoffInputData,
     RunConfig,
@@ -24,6 +29,8 @@ from ekiden.runtime import CallModelData, ModelInputData
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ScriptedModel, call, say, transfer
 from ekiden.tracing import read_trace
+
+_TORN = ("'lost'", "without a call_id", "no output")
 
 
 def boom(*given: Any) -> Any:
@@ -88,13 +95,45 @@ async def test_an_exception_is_logged_with_its_traceback_and_in_the_trace_and_on
     assert [span for span in trace.spans if "boom" in (span.error or "")]
 
 
+async def test_an_approver_that_raises_is_seen(caplog: pytest.LogCaptureFixture) -> None:
+    @function_tool(confirmation=Confirmation())
+    def pay() -> str:
+        return "paid"
+
+    class Broken(Approver):
+        async def approve(self, request: ConfirmationRequest) -> Approval:
+            boom()
+            return Approval(approved=True, by="anna")
+
+    agent = Agent("till", model=ScriptedModel([call("pay"), say("Not paid.")]), tools=[pay])
+    result = await Runner.run(agent, "Pay.", run_config=RunConfig(approver=Broken()))
+    assert result.warnings == ["approver: ValueError: boom"]
+    assert 'raise ValueError("boom")' in caplog.text
+
+
+async def test_a_compensation_that_raises_is_seen(caplog: pytest.LogCaptureFixture) -> None:
+    async def fails(ctx: CodeContext[Any]) -> str:
+        await ctx.on_rollback(boom, key="seat")
+        raise ConnectionError("no line")
+
+    target = Agent("target", run=fails)
+    model = ScriptedModel([transfer("target"), say("Sorry.")])
+    source = Agent("source", model=model, handoffs=[handoff(target, completes="result")])
+    config = RunConfig(compensation_backoff_s=0)
+    session = Session("s", store=MemoryStore())
+    result = await Runner.run(source, "A trip.", session=session, run_config=config)
+    assert "compensation 'seat': ValueError: boom" in result.warnings
+    assert 'raise ValueError("boom")' in caplog.text
+
+
 async def test_a_filter_may_give_plain_items_and_half_of_a_call_is_left_out_with_a_note() -> None:
     reply = {"type": "function_call_output", "call_id": "lost", "output": "x"}
+    nameless = {"type": "function_call", "name": "x", "arguments": "{}"}
     thought = {"type": "reasoning", "id": "r1", "summary": []}
 
     def change(data: HandoffInputData) -> HandoffInputData:
         return data.clone(
-            input_history=[*data.input_history, reply],
+            input_history=[*data.input_history, reply, nameless],
             pre_handoff_items=[{"role": "user", "content": "plain"}, thought],
             new_items=data.new_items[:1],
         )
@@ -107,7 +146,7 @@ async def test_a_filter_may_give_plain_items_and_half_of_a_call_is_left_out_with
         "hi",
         "plain",
     ]
-    assert ["'lost'" in each or "no output" in each for each in result.warnings] == [True, True]
+    assert [word in each for word, each in zip(_TORN, result.warnings, strict=True)] == [True] * 3
     composed = await Runner.run(team(input_filter=remove_all_tools | change), "hi")
     assert composed.final_output == "of the target"
 
