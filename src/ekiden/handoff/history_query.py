@@ -139,10 +139,16 @@ async def find_handoffs(
     waiting.reverse()
     async for record, place in _matching(store, query, cursor, page=min(_PAGE, 2 * limit + 2)):
         if len(found) == limit:
-            return HandoffPage(records=[*waiting, *found], next_cursor=places[-1])
+            return HandoffPage(records=_once(waiting, found), next_cursor=places[-1])
         found.append(record)
         places.append(place)
-    return HandoffPage(records=[*waiting, *found], next_cursor=None)
+    return HandoffPage(records=_once(waiting, found), next_cursor=None)
+
+
+def _once(waiting: list[HandoffRecord], found: list[HandoffRecord]) -> list[HandoffRecord]:
+    """All of them; what somebody took up between the two looks is told as it is on record."""
+    taken = {record.id for record in found}
+    return [*(each for each in waiting if each.id not in taken), *found]
 
 
 async def open_requests(store: Store, query: HandoffQuery = EVERYTHING) -> list[HandoffRecord]:

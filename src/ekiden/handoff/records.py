@@ -158,18 +158,29 @@ async def read_handoffs(store: Store, session_id: str) -> list[HandoffRecord]:
 async def read_handoff(store: Store, handoff_id: str) -> HandoffRecord:
     """The handoff of this id, on record or still waiting for whoever runs its session;
     `HandoffNotFound`."""
+    record = await _on_record(store, handoff_id)
+    if record is not None:
+        return record
+    request = await find_request(store, handoff_id)
+    if request is not None and (waiting := asked_in(request)).cancel is None:
+        with suppress(SessionNotFound):
+            row = await store.get(session_of(request))
+            return await record_of_request(store, row, waiting)
+    # Somebody may have taken the request up between the two looks.
+    record = await _on_record(store, handoff_id)
+    if record is None:
+        raise HandoffNotFound(handoff_id)
+    return record
+
+
+async def _on_record(store: Store, handoff_id: str) -> HandoffRecord | None:
     # Those that earlier versions wrote are called like their event: ``session/number``.
     for mark in (".h", "/"):
         session_id = handoff_id.rpartition(mark)[0]
         for record in await read_handoffs(store, session_id) if session_id else ():
             if record.id == handoff_id:
                 return record
-    request = await find_request(store, handoff_id)
-    if request is not None and (waiting := asked_in(request)).cancel is None:
-        with suppress(SessionNotFound):
-            row = await store.get(session_of(request))
-            return await record_of_request(store, row, waiting)
-    raise HandoffNotFound(handoff_id)
+    return None
 
 
 async def record_of_request(store: Store, row: SessionRow, asked: Asked) -> HandoffRecord:

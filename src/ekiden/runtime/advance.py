@@ -69,6 +69,10 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
             await run.stop_children()
     for shown in run.take():
         yield shown
+    if run.outcome is not None and run.wanted is not None and run.wanted.look:
+        from ekiden.runtime.left_requests import serve_left
+
+        await serve_left(run)
     if run.told and run.around.drives:
         from ekiden.runtime.driving import run_told
 

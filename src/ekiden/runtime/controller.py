@@ -26,7 +26,7 @@ from ekiden.runtime.corrections import has_withheld, view_for_others
 from ekiden.runtime.cursor import USER, Cursor, PendingHandoff
 from ekiden.runtime.findings import forget_checks, record_failures, tell_findings
 from ekiden.runtime.finish import describe
-from ekiden.runtime.handed import filtered, filtered_words, received
+from ekiden.runtime.handed import filtered, filtered_words, received, words_of
 from ekiden.runtime.occupancy import check_available
 from ekiden.runtime.offer import enabled_tools
 from ekiden.runtime.scrutiny import needs_scrutiny, scrutinise
@@ -62,7 +62,7 @@ async def transfer(run: RunState, attempt: Attempt) -> bool:
     attempt.begin(run)
     attempt.validate()
     if attempt.life.fresh and attempt.is_asked_here and _may_take_long(run, attempt):
-        announce(run, attempt, _words(run, attempt))
+        announce(run, attempt, words_of(run, attempt))
         await run.commit()
     before = Before.of(run)
     run.staged = []
@@ -125,7 +125,7 @@ class _Agreed:
 async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
     """Ask everybody who has a say; `HandoffRefused`, or what somebody's code raises."""
     source, edge, given = run.agent, attempt.edge, attempt.arguments
-    words = _words(run, attempt)
+    words = words_of(run, attempt)
     known: Any = edge.agent
     target = known if isinstance(known, Agent) else await find_target(run, attempt)
     await _validate(run, attempt, target, words)
@@ -135,7 +135,7 @@ async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
             target = chosen
             await _validate(run, attempt, target, words)
     if attempt.arguments is not given:
-        words = _words(run, attempt)
+        words = words_of(run, attempt)
     output = None
     if attempt.call is not None:
         told = edge.get_transfer_message(target)
@@ -167,18 +167,6 @@ async def _agreed(run: RunState, attempt: Attempt) -> _Agreed:
     )
 
 
-def _words(run: RunState, attempt: Attempt) -> dict[str, Any]:
-    """What goes along; a person who was asked may have changed it meanwhile."""
-    words = received(run.agent.name, attempt.arguments)
-    if attempt.payload is not None:
-        words["payload"] = attempt.payload
-    if attempt.priority:
-        words["priority"] = attempt.priority
-    if attempt.metadata:
-        words["metadata"] = dict(attempt.metadata)
-    return words
-
-
 async def _take_back(run: RunState, attempt: Attempt, before: Before, exc: Exception) -> None:
     """Refused means untouched: undo what callbacks did to the session before somebody said no."""
     before.restore(run)
@@ -199,7 +187,7 @@ def refuse(run: RunState, attempt: Attempt, exc: Exception) -> None:
         details.update(exc.details)
     if attempt.call is None:
         with contextlib.suppress(ModelBehaviorError):
-            details.update(attempt.told(_words(run, attempt)))
+            details.update(attempt.told(words_of(run, attempt)))
     answer: tuple[Item, ...] = ()
     if attempt.call is not None:
         told = f"Error: the handoff to {attempt.target_name} was not made: {problem}"

@@ -25,17 +25,19 @@ from ekiden.runtime.advance import advance
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.closing import has_calls_left
 from ekiden.runtime.cursor import Cursor
+from ekiden.runtime.inboxes import read_item
 from ekiden.runtime.live import live_run, on_display
 from ekiden.runtime.loading import opened_for_handoff
 from ekiden.runtime.opening import claimed, owned, parked_if_left
 from ekiden.runtime.request_prospects import is_hopeless
 from ekiden.runtime.requests import make, settle_rollback, undo
 from ekiden.runtime.state import RunState
-from ekiden.runtime.withdrawals import store_withdrawal
+from ekiden.runtime.withdrawals import is_taken_up, questions_about, store_withdrawal
 from ekiden.storage.base import Claim, Document, DocumentWrite, NewSession, SessionRow, Store
 
 _LONGEST_WAIT_S = 1.0
 """After so long the store is looked into, whether it told of a change or not."""
+_A_WORKER = "a worker that will take it up"
 
 
 class Errand:
@@ -79,15 +81,18 @@ class Errand:
                 if (state := asked_in(document).state) != "open":
                     return await self.withdraw(state)
             try:
-                if self._is_left and not run:
-                    self._check_calls(await self._store.get(self._session_id))
+                if self._is_left:
+                    row = await self._store.get(self._session_id)
+                    await self._check_approval(row, run=run)
+                    if not run:
+                        self._check_calls(row)
                 result = await self._done_here(run=run)
             except SessionBusy as busy:
                 if not self._is_left:
                     await self._leave()
-                elif self._remaining() <= 0:
+                elif self._remaining() <= 0 and not await self._is_taken_up():
                     return await self.withdraw("timed_out")
-                elif self._is_impatient():
+                elif self._remaining() <= 0 or self._is_impatient():
                     return await self._standing()
                 else:
                     await self._wait(busy.free_in_s)
@@ -118,7 +123,9 @@ class Errand:
         if result is not None:
             return result
         record = await self._record()
-        return await self._told(asked) if record is None else record.result()
+        # What is withdrawn and waited for approval is on record as failed in a moment.
+        is_over = record is not None and (document is None or record.status in FINAL)
+        return record.result() if record is not None and is_over else await self._told(asked)
 
     async def _leave(self) -> None:
         """Ask whoever runs the session."""
@@ -149,14 +156,27 @@ class Errand:
                 raise
             return None
 
+    async def _check_approval(self, row: SessionRow, *, run: bool) -> None:
+        """`SessionBusy` while a person is asked about this handoff, or a worker is to go on with
+        what they said: the run that asked them waits, and not whoever wants the handoff."""
+        for question in questions_about(Cursor.from_json(row.cursor), self._asked.id).values():
+            item = await read_item(self._store, question.id)
+            if item is not None and item.status == "open":
+                raise SessionBusy(row.id, owner="a person", free_in_s=_LONGEST_WAIT_S)
+            if not run:
+                raise SessionBusy(row.id, owner=_A_WORKER, free_in_s=_LONGEST_WAIT_S)
+
+    async def _is_taken_up(self) -> bool:
+        row = await self._store.get(self._session_id)
+        return is_taken_up(Cursor.from_json(row.cursor), self._asked)
+
     def _check_calls(self, row: SessionRow) -> None:
         """`SessionBusy` if a worker is to finish first what somebody left half done.
 
         To be asked before the session is taken again, which would keep the worker from it.
         """
         if self._has_to_wait(row):
-            worker = "a worker that will take it up"
-            raise SessionBusy(row.id, owner=worker, free_in_s=_LONGEST_WAIT_S)
+            raise SessionBusy(row.id, owner=_A_WORKER, free_in_s=_LONGEST_WAIT_S)
 
     def _has_to_wait(self, row: SessionRow) -> bool:
         return not self._asked.is_urgent and has_calls_left(row)
@@ -180,9 +200,10 @@ class Errand:
             await store_withdrawal(here, asked, taken, release=True)
             record = await self._record()
             return await self._told(asked) if record is None else record.result()
-        if self._has_to_wait(row) and not is_hopeless(here, asked):
+        is_asked_about = bool(questions_about(here.cursor, asked.id))
+        if is_asked_about or (self._has_to_wait(row) and not is_hopeless(here, asked)):
             if not run:
-                self._check_calls(row)
+                raise SessionBusy(row.id, owner=_A_WORKER, free_in_s=_LONGEST_WAIT_S)
             await self._finish_calls(here)
             return None
         was_open = any(each.id == asked.cancel for each in here.cursor.open)
@@ -296,7 +317,7 @@ class Errand:
             status="failed",
             source=source,
             target=asked.to,
-            completed_at=self._config.clock.now_us() / 1e6,
+            completed_at=(asked.withdrawn_us or self._config.clock.now_us()) / 1e6,
             error=failure,
         )
 
@@ -304,12 +325,7 @@ class Errand:
         """What is known of a request that still waits for whoever runs the session."""
         if self._asked.cancel is not None:
             return (await read_handoff(self._store, self._asked.cancel)).result()
-        return HandoffResult(
-            request_id=self._asked.id,
-            status="initiated",
-            source=self._asked.source or (await self._store.get(self._session_id)).agent,
-            target=self._asked.to,
-        )
+        return (await read_handoff(self._store, self._asked.id)).result()
 
     def _remaining(self) -> float:
         return self._deadline - self._config.clock.monotonic()

@@ -12,6 +12,7 @@ from ekiden.core.handoff import Handoff, HandoffInputData
 from ekiden.core.items import Item, to_item, to_items
 from ekiden.core.jsonio import dumps, loads
 from ekiden.core.run_items import HandoffOutputItem, RunItem, RunItemBase
+from ekiden.runtime.attempt import Attempt
 from ekiden.runtime.calls import settled
 from ekiden.runtime.corrections import has_withheld, is_request, view_for_others
 from ekiden.runtime.run_items import run_items
@@ -38,6 +39,18 @@ def received(source: str, arguments: str) -> dict[str, Any]:
             if value:
                 text = value if isinstance(value, str) else dumps(value)
                 words[name] = text[:_TEXT_LIMIT]
+    return words
+
+
+def words_of(run: RunState, attempt: Attempt) -> dict[str, Any]:
+    """What goes along; a person who was asked may have changed it meanwhile."""
+    words = received(run.agent.name, attempt.arguments)
+    if attempt.payload is not None:
+        words["payload"] = attempt.payload
+    if attempt.priority:
+        words["priority"] = attempt.priority
+    if attempt.metadata:
+        words["metadata"] = dict(attempt.metadata)
     return words
 
 

@@ -99,6 +99,7 @@ async def first_step(
     if around.along is not None:
         run.write(around.along(run.cursor.run))
     run.history_length = len(run.visible)
+    _look_for_tried(run)
     fault_point("run.begin.before_commit")
     await run.commit(status="ready", outcome="", release=release)
     fault_point("run.begin.after_commit")
@@ -178,8 +179,15 @@ async def left_step(
     run.events = standing(of_run)
     run.history_length = history_length(events, base=base, after=cursor.after, first=cursor.first)
     _tell_unrecorded(run, row, events)
+    _look_for_tried(run)
     await load_memo(run)
     return run
+
+
+def _look_for_tried(run: RunState) -> None:
+    """A handoff that a document asks for, and that somebody was asked about, is still wanted."""
+    if any(each.is_asked_of(run.session_id) for each in run.cursor.tried):
+        run.want(at_once=False)
 
 
 async def _told(

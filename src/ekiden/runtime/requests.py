@@ -70,7 +70,7 @@ async def serve_requests(run: RunState) -> bool:
 async def _serve(run: RunState, document: Document) -> None:
     fault_point("handoff.request.before_serve")
     asked, taken = asked_in(document), [removal_of(document)]
-    if asked.state != "open" or (asked.cancel is None and await is_late(run, asked)):
+    if asked.state != "open" or await is_late(run, asked):
         await store_withdrawal(run, asked, taken)
     elif asked.cancel is None:
         with as_before_if_stale(run):

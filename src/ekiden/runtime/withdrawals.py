@@ -13,9 +13,11 @@ from ekiden.core.handoff import Handoff
 from ekiden.core.items import Item
 from ekiden.handoff.request_documents import Asked, asked_in, removal_of, requests_of
 from ekiden.runtime.attempt import Attempt
-from ekiden.runtime.handed import received
+from ekiden.runtime.cursor import Cursor, OpenQuestion
+from ekiden.runtime.handed import words_of
 from ekiden.runtime.state import RunState
 from ekiden.runtime.tried import settle_tried
+from ekiden.runtime.withdrawing import withdraw
 from ekiden.storage.base import DocumentWrite, SessionRow
 
 
@@ -26,7 +28,7 @@ async def record_withdrawn(run: RunState) -> None:
     """
     for document in await requests_of(run.store, run.session_id):
         asked = asked_in(document)
-        if asked.state != "open" or (asked.cancel is None and await is_late(run, asked)):
+        if asked.state != "open" or await is_late(run, asked):
             with suppress(StaleDocument):
                 await store_withdrawal(run, asked, [removal_of(document)])
 
@@ -43,12 +45,36 @@ async def store_withdrawal(
             _withdraw(run, asked)
         for each in taken:
             run.write(each)
+        waited = questions_about(run.cursor, asked.id)
+        for key in waited:
+            del run.cursor.asks[key]
+        await withdraw(run, waited, by=run.agent.name)
+        goes_on = bool(waited) and run.status == "waiting" and not run.cursor.asks
         fault_point("handoff.withdrawn.before_commit")
-        await run.commit(release=release)
+        if goes_on:
+            # It waited for nothing but the approval.
+            await run.commit(status="ready", outcome="", release=release)
+        else:
+            await run.commit(release=release)
         fault_point("handoff.withdrawn.after_commit")
 
 
+def questions_about(cursor: Cursor, request_id: str) -> dict[str, OpenQuestion]:
+    """What people are asked about the handoff of this request, by the step's key."""
+    mark = f".ask.{request_id.rpartition('.')[2]}_"
+    return {key: each for key, each in cursor.asks.items() if mark in key}
+
+
+def is_taken_up(cursor: Cursor, asked: Asked) -> bool:
+    """Whether the source had finished what it was doing, and the handoff is on record, undecided:
+    then it is not late, however long a person takes to approve it."""
+    return any(each.id == asked.id for each in cursor.tried)
+
+
 async def is_late(run: RunState, asked: Asked) -> bool:
+    """Whether nobody took up the handoff that is asked for in its time."""
+    if asked.cancel is not None or is_taken_up(run.cursor, asked):
+        return False
     if asked.due_us is not None:
         return await run.store.now_us() > asked.due_us
     return run.config.clock.now_us() - asked.asked_us > asked.wait_s * 1e6
@@ -119,7 +145,10 @@ def _withdraw(run: RunState, asked: Asked) -> None:
     attempt.life.move("failed")
     settle_tried(run, attempt.id)
     why = asked.why_withdrawn(run.agent.name)
-    words = received(run.agent.name, asked.words())
     source = asked.source or run.agent.name
-    details = {**words, **attempt.details(source, asked.to), "code": why.code}
+    details = {**attempt.told(words_of(run, attempt)), **attempt.details(source, asked.to)}
+    details["code"] = why.code
+    ended_us = asked.withdrawn_us or asked.due_us
+    if ended_us:
+        details["at"] = {**details.get("at", {}), "failed": ended_us}
     run.record("handoff", details=details, error=why.message)

@@ -19,10 +19,12 @@ from ekiden import (
     handoff,
 )
 from ekiden.audit import find_records
-from ekiden.core.handoff_record import HandoffContext, HandoffRequest
+from ekiden.core.handoff_record import HandoffContext, HandoffRequest, HandoffResult
+from ekiden.core.inbox_item import InboxItem
+from ekiden.core.outcomes import Waiting
 from ekiden.inbox import Inbox
 from ekiden.storage.base import Store
-from ekiden.testing import ScriptedModel, say, transfer
+from ekiden.testing import ScriptedModel, call, say, transfer
 from tests.unit.runtime.offices import Digging, Office
 
 
@@ -152,3 +154,97 @@ async def test_a_handoff_that_is_refused_leaves_one_that_waits_for_approval() ->
         ["initiated", "validating", "failed"],
         "DECLINED",
     )
+
+
+async def test_a_request_that_is_withdrawn_keeps_what_it_brought_and_when_it_ended() -> None:
+    office = Office(MemoryStore())
+    running = await office.at_work()
+    asked = await office.start(patience_s=0, priority=3, metadata={"ticket": "七"})
+    await office.controller.cancel(asked.request_id)
+    before = await office.controller.get(asked.request_id)
+    office.let_go.set()
+    await running
+    after = await office.controller.get(asked.request_id)
+    assert (after.priority, after.metadata) == (3, {"ticket": "七"})
+    assert (before.priority, before.metadata) == (3, {"ticket": "七"})
+    assert after.settled_at == before.settled_at
+
+
+async def test_what_is_asked_for_in_the_last_step_of_a_run_is_made_after_it() -> None:
+    office = Office(MemoryStore())
+    running = await office.at_work()
+    asked = await office.start(patience_s=0)
+    office.let_go.set()
+    assert (await running).final_output == "a here"
+    moves = ["initiated", "validating", "transferring"]
+    assert await on_record(office.store, asked.request_id) == (moves, None)
+    assert (await Runner.resume(office.team, office.session)).final_output == "b here"
+    assert await on_record(office.store, asked.request_id) == ([*moves, "completed"], None)
+
+
+class Asked(Digging):
+    """Somebody asked for a handoff that a person has to approve of, while `a` was at work."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryStore(), confirm=True)
+        self.config = RunConfig(approver="inbox")
+
+    def respond(self, request: Any) -> Any:
+        return call("dig") if len(request.input) == 1 else say(f"{request.agent} here")
+
+    async def parked(self, **options: Any) -> tuple[asyncio.Task[HandoffResult], InboxItem]:
+        """The request, and what the person is asked."""
+        running = await self.at_work()
+        asking = self.start(metadata={"n": 1}, **options)
+        self.handoff_id = await self.asked()
+        self.let_go.set()
+        assert isinstance((await running).outcome, Waiting)
+        assert await on_record(self.store, self.handoff_id) == (["initiated", "validating"], None)
+        [item] = (await Inbox(self.store).list()).items
+        return asking, item
+
+    async def resume(self) -> Any:
+        return await Runner.resume(self.team, self.session, run_config=self.config)
+
+
+async def test_who_waits_for_a_handoff_leaves_its_approval_to_the_person() -> None:
+    office = Asked()
+    asking, item = await office.parked()
+    await asyncio.sleep(0)
+    await Inbox(office.store).answer(item.id, choice="approve", by="anna")
+    result = await asking
+    assert (result.request_id, result.status) == (office.handoff_id, "completed")
+    assert (await office.session.row()).agent == "b"
+
+
+async def test_a_person_may_take_longer_to_approve_than_a_source_to_finish() -> None:
+    office = Asked()
+    asking, item = await office.parked(timeout_s=0.3)
+    assert (await asking).status == "validating"
+    await Inbox(office.store).answer(item.id, choice="approve", by="anna")
+    assert (await office.resume()).final_output == "b here"
+    moves = ["initiated", "validating", "transferring", "completed"]
+    assert await on_record(office.store, office.handoff_id) == (moves, None)
+
+
+async def test_a_cancelled_request_withdraws_its_question_and_the_run_goes_on() -> None:
+    office = Asked()
+    _, item = await office.parked(patience_s=0)
+    result = await office.controller.cancel(office.handoff_id)
+    assert result.error is not None
+    assert (result.status, result.error.code) == ("failed", "CANCELLED")
+    assert (await Inbox(office.store).get(item.id)).status == "cancelled"
+    assert (await office.session.row()).status == "ready"
+    assert (await office.resume()).final_output == "a here"
+
+
+async def test_a_request_that_waits_for_approval_is_still_wanted_after_a_message() -> None:
+    office = Asked()
+    _, item = await office.parked(patience_s=0)
+    await Runner.run(office.team, "hello?", session=office.session, run_config=office.config)
+    [again] = (await Inbox(office.store).list()).items
+    assert again.id != item.id
+    await Inbox(office.store).answer(again.id, choice="approve", by="anna")
+    assert (await office.resume()).final_output == "b here"
+    moves = ["initiated", "validating", "transferring", "completed"]
+    assert await on_record(office.store, office.handoff_id) == (moves, None)
