@@ -27,9 +27,8 @@ from ekiden.core.outcomes import Done
 from ekiden.core.tool import FunctionTool
 from ekiden.runtime.approving import approve
 from ekiden.runtime.asking import Asking
-from ekiden.runtime.compensation import not_undone
 from ekiden.runtime.confirmation import ask_first
-from ekiden.runtime.corrections import is_request
+from ekiden.runtime.corrections import UNDONE, is_request, undone_told
 from ekiden.runtime.findings import tell_findings
 from ekiden.runtime.intents import begin_call, call_id_of, call_key, last_place, place_of
 from ekiden.runtime.offer import refresh_offer
@@ -131,14 +130,16 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
 
     @property
     def failed_handoffs(self) -> dict[str, str]:
-        """Agents that this agent handed to in this run and that could not take it, with why."""
+        """Agents that this agent handed to in this run and that could not take it, with why; also
+        one that somebody else wanted to have it just before, if nobody wrote meanwhile."""
         failed: dict[str, str] = {}
         for event in self._run.events:
             details = event.details or {}
             if event.type == "handoff" and event.error and details.get("from") == self.agent.name:
-                left_over = details.get("not_compensated")
-                more = f". {not_undone(left_over)}" if left_over else ""
-                failed[details["to"]] = f"{event.error}{more}"
+                target, reason = undone_told(event)
+                failed[target] = reason
+            elif event.type == "message" and UNDONE in details:
+                failed.update(details[UNDONE])
         return failed
 
     async def call(self, tool: str | FunctionTool, **arguments: Any) -> Any:

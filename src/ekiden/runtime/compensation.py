@@ -74,11 +74,6 @@ def leave_to_people(
             )
 
 
-def not_undone(left_over: Sequence[str]) -> str:
-    """What the source is told of effects that stay."""
-    return f"Not undone, and left to people: {', '.join(left_over)}"
-
-
 def _told(pending: PendingHandoff, each: Compensation) -> dict[str, Any]:
     return {
         "id": pending.id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ekiden.core.events import Event
 from ekiden.core.items import Item, is_message, user_message
 from ekiden.core.quoting import quote
 
@@ -17,6 +18,8 @@ _ROLLED_BACK = (
     "[Notice of the system, not of the person] The handoff to {target} was made without a call of "
     "yours and rolled back: {reason}. You have the conversation again; go on with it."
 )
+UNDONE = "undone"
+"""In the message that begins a run: handoffs whose rollback ended the run before."""
 _LISTED = 50
 """So many violations a model is told of."""
 
@@ -48,12 +51,31 @@ def rollback_notices(run: RunState) -> list[Item]:
         if event.type == "handoff" and "undoes" in details:
             undone_from = details["undoes"][0]
             if details["from"] == run.agent.name and not event.items:
-                told = _ROLLED_BACK.format(target=details["to"], reason=quote(event.error))
-                notices.append(user_message(told))
+                notices.append(_notice(undone_told(event)))
+        elif event.type == "message" and UNDONE in details:
+            notices += map(_notice, reversed(details[UNDONE]))
         elif event.type == "llm_call":
             break
     notices.reverse()
     return notices
+
+
+def undone_told(event: Event) -> list[str]:
+    """Whom a handoff that was rolled back led to, and what its source is told of it."""
+    details = event.details or {}
+    left_over = details.get("not_compensated")
+    more = f". {not_undone(left_over)}" if left_over else ""
+    return [details["to"], f"{event.error}{more}"]
+
+
+def not_undone(left_over: Sequence[str]) -> str:
+    """What the source is told of effects that stay."""
+    return f"Not undone, and left to people: {', '.join(left_over)}"
+
+
+def _notice(told: Sequence[str]) -> Item:
+    target, reason = told
+    return user_message(_ROLLED_BACK.format(target=target, reason=quote(reason)))
 
 
 def is_request(item: Item) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.errors import HandoffRefused, SessionBusy, UserError
+from ekiden.core.errors import HandoffError, HandoffRefused, SessionBusy, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
 from ekiden.core.items import Item
@@ -15,6 +15,7 @@ from ekiden.runtime.assign import addressee
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.closing import ClosedCall, interrupted, interrupted_code
 from ekiden.runtime.committing import SHARED
+from ekiden.runtime.corrections import UNDONE, undone_told
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.finish import outcome_told
 from ekiden.runtime.leases import Hold
@@ -79,6 +80,8 @@ async def first_step(
     if closing:
         failed = {each.call["call_id"]: each.error for each in closing if each.error is not None}
         details = {"unfinished": failed} if failed else None
+    if undone := await _undone_before(store, row, cursor, agent.name):
+        details = {**(details or {}), UNDONE: undone}
     if outputs and cursor.open:
         # The message stays if a handoff is undone; what answers calls of its target does not.
         run.record("message", items=outputs, details={"closes": len(outputs), **(details or {})})
@@ -104,6 +107,26 @@ async def first_step(
     await run.commit(status="ready", outcome="", release=release)
     fault_point("run.begin.after_commit")
     return run
+
+
+async def _undone_before(
+    store: Store, row: SessionRow, cursor: Cursor, agent: str
+) -> list[list[str]]:
+    """What the agent is told of a handoff that somebody outside wanted, with which the last run
+    began, and ended because it was rolled back: the agent had no say in that run."""
+    if row.outcome != "failed" or not cursor.handoffs:
+        return []
+    told = await told_so_far(store, row.id, row.seq, after=cursor.first - 1)
+    if not told or (told[-1].details or {}).get("code") != HandoffError.code:
+        return []
+    return [
+        undone_told(event)
+        for event in told
+        if event.type == "handoff"
+        and event.details
+        and "undoes" in event.details
+        and event.details["from"] == agent
+    ]
 
 
 def _tell_unrecorded(run: RunState, row: SessionRow, events: Sequence[Event]) -> None:

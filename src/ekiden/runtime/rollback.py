@@ -11,7 +11,8 @@ from ekiden.core.handoff_record import RefusalCode
 from ekiden.core.items import Item, function_output
 from ekiden.core.outcomes import Failed
 from ekiden.handoff.lifecycle import Lifecycle
-from ekiden.runtime.compensation import compensate, leave_to_people, not_undone
+from ekiden.runtime.compensation import compensate, leave_to_people
+from ekiden.runtime.corrections import not_undone
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.finish import finish, told_outside
 from ekiden.runtime.inboxes import tell_people

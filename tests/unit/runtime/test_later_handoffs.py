@@ -89,7 +89,9 @@ async def test_a_rollback_takes_back_what_the_handoff_brought(is_first: bool) ->
     assert row.variables == ({} if before is None else before.variables)
     assert row.cursor["ch"] == (["user", "a"] if before is None else before.cursor["ch"])
     await Runner.run(relay.a, "three", session=Session("t", store=relay.store))
-    assert relay.seen() == [*([] if is_first else ["one", "b here"]), "three"]
+    *conversation, notice = relay.seen()
+    assert conversation == [*([] if is_first else ["one", "b here"]), "three"]
+    assert "The handoff to c was made without a call of yours" in notice
 
 
 async def test_a_session_can_go_back_to_before_a_handoff_and_what_it_brought() -> None:

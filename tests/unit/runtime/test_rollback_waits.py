@@ -230,6 +230,30 @@ async def test_code_is_told_what_of_a_failed_handoff_was_not_undone(bank: Bank) 
     assert result.final_output.endswith("Not undone, and left to people: till")
 
 
+async def test_a_source_that_did_not_call_is_told_what_was_not_undone_and_when_it_is_asked_next(
+    bank: Bank,
+) -> None:
+    async def pay(ctx: CodeContext[Any]) -> str:
+        bank.began.set()
+        return await asyncio.to_thread(bank.pay_when_told)
+
+    model = ScriptedModel([say("Good day."), say("Sorry."), say("Bye.")])
+    edge = handoff(Agent("till", run=pay), timeout_s=0.05)
+    desk = Agent("desk", model=model, handoffs=[edge])
+    session = Session("s", store=MemoryStore())
+    await Runner.run(desk, "Hello.", session=session)
+    config = RunConfig(rollback_wait_s=0)
+    result = await HandoffController(desk, session.store, run_config=config).start("s", to="till")
+    bank.may_pay.set()
+    assert result.status == "rolled_back"
+    await Runner.run(desk, "Tea?", session=session)
+    told = model.calls[1].input[-1]["content"]
+    assert "The handoff to till was made without a call of yours and rolled back" in told
+    assert "Not undone, and left to people: till" in told
+    await Runner.run(desk, "Bye.", session=session)
+    assert model.calls[2].input[-1]["content"] == "Bye."
+
+
 async def test_a_model_that_thinks_in_a_thread_has_no_effect_to_wait_for(bank: Bank) -> None:
     class Thinker:
         """Thinks in a thread, as models of this machine do."""
