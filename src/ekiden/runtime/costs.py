@@ -35,10 +35,17 @@ def cost_of_answer(run: RunState, response: ModelResponse) -> float:
         return cost
     if not _is_limited(run):
         return 0.0
-    shown = model_name(run) or response.model or type(_wanted(run)).__name__
+    problem = "the run has a limit of money, and nobody knows what"
+    shown = model_name(run) or response.model
+    if shown is None:
+        which = type(_wanted(run)).__name__
+        raise UnknownPrice(
+            f"{problem} a model that has no name costs: give {which} a `name`, and add that to "
+            "RunConfig.prices"
+        )
     raise UnknownPrice(
-        f"the run has a limit of money, and nobody knows what {shown!r} costs: add it to "
-        "RunConfig.prices, or install the extra `prices`, which knows most models"
+        f"{problem} {shown!r} costs: add it to RunConfig.prices, or install the extra `prices`, "
+        "which knows most models"
     )
 
 

@@ -138,6 +138,16 @@ async def test_the_usage_and_the_report_tell_the_same_cost_of_the_users_own_mode
     assert report.lines[0].key == {"agent": "a", "model": "house"}
 
 
+async def test_who_has_a_model_without_a_name_is_told_how_to_give_it_a_price() -> None:
+    class Nameless:
+        async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+            yield ModelResponse(output=[assistant_message("x")], usage=Usage(requests=1))
+
+    config = RunConfig(limits=Limits(money=5.0), prices={"Nameless": Price(input=1.0, output=1.0)})
+    with pytest.raises(UserError, match="give Nameless a `name`, and add that"):
+        await Runner.run(Agent("a", model=Nameless()), "x", run_config=config)
+
+
 @pytest.mark.parametrize("kind", ["ask", "as_tool", "supervisor"])
 async def test_an_unknown_price_in_a_helper_is_told_to_the_user_and_not_to_a_model(
     kind: str,

@@ -175,6 +175,7 @@ def test_the_worlds_of_ones_own_team_are_run_and_replayed(
         (["{shop}:desk"], "nobody says anything"),
         (["{shop}:scene", "--say", "hello"], "--say is for an agent or a team"),
         (["{shop}:scene", "--seeds", "some"], "--seeds is a number"),
+        (["{shop}:scene", "--seeds", "5-1"], "error[cli.usage]: --seeds 5-1 has no seeds"),
     ],
 )
 def test_a_scene_that_cannot_be_simulated_is_a_clear_error(
