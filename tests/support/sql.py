@@ -52,3 +52,15 @@ async def until_blocked(url: str) -> int:
                     return pid
     finally:
         await connection.close()
+
+
+async def until_waited_for(pid: int, url: str) -> None:
+    """Wait until somebody waits for that process of the server at `url`."""
+    connection = await connect(url)
+    sql = "select count(*) from pg_stat_activity where $1 = any(pg_blocking_pids(pid))"
+    try:
+        async with asyncio.timeout(60):
+            while not await connection.fetchval(sql, pid):
+                pass
+    finally:
+        await connection.close()

@@ -15,7 +15,15 @@ from ekiden.storage.postgres import PostgresStore
 from ekiden.storage.postgres.errors import translated
 from tests.support.proxy import Proxy
 from tests.support.server import Server, private_server
-from tests.support.sql import connect, execute, terminate, until_blocked
+from tests.support.sql import connect, execute, terminate, until_blocked, until_waited_for
+
+GATE = """
+create function wait_here() returns trigger language plpgsql as
+  $$ begin perform pg_advisory_xact_lock_shared(77); return new; end $$;
+create trigger wait_here after update on documents
+  for each row when (new.key = 'a') execute function wait_here();
+"""
+"""Who changes the document `a` waits until nobody has the lock 77."""
 
 
 @pytest.fixture(scope="module")
@@ -123,16 +131,24 @@ async def test_a_deadlock_is_resolved_by_trying_again(
 ) -> None:
     first, second = (DocumentWrite(collection="c", key=key, body=1) for key in "ab")
     await postgres_store.write_documents([first, second])
-    rival = await connect(postgres_url)
-    # The store's connection finds the deadlock, so it is the one that is undone.
+    rival, gate = await connect(postgres_url), await connect(postgres_url)
+    await gate.execute(GATE)
+    # Who waits last looks for the deadlock and is undone: the store, which is held up until then.
     await rival.execute("set deadlock_timeout = '1h'")
     async with rival.transaction():
         await rival.execute("update documents set body = '2' where key = 'b'")
-        writing = asyncio.create_task(postgres_store.write_documents([first, second]))
-        await until_blocked(postgres_url)
-        await rival.execute("update documents set body = '2' where key = 'a'")
+        async with gate.transaction():
+            await gate.execute("select pg_advisory_xact_lock(77)")
+            writing = asyncio.create_task(postgres_store.write_documents([first, second]))
+            blocked = await until_blocked(postgres_url)
+            waiting = asyncio.create_task(
+                rival.execute("update documents set body = '2' where key = 'a'")
+            )
+            await until_waited_for(blocked, postgres_url)
+        await waiting
     await writing
     await rival.close()
+    await gate.close()
     versions = [each.version for each in await postgres_store.list_documents("c")]
     assert versions == [2, 2]
 

@@ -11,7 +11,7 @@ from ekiden.storage.base import MessageSettle, NewSession, QueuePut
 from ekiden.storage.postgres import PostgresStore
 from ekiden.storage.postgres.address import parse_address
 from ekiden.storage.postgres.migrate import Migration, check_engine, migrate, shipped
-from tests.support.sql import connect, execute
+from tests.support.sql import connect, execute, until_waited_for
 
 ADDITION = Migration(number=1000, name="1000_more", sql="create table more (a integer)")
 
@@ -86,7 +86,7 @@ async def test_a_migration_that_waits_for_a_reader_lets_the_others_work(
         with pytest.raises(StoreUnavailable, match=rf"others use its tables.*process {pid} of"):
             await migrate(connection, address, [*shipped(), wider], patience_s=0)
         waiting = asyncio.create_task(migrate(connection, address, [*shipped(), wider]))
-        await until_blocked_by(pid, postgres_url)
+        await until_waited_for(pid, postgres_url)
         async with asyncio.timeout(60):
             await store.create(NewSession(id="s", agent="a"))
         assert not waiting.done()
@@ -95,16 +95,6 @@ async def test_a_migration_that_waits_for_a_reader_lets_the_others_work(
             await waiting
         assert (await numbers(postgres_url))[-1] == 1000
         await connection.close()
-
-
-async def until_blocked_by(pid: int, url: str) -> None:
-    """Wait until somebody waits for that process."""
-    connection = await connect(url)
-    sql = "select count(*) from pg_stat_activity where $1 = any(pg_blocking_pids(pid))"
-    async with asyncio.timeout(60):
-        while not await connection.fetchval(sql, pid):
-            pass
-    await connection.close()
 
 
 async def test_a_migration_that_fails_leaves_nothing_behind(postgres_url: str) -> None:
