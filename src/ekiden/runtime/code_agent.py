@@ -225,22 +225,22 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         call_id = call_id_of(key)
         call = function_call(call_id, tool.name, arguments)
         result, duration_us = await self._perform(tool, call, place)
-        is_json = (
-            result.error is None
-            and isinstance(result.output, str)
-            and not isinstance(result.value, str)
-        )
+        output, is_json = result.output, False
+        if result.error is None and isinstance(output, str) and not isinstance(result.value, str):
+            if output in ("None", "True", "False"):
+                output = dumps(result.value)
+            is_json = _is_json(output)
         record_call(
             run,
             PlannedCall(tool, call, key),
             result,
-            items=(call, function_output(call_id, result.output)),
+            items=(call, function_output(call_id, output)),
             duration_us=duration_us,
             as_json=is_json,
         )
         await run.commit()
         fault_point("code.tool.after_commit")
-        return result.output, result.error, is_json, tool.name, call["arguments"]
+        return output, result.error, is_json, tool.name, call["arguments"]
 
     async def _perform(self, tool: FunctionTool, call: Item, place: str) -> tuple[ToolResult, int]:
         run, made, key = self._run, call, call_key(self._run, place)
@@ -294,3 +294,12 @@ async def run_code(run: RunState) -> None:
         details=details,
     )
     await conclude(run, [], Done(result))
+
+
+def _is_json(text: str) -> bool:
+    """Whether it is JSON, and not the text of a date, a decimal or bytes."""
+    try:
+        loads(text)
+    except ValueError:
+        return False
+    return True

@@ -84,7 +84,11 @@ class Referee:
             self._handoff(event, details)
             return
         assert not self.due, f"{self.due} should have been confirmed by now"
-        if event.type == "message" and event.step is None and not details.keys() - {"unfinished"}:
+        if (
+            event.type == "message"
+            and event.step is None
+            and not details.keys() - {"unfinished", "undone"}
+        ):
             self._message(event)
         elif event.type == "route":
             assert details["agent"] == self.expected_route
