@@ -13,7 +13,7 @@ from ekiden.runtime.loading import opened_for_handoff
 from ekiden.runtime.opening import claimed, owned
 from ekiden.runtime.requests import make
 from ekiden.runtime.state import RunState
-from ekiden.runtime.withdrawals import is_late, is_taken_up
+from ekiden.runtime.withdrawals import is_late, is_taken_up, store_withdrawal
 from ekiden.storage.base import Document
 
 
@@ -23,10 +23,24 @@ async def serve_left(run: RunState) -> None:
     Whoever asked may wait for it and be quicker, or may have gone. What cannot be done here is left
     to whoever runs the session next.
     """
-    with suppress(SessionError, StoreError, StaleDocument, UserError):
+    with suppress(SessionError, StoreError, UserError):
         for document in await requests_of(run.store, run.session_id):
-            if await _serve(run, document):
-                return
+            try:
+                if await _serve(run, document):
+                    return
+            except StaleDocument:  # Somebody withdrew it meanwhile, or took it up.
+                await _note_withdrawn(run)
+
+
+async def _note_withdrawn(run: RunState) -> None:
+    for document in await requests_of(run.store, run.session_id):
+        asked = asked_in(document)
+        if asked.state != "open":
+            claim, row = await claimed(run.store, run.session_id, run.config)
+            async with owned(run.store, claim) as hold:
+                here = await opened_for_handoff(run.around, run.store, claim, row, hold=hold)
+                with suppress(StaleDocument):
+                    await store_withdrawal(here, asked, [removal_of(document)], release=True)
 
 
 async def _serve(run: RunState, document: Document) -> bool:

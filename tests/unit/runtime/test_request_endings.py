@@ -104,11 +104,11 @@ async def test_a_request_that_is_withdrawn_while_the_target_is_asked_is_not_carr
     starting = office.start(reason="soon")
     request = await office.asked()
     office.let_go.set()
-    await running
     await offered.is_asked.wait()
     cancelled = await office.controller.cancel(request, reason="not needed")
     assert ended(cancelled) == ("failed", "CANCELLED")
     offered.answer.set()
+    await running
     result = await starting
     assert ended(result) == ("failed", "CANCELLED")
     assert result.error is not None
