@@ -103,9 +103,9 @@ async def park(run: RunState, status: SessionStatus) -> None:
     """Give the session free in the middle of a run that was cancelled; it can be resumed."""
     run.discard()
     if run.cursor.asks and status == "idle":
-        from ekiden.runtime.withdrawing import suspend_questions
+        from ekiden.runtime.withdrawing import withdraw_questions
 
-        await suspend_questions(run)
+        await withdraw_questions(run, keeps_answers=True)
     run.record("agent_complete", details={"outcome": "cancelled"})
     await run.commit(status=status, outcome="", release=True)
 

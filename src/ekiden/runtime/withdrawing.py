@@ -44,30 +44,30 @@ _ABANDON_S = 10.0
 _NOT_NEEDED = "the run does not wait any more"
 
 
-async def withdraw_questions(run: RunState) -> None:
-    """The run does not wait for the answers to its questions any more; the caller commits it."""
-    await _withdraw_all(run)
-    run.cursor.asks = {}
+async def withdraw_questions(run: RunState, *, keeps_answers: bool = False) -> None:
+    """The run does not wait for the answers to its questions any more; the caller commits it.
 
-
-async def _withdraw_all(run: RunState, *, but_helpers: bool = False) -> None:
-    """Those stay that people answered before, and with `but_helpers` those to agents."""
-    asks = run.cursor.asks
-    helpers = {key: each for key, each in asks.items() if but_helpers and each.session is not None}
-    gone = {key: each for key, each in asks.items() if key not in helpers}
+    With `keeps_answers` what people answered already is there for whoever goes on with the run.
+    """
+    asks, run.cursor.asks = run.cursor.asks, {}
     give_up_tried(run)
-    answered = await withdraw(run, gone, by=run.agent.name) if gone else {}
-    run.cursor.asks = {key: each for key, each in asks.items() if key in helpers or key in answered}
-    for key in gone:
-        if ".ask." in key and key not in answered:
+    answered = await withdraw(run, asks, by=run.agent.name)
+    if keeps_answers:
+        run.cursor.asks = answered
+    for key in asks:
+        if ".ask." in key and key not in run.cursor.asks:
             # The call that waited for it was not made, which is told when the turn is closed.
             run.remember(f"{key}.withdrawn", True)
 
 
 async def suspend_questions(run: RunState) -> None:
-    """The run is out of budget, or was cancelled: agents of the team that it asked stay where they
-    are, and go on when it does, with what people answered before; the caller commits it."""
-    await _withdraw_all(run, but_helpers=True)
+    """The run is out of budget: agents of the team that it asked stay where they are, and go on
+    when it does; the caller commits it."""
+    asks = run.cursor.asks
+    run.cursor.asks = {key: each for key, each in asks.items() if each.session is not None}
+    gone = {key: each for key, each in asks.items() if each.session is None}
+    if gone:
+        await withdraw(run, gone, by=run.agent.name)
     for question in run.cursor.asks.values():
         if question.due_us:
             run.write(timer_end(question))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import pytest
@@ -316,3 +317,17 @@ async def test_an_answer_of_any_kind_can_be_printed_as_json() -> None:
     result = await Runner.run(Agent("code", run=code), "hi")
     assert result.final_output == Point(3)
     assert result.to_json()["output"] == {"x": 3}
+
+
+async def test_code_gets_what_a_tool_gives_though_its_text_is_no_json() -> None:
+    given = {"nothing": None, "flag": True, "day": date(2026, 1, 2), "list": [1], "text": "None"}
+
+    @function_tool
+    async def give(what: str) -> Any:
+        return given[what]
+
+    async def code(ctx: CodeContext[Any]) -> Any:
+        return [await ctx.call(give, what=each) for each in given]
+
+    result = await Runner.run(Agent("code", run=code, tools=[give]), "hi")
+    assert result.final_output == [None, True, "2026-01-02", [1], "None"]

@@ -10,7 +10,6 @@ import pytest
 from ekiden.bus import Bus
 from ekiden.core.agent import Agent
 from ekiden.core.asking import Ask
-from ekiden.core.context import ToolContext
 from ekiden.core.errors import UserError
 from ekiden.core.message_errors import BusError, MailboxFull, QueryFailed, QueryTimeout
 from ekiden.core.messages import MAILBOX_BOUND, MAX_PAYLOAD, AgentMessage, agent_queue
@@ -189,35 +188,27 @@ async def test_a_circle_of_a_team_and_the_bus_ends() -> None:
     assert len((await store.list()).sessions) <= 6
 
 
-async def test_a_run_that_is_cancelled_goes_on_with_the_agents_that_it_asked() -> None:
+async def test_a_run_that_is_cancelled_waits_for_nobody_and_can_be_resumed() -> None:
     asked = asyncio.Event()
-    keys: list[str] = []
-
-    @function_tool
-    async def pay(ctx: ToolContext[Any]) -> None:
-        keys.append(ctx.idempotency_key)
 
     async def pm(ctx: CodeContext[Any]) -> Any:
         return await ctx.ask("slow", "?")
 
     async def slow(ctx: CodeContext[Any]) -> str:
-        await ctx.call(pay)
         asked.set()
         await go.wait()
         return "at last"
 
     go, store = asyncio.Event(), MemoryStore()
-    session = Session("s", store=store)
-    team = Team(Agent("pm", run=pm), Agent("slow", run=slow, tools=[pay]))
+    session, team = Session("s", store=store), team_of(pm=pm, slow=slow)
     running = asyncio.create_task(Runner.run(team, "go", session=session))
     await asked.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+    assert await open_waits(store) == []
     go.set()
     assert (await Runner.resume(team, session)).final_output == "at last"
-    assert len(keys) == 1
-    assert await open_waits(store) == []
 
 
 async def test_a_late_answer_to_one_of_several_is_enough() -> None:
