@@ -313,7 +313,7 @@ async def _watched(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
                 while run.outbox:
                     yield run.outbox[0]
                     del run.outbox[0]
-                run.has_seen_all()
+                run.note_all_seen()
                 if step.done():
                     break
                 await news.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from dataclasses import replace
 
@@ -16,6 +17,8 @@ from ekiden.runtime.state import RunState
 from ekiden.runtime.withdrawals import is_late, is_taken_up, store_withdrawal
 from ekiden.storage.base import Document
 
+_log = logging.getLogger("ekiden.runtime")
+
 
 async def serve_left(run: RunState) -> None:
     """Hand the session of a run that is over to whom somebody wants; others do the work.
@@ -23,16 +26,19 @@ async def serve_left(run: RunState) -> None:
     Whoever asked may wait for it and be quicker, or may have gone. What cannot be done here is left
     to whoever runs the session next.
     """
-    with suppress(SessionError, StoreError, UserError):
+    try:
         for document in await requests_of(run.store, run.session_id):
             try:
                 if await _serve(run, document):
                     return
             except StaleDocument:  # Somebody withdrew it meanwhile, or took it up.
                 await _note_withdrawn(run)
+    except (SessionError, StoreError, UserError) as exc:
+        _log.info("a handoff that session %s was asked for has to wait: %s", run.session_id, exc)
 
 
 async def _note_withdrawn(run: RunState) -> None:
+    """Put on record what was withdrawn while it was served."""
     for document in await requests_of(run.store, run.session_id):
         asked = asked_in(document)
         if asked.state != "open":

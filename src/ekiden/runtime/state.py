@@ -324,7 +324,7 @@ class RunState(Committing):
             self._seen = self._seen or asyncio.Event()
             await self._seen.wait()
 
-    def has_seen_all(self) -> None:
+    def note_all_seen(self) -> None:
         """Whoever watches the run has seen everything that happened so far."""
         if self._seen is not None:
             self._seen.set()
