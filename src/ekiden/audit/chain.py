@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from ekiden.core.events import AUDITED, Event
-from ekiden.core.jsonio import quick_ascii_encoder
+from ekiden.core.jsonio import quick_ascii
 from ekiden.storage.base import SessionRow
 
 GENESIS = ""
@@ -24,7 +24,6 @@ HASH = "hash"
 
 _HEAD, _COUNT = "hd", "hn"
 
-_encode = quick_ascii_encoder()
 """ASCII only: two halves of a surrogate pair, which every JSON reader joins, then hash as one."""
 
 
@@ -51,7 +50,7 @@ def link(previous: str, event: Event) -> str:
         previous, event.session_id, event.seq, event.type, event.at_us, event.agent, event.step,
         event.duration_us, details, event.items, event.error,
     ]  # fmt: skip
-    digest = sha256(_encode(fields).encode()).digest()
+    digest = sha256(quick_ascii(fields).encode()).digest()
     return b2a_base64(digest, newline=False)[:43].translate(_FOR_URLS).decode()
 
 

@@ -41,7 +41,9 @@ def inherited_agent() -> str | None:
     return os.environ.get(AGENT_VARIABLE) or lineage_agent(AGENT_VARIABLE)
 
 
-class _Acting:
+class acting_as:
+    """The body of the `with` is done by the agent; with an empty name by none."""
+
     __slots__ = ("_agent", "_token")
 
     _token: Token[str | None]
@@ -59,8 +61,3 @@ class _Acting:
         traceback: TracebackType | None,
     ) -> None:
         _acting.reset(self._token)
-
-
-def acting_as(agent: str) -> _Acting:
-    """The body of the `with` is done by the agent; with an empty name by none."""
-    return _Acting(agent)

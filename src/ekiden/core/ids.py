@@ -9,18 +9,15 @@ import time
 from ekiden.core.errors import UserError
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _VALID = re.compile(r"[A-Za-z0-9_\-.:@]{1,128}")
 
 
 def new_id(prefix: str) -> str:
     """A fresh id such as ``ses_01k9w3…``: 48 bits of milliseconds, then 52 random bits."""
     value = (time.time_ns() // 1_000_000) << 52 | int.from_bytes(os.urandom(7), "big") >> 4
-    digits = []
-    for _ in range(20):
-        digits.append(_ALPHABET[value & 31])
-        value >>= 5
-    digits.reverse()
-    return f"{prefix}_{''.join(digits)}"
+    digits = "".join([_PAIRS[value >> at & 1023] for at in range(90, -1, -10)])
+    return f"{prefix}_{digits}"
 
 
 def check_id(value: str, *, what: str) -> str:

@@ -7,12 +7,33 @@ from collections.abc import Callable
 from json import encoder as _parts
 from typing import Any
 
-_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-_ASCII = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-
 _NESTED = (dict, list, tuple)
 
 loads = json.loads
+
+
+def _encoder(*, is_ascii: bool) -> tuple[Callable[[Any], str], Callable[[Any], str]]:
+    """How a value becomes compact JSON: quickly, if it is JSON and has no circles, and as `json`
+    does it, with the errors that it raises.
+
+    `json` makes a new encoder for every value, which for a small one takes as long as encoding it;
+    where Python's own C part is there, one is kept.
+    """
+    careful = json.JSONEncoder(ensure_ascii=is_ascii, separators=(",", ":"), allow_nan=False).encode
+    make: Any = getattr(_parts, "c_make_encoder", None)
+    quote: Any = _parts.encode_basestring_ascii if is_ascii else _parts.encode_basestring
+    try:
+        kept = make(None, json.JSONEncoder().default, quote, None, ":", ",", False, False, False)
+        if "".join(kept({"a": [1, None]}, 0)) != '{"a":[1,null]}':
+            return careful, careful
+    except (TypeError, ValueError):
+        return careful, careful
+    return (lambda value: "".join(kept(value, 0))), careful
+
+
+_encode, _encode_carefully = _encoder(is_ascii=False)
+quick_ascii, _ascii = _encoder(is_ascii=True)
+"""To ASCII, for what is JSON anyway: it does not look for circles."""
 
 MAX_DEPTH = 200
 """So many lists and objects may stand one in the other in a value that somebody gives to be stored:
@@ -26,35 +47,17 @@ def dumps(value: Any) -> str:
     and which no database stores, is kept as its escape. Raises `TypeError` or `ValueError` for
     what is not JSON.
     """
-    text = _COMPACT.encode(value)
+    try:
+        text = _encode(value)
+    except RecursionError:
+        text = _encode_carefully(value)  # It tells a circle from what is too deep.
     if text.isascii():
         return text
     try:
         text.encode()
     except UnicodeEncodeError:
-        return _ASCII.encode(value)
+        return _ascii(value)
     return text
-
-
-def quick_ascii_encoder() -> Callable[[Any], str]:
-    """An encoder to compact ASCII for what is JSON anyway: it does not look for circles.
-
-    `json` makes a new encoder for every value, which for a small one takes as long as encoding it;
-    where Python's own C part is there, one is kept.
-    """
-    plain = json.JSONEncoder(
-        ensure_ascii=True, separators=(",", ":"), allow_nan=False, check_circular=False
-    )
-    make: Any = getattr(_parts, "c_make_encoder", None)
-    try:
-        kept = make(
-            None, plain.default, _parts.encode_basestring_ascii, None, ":", ",", False, False, False
-        )
-        if "".join(kept({"a": [1, None]}, 0)) != '{"a":[1,null]}':
-            return plain.encode
-    except (TypeError, ValueError):
-        return plain.encode
-    return lambda value: "".join(kept(value, 0))
 
 
 def is_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:

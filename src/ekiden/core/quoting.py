@@ -19,13 +19,10 @@ def quote(value: Any, *, max_chars: int = 20_000) -> str:
     if isinstance(value, str):
         if value.isascii() and value.isalnum() and len(value) <= max_chars:
             return f'"{value}"'
-    elif (
-        type(value) is list
-        and 0 < len(value) <= _FEW
-        and max_chars >= _FEW * (_SHORT + 4)
-        and all(map(_is_plain_word, value))
-    ):
-        return '["' + '","'.join(value) + '"]'
+    elif type(value) is list and set(map(type, value)) == _STRINGS:
+        words = "".join(value)
+        if words.isascii() and words.isalnum() and len(words) + 3 * len(value) < max_chars:
+            return '["' + '","'.join(value) + '"]'
     try:
         encoded = dumps(value)
     except (TypeError, ValueError, RecursionError):
@@ -38,13 +35,7 @@ def quote(value: Any, *, max_chars: int = 20_000) -> str:
     return _suspect().sub(_escape, encoded)
 
 
-_FEW = 12
-_SHORT = 64
-
-
-def _is_plain_word(value: object) -> bool:
-    return type(value) is str and value.isascii() and value.isalnum() and len(value) <= _SHORT
-
+_STRINGS = {str}
 
 _SUSPECT = (
     "["

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
-from contextlib import aclosing, nullcontext
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from typing import Any
 
 from ekiden.core.acting import acting_as
@@ -31,7 +31,7 @@ from ekiden.runtime.state import RunState
 from ekiden.runtime.turn import resume_acting, settle_answer, think
 from ekiden.runtime.user_errors import is_bug, log_error
 from ekiden.runtime.withdrawing import WITHDRAWN, is_withdrawn
-from ekiden.tools.under_way import CallUnderWay
+from ekiden.tools.under_way import CallUnderWay, watch_threads
 from ekiden.tracing.log_context import logging_for
 
 
@@ -44,6 +44,7 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
     `StoreUnavailable` when nothing can be stored. It ends without an outcome when an agent has the
     conversation that is not run here.
     """
+    watch_threads()
     for shown in run.take():
         yield shown
     if run.was_woken and await is_withdrawn(run):
@@ -132,44 +133,57 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
 
 async def _guarded(run: RunState, step: Coroutine[Any, Any, None]) -> None:
     """One step, done by the agent: its hooks, instructions and callbacks are its code, too."""
-    with acting_as(run.agent.name), logging_for(run):
-        if not run.cursor.open:
-            await _settled(run, step)
+    agent = run.agent.name
+    # If a handoff is open, what the agent does may have to be undone.
+    call = _NO_CALL
+    if run.cursor.open:
+        call = CallUnderWay(run, agent)
+    with acting_as(agent), logging_for(run), call:
+        try:
+            await step
             return
-        # A handoff is open: what the agent does may have to be undone.
-        longest_s = run.config.rollback_wait_s
-        with CallUnderWay(run.session_key, run.agent.name, longest_s=longest_s):
-            await _settled(run, step)
+        except (SessionError, StoreUnavailable):
+            raise
+        except BaseException as exc:
+            wrong = exc
+        try:
+            await _settle(run, wrong)
+        finally:
+            del wrong  # Else it would keep this frame, and all that it refers to.
 
 
-async def _settled(run: RunState, step: Coroutine[Any, Any, None]) -> None:
-    """One step; whatever goes wrong in it is stored as its end, or gives a handoff back."""
-    try:
-        await step
-        return
-    except (SessionError, StoreUnavailable):
-        raise
-    except Spent as spent:
+_NO_CALL: AbstractContextManager[None] = nullcontext()
+
+
+async def _settle(run: RunState, wrong: BaseException) -> None:
+    """Store what went wrong in a step as its end, or give a handoff back."""
+    if isinstance(wrong, Spent):
         run.discard()
-        await _end_over_limit(run, spent.over)
+        await _end_over_limit(run, wrong.over)
         return
-    except asyncio.CancelledError as exc:
+    if isinstance(wrong, asyncio.CancelledError):
         if _this_task().cancelling():
-            raise
+            raise wrong
         failure: Exception = EkidenError("the step was cancelled from within, by nobody outside")
-        failure.__cause__ = exc
-    except SystemExit as exc:
-        failure = EkidenError(f"code of the run tried to end the process (exit code {exc.code!r})")
-        failure.__cause__ = exc
-    except Exception as exc:
-        failure = exc
-    except BaseException as exc:
-        if not is_parked(exc):
-            raise
+        failure.__cause__ = wrong
+    elif isinstance(wrong, SystemExit):
+        code = wrong.code
+        failure = EkidenError(f"code of the run tried to end the process (exit code {code!r})")
+        failure.__cause__ = wrong
+    elif isinstance(wrong, Exception):
+        failure = wrong
+    elif is_parked(wrong):
         from ekiden.runtime.driving import wait_for_answers
 
-        await _settled(run, wait_for_answers(run, advance))
+        try:
+            await wait_for_answers(run, advance)
+        except (SessionError, StoreUnavailable):
+            raise
+        except BaseException as exc:
+            await _settle(run, exc)
         return
+    else:
+        raise wrong
     run.discard()
     await _recover(run, failure)
 

@@ -7,9 +7,7 @@ from typing import Any
 
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.items import Item, is_message, to_item, user_message
-from ekiden.core.jsonio import dumps, quick_ascii_encoder
-
-_encode = quick_ascii_encoder()
+from ekiden.core.jsonio import dumps, quick_ascii
 
 
 def read_answer(output: Any, *, step: str, used_ids: set[str]) -> list[Item]:
@@ -25,7 +23,7 @@ def read_answer(output: Any, *, step: str, used_ids: set[str]) -> list[Item]:
     items = [_answer_item(each, index, step, used_ids) for index, each in enumerate(output)]
     try:
         if not all(map(_is_all_text, items)):
-            _encode(items)
+            quick_ascii(items)
     except (TypeError, ValueError, RecursionError) as exc:
         raise ModelBehaviorError(f"the model's output is not JSON: {exc}") from exc
     return items

@@ -31,7 +31,7 @@ from ekiden.runtime.purse import let_go, reserve
 from ekiden.runtime.question_sessions import ANSWERS
 from ekiden.runtime.spending import spend_own
 from ekiden.runtime.state import RunState
-from ekiden.tools.under_way import without_effects
+from ekiden.tools.under_way import WithoutEffects
 
 
 async def ask_model(run: RunState) -> ModelResponse:
@@ -82,7 +82,7 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
         request = await reserve(run, request, highest_price(run), while_waiting=partial(_stay, run))
     fault_point("turn.model.before_call")
     try:
-        with without_effects():
+        with WithoutEffects():
             response = await _answer(run, model, request)
     except BaseException:
         if run.held is not None:
@@ -128,7 +128,7 @@ async def _request(run: RunState) -> ModelRequest:
     agent, config = run.agent, run.config
     instructions: str | None = await system_prompt(run)
     items: Any = ItemView(run.visible)
-    if run.cursor.handoffs and (notices := rollback_notices(run)):
+    if run.looks_for_undone and (notices := rollback_notices(run)):
         items = ItemView([*run.visible, *notices])
     if config.call_model_input_filter is not None:
         changed = await filtered_input(run, instructions, items)

@@ -14,7 +14,7 @@ from ekiden.runtime.state import RunState
 from ekiden.runtime.variables import VariablesNow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, eq=False)
 class Before:
     """What of a run a handoff changes that is not made yet."""
 
@@ -27,12 +27,7 @@ class Before:
     def of(cls, run: RunState) -> Before:
         """How it stands now."""
         cursor = run.cursor
-        return cls(
-            variables=run.variables.now(),
-            published=cursor.published,
-            chain=cursor.chain.copy(),
-            work=cursor.work,
-        )
+        return cls(run.variables.now(), cursor.published, cursor.chain.copy(), cursor.work)
 
     def restore(self, run: RunState) -> None:
         """As if nobody had tried."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -25,13 +26,20 @@ async def to_the_end(work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.Cancelled
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
+        waiter = asyncio.get_running_loop().create_future()
+        task.add_done_callback(partial(_wake, waiter))  # `asyncio.wait` takes four times as long.
         try:
-            await asyncio.wait((task,))
+            await waiter
         except asyncio.CancelledError as exc:
             cancelled = exc
     if cancelled is not None and not task.cancelled() and task.exception() is not None:
         raise cancelled from task.exception()
     return task.result(), cancelled
+
+
+def _wake(waiter: asyncio.Future[None], _: asyncio.Task[Any]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 async def both(first: Awaitable[None] | None, second: Awaitable[None] | None) -> None:

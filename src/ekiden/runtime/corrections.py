@@ -44,18 +44,21 @@ def rollback_notices(run: RunState) -> list[Item]:
     """
     notices: list[Item] = []
     undone_from = run.next_seq
+    run.looks_for_undone = False
     for event in reversed(run.events):
-        if event.seq >= undone_from:
+        if event.type == "llm_call" and event.seq < undone_from:
+            break
+        details = event.details
+        if not details or event.seq >= undone_from:
             continue
-        details = event.details or {}
         if event.type == "handoff" and "undoes" in details:
             undone_from = details["undoes"][0]
+            run.looks_for_undone = True
             if details["from"] == run.agent.name and not event.items:
                 notices.append(_notice(undone_told(event)))
         elif event.type == "message" and UNDONE in details:
+            run.looks_for_undone = True
             notices += map(_notice, reversed(details[UNDONE]))
-        elif event.type == "llm_call":
-            break
     notices.reverse()
     return notices
 

@@ -82,6 +82,7 @@ async def first_step(
         details = {"unfinished": failed} if failed else None
     if undone := await _undone_before(store, row, cursor, agent.name):
         details = {**(details or {}), UNDONE: undone}
+        run.looks_for_undone = True
     if outputs and cursor.open:
         # The message stays if a handoff is undone; what answers calls of its target does not.
         run.record("message", items=outputs, details={"closes": len(outputs), **(details or {})})
@@ -200,6 +201,7 @@ async def left_step(
         agent=around.find(row.agent),
     )  # fmt: skip
     run.events = standing(of_run)
+    run.looks_for_undone = True
     run.history_length = history_length(events, base=base, after=cursor.after, first=cursor.first)
     _tell_unrecorded(run, row, events)
     _look_for_tried(run)

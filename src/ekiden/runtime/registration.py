@@ -80,7 +80,7 @@ def register(
         registered.append(Compensation(key, name, arguments, run.agent.name))
         call = current_call()
         if call is not None:
-            call.compensations.append(key)
+            call.compensations += (key,)
     return Registration(store_now)
 
 

@@ -134,6 +134,7 @@ async def finish_rollback(run: RunState, *, release: bool = True) -> None:
             told = f"{told}. {not_undone(left_over)}"
         answer = (function_output(pending.call_id, told),)
     run.record("handoff", items=answer, details=details, error=reason)
+    run.looks_for_undone = True
     shown = reason if run.config.trace_include_sensitive_data else REDACTED
     if left_over:
         await tell_people(run, _case(pending, shown, left_over))

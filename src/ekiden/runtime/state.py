@@ -65,6 +65,7 @@ class RunState(Committing):
         "hooks",
         "is_reachable",
         "live",
+        "looks_for_undone",
         "memo",
         "meta",
         "offered",
@@ -146,6 +147,8 @@ class RunState(Committing):
         """By name, the tools and handoffs that the active agent may use this turn."""
         self.specs: tuple[ToolSpec, ...] = ()
         self.prompt_block: str | None = None
+        self.looks_for_undone = False
+        """Whether a handoff may have been undone since the last answer of a model."""
         self.outbox: list[Event | ModelDelta] = []
         self.progress = None
         self.progress_at = 0
@@ -200,6 +203,11 @@ class RunState(Committing):
         so that no other session, of another store or made after this one is deleted, is taken for
         it."""
         return f"{self.claim.session_id}:{self.created_at_us:x}"
+
+    @property
+    def rollback_wait_s(self) -> float:
+        """See `RunConfig`."""
+        return self.config.rollback_wait_s
 
     @property
     def epoch(self) -> int:

@@ -212,7 +212,7 @@ async def _perform(
     around = current_call()
     if around is None:
         return await _make(run, each, variables, always_told)
-    with CallUnderWay(around.session, each.tool.name, longest_s=around.longest_s):
+    with CallUnderWay(around.run, each.tool.name):
         return await _make(run, each, variables, always_told)
 
 

@@ -12,7 +12,7 @@ from ekiden.sessions.state import changes_between
 from ekiden.storage.base import DocumentWrite
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class VariablesNow:
     """How they are at one moment, stored or not."""
 

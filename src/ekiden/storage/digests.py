@@ -13,9 +13,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple, cast
 
 from ekiden.core.events import Event
-from ekiden.core.jsonio import dumps, loads, quick_ascii_encoder
-
-_encode = quick_ascii_encoder()
+from ekiden.core.jsonio import dumps, loads, quick_ascii
 
 HEAD = ("ekiden.store", "chain")
 """Collection and key of the document with the last digest of the events of no session."""
@@ -53,15 +51,17 @@ def own_digest(
 
     The number of an event of no session is the database's, and is not covered.
     """
-    lengths = (None if details is None else len(details), None if items is None else len(items))
     number = seq if session_id else 0
-    texts = map(_read_again, (agent, step, error))
-    fields = (session_id, number, type, at_us, duration_us, *texts, *lengths)
-    digest = sha256(repr(fields).encode("utf-8", "backslashreplace"))
-    for text in (details, items):
-        if text is not None:
-            digest.update(text.encode("utf-8", "surrogatepass"))
-    return digest.digest()
+    of_details = None if details is None else len(details)
+    of_items = None if items is None else len(items)
+    fields: tuple[object, ...] = (
+        session_id, number, type, at_us, duration_us, agent, step, error, of_details, of_items
+    )  # fmt: skip
+    text = repr(fields)
+    if "\\ud" in text:  # Perhaps half a character.
+        read = map(_read_again, (agent, step, error))
+        text = repr((*fields[:5], *read, *fields[8:]))
+    return sha256(_to_bytes(f"{text}{details or ''}{items or ''}")).digest()
 
 
 def _read_again(text: str | None) -> str | None:
@@ -75,6 +75,10 @@ def _read_again(text: str | None) -> str | None:
     return text
 
 
+def _to_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
 def content_of(own: Iterable[bytes]) -> str:
     """The digest of the events of one commit."""
     return sha256(b"".join(own)).hexdigest()
@@ -83,25 +87,17 @@ def content_of(own: Iterable[bytes]) -> str:
 def commit_digest(
     session_id: str,
     events: Sequence[Event],
-    details: Iterable[str | None],
-    items: Iterable[str | None],
+    details: Sequence[str | None],
+    items: Sequence[str | None],
 ) -> str:
     """What is stored with the last of the events, whose JSON is given as it is stored."""
     own = [
         own_digest(
-            session_id,
-            event.seq,
-            event.type,
-            event.at_us,
-            event.agent,
-            event.step,
-            event.duration_us,
-            detail,
-            item,
-            event.error,
+            session_id, each.seq, each.type, each.at_us, each.agent, each.step, each.duration_us,
+            details[at], items[at], each.error,
         )
-        for event, detail, item in zip(events, details, items, strict=True)
-    ]
+        for at, each in enumerate(events)
+    ]  # fmt: skip
     return f"{len(own)}:{content_of(own)}"
 
 
@@ -112,9 +108,9 @@ def head_text(digest: str) -> str:
 
 def linked(before: str, content: str) -> str:
     """The digest of a commit of no session: `before` is the body of the document, or empty."""
-    return sha256((before + content).encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(_to_bytes(before + content)).hexdigest()
 
 
 def json_digest(value: Any) -> str:
     """The digest of JSON, the same before it is stored and after it is read."""
-    return sha256(_encode(value).encode()).hexdigest()
+    return sha256(quick_ascii(value).encode()).hexdigest()

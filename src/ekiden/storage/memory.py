@@ -261,9 +261,9 @@ class MemoryStore(MemorySessions):
         """`put_messages` of one, for a caller in a hurry: the id of a new message, else `None`."""
         if self._closed:
             self._check_open()
-        if self._messages.expiring:
-            self._expire_messages()
         now = self._clock.monotonic() + self._advanced_s
+        if now >= self._messages.next_expiry:
+            self._expire_messages()
         number = self._messages.put_one(put, now, self._begin_us + int(now * 1e6))
         self._changes.notify()
         return number
@@ -330,9 +330,9 @@ class MemoryStore(MemorySessions):
 
     def _expire_messages(self) -> None:
         """Messages whose time is over leave their queues, whoever serves them or does not."""
-        if not self._messages.expiring:
-            return
         now = self._now()
+        if now < self._messages.next_expiry:
+            return
         woken = self._messages.expire(now=now, now_us=self._us(now))
         if woken:
             self._wake(woken)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeAlias
@@ -29,7 +30,16 @@ StagedSettles: TypeAlias = Sequence[tuple[MessageSettle, Any]]
 class MemoryMessages:
     """Messages by id, key, waiter and session; the open ones of each queue in its line."""
 
-    __slots__ = ("_by_id", "_by_key", "_count", "_of_session", "_queues", "_waiting", "expiring")
+    __slots__ = (
+        "_by_id",
+        "_by_key",
+        "_count",
+        "_expiring",
+        "_of_session",
+        "_queues",
+        "_waiting",
+        "next_expiry",
+    )
 
     def __init__(self) -> None:
         self._count = 0
@@ -39,8 +49,10 @@ class MemoryMessages:
         self._waiting: dict[str, dict[int, MemoryMessage]] = {}
         """The open ones, by who waits for them."""
         self._of_session: defaultdict[str, dict[int, MemoryMessage]] = defaultdict(dict)
-        self.expiring: dict[int, MemoryMessage] = {}
-        """Those that were put with a time; some may have ended since."""
+        self._expiring: dict[int, MemoryMessage] = {}
+        """The open ones that were put with a time."""
+        self.next_expiry = math.inf
+        """Before then none of them is over."""
 
     def stage(self, puts: Sequence[QueuePut]) -> StagedPuts:
         """What the puts come to; `QueueFull`, `UserError` before anything is changed."""
@@ -131,19 +143,21 @@ class MemoryMessages:
 
     def expire(self, *, now: float, now_us: int) -> list[str]:
         """Settle messages whose time is over and that nobody works on; their sessions."""
-        self.expiring = {
-            number: each for number, each in self.expiring.items() if each.state == "open"
-        }
-        over = [each for each in self.expiring.values() if each.is_over(now)]
+        over = [each for each in self._expiring.values() if each.is_over(now)]
         for message in over:
             self._queues[message.queue].remove(message)
-        return self._ended(over, now_us)
+        woken = self._ended(over, now_us)
+        self.next_expiry = min(
+            (max(each.expires or 0.0, each.due or 0.0) for each in self._expiring.values()),
+            default=math.inf,
+        )
+        return woken
 
     def _ended(self, expired: Sequence[MemoryMessage], now_us: int) -> list[str]:
         for message in expired:
             message.state = "expired"
             message.settled_us = now_us
-            self._waits_no_more(message)
+            self._leaves_open(message)
         return [message.session_id for message in expired if message.session_id is not None]
 
     def stage_settles(self, settles: Sequence[MessageSettle]) -> StagedSettles:
@@ -177,7 +191,7 @@ class MemoryMessages:
             return "settled"
         if message.state == "open":
             self._queues[message.queue].remove(message)
-            self._waits_no_more(message)
+            self._leaves_open(message)
             message.state, message.answer = settle.state, answer
             message.settled_us = now_us
             if message.session_id is not None:
@@ -246,6 +260,8 @@ class MemoryMessages:
         if message is None:
             return False
         self._queues[message.queue].release(message, delay_s=delay_s, now=now)
+        if message.expires is not None:
+            self.next_expiry = min(self.next_expiry, message.expires)
         return True
 
     def depth(self, queue: str) -> int:
@@ -272,7 +288,8 @@ class MemoryMessages:
             line = self._queues[message.queue] = MemoryQueue()
         line.add(message, put, now)
         if message.expires is not None:
-            self.expiring[message.id] = message
+            self._expiring[message.id] = message
+            self.next_expiry = min(self.next_expiry, message.expires)
 
     def _forget(self, message: MemoryMessage) -> None:
         del self._by_id[message.id]
@@ -285,9 +302,11 @@ class MemoryMessages:
                 del self._of_session[message.session_id]
         if message.state == "open":
             self._queues[message.queue].remove(message)
-            self._waits_no_more(message)
+            self._leaves_open(message)
 
-    def _waits_no_more(self, message: MemoryMessage) -> None:
+    def _leaves_open(self, message: MemoryMessage) -> None:
+        if message.expires is not None:
+            del self._expiring[message.id]
         waiter = message.waiter
         if waiter is not None:
             waits = self._waiting[waiter]

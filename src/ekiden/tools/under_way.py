@@ -14,13 +14,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar, Token
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 from weakref import WeakSet
 
 T = TypeVar("T")
@@ -35,31 +35,38 @@ _HARMLESS = (socket.getaddrinfo, socket.getnameinfo)
 _watched_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
 
+class Undoable(Protocol):
+    """A run whose calls a rollback may have to undo."""
+
+    @property
+    def session_key(self) -> str:
+        """What its session is known by."""
+
+    @property
+    def rollback_wait_s(self) -> float:
+        """How long a request of it goes on at most after it was given up."""
+
+
 class CallUnderWay:
     """A call of a tool, or the step of an agent, that a rollback may have to undo.
 
-    The body of ``with call:`` is part of it, with the tasks and threads that the body starts.
+    The body of ``with call:`` is part of it, with the tasks and threads that the body starts, in a
+    loop of which `watch_threads` was told. Every step after a handoff is one, so making it costs
+    next to nothing: all else is looked up when something goes on by itself.
     """
 
-    __slots__ = ("_token", "compensations", "longest_s", "name", "outer", "session")
+    __slots__ = ("_token", "compensations", "name", "run")
 
     _token: Token[CallUnderWay | None]
 
-    def __init__(self, session: str, name: str, *, longest_s: float) -> None:
-        self.session = session
+    def __init__(self, run: Undoable, name: str) -> None:
+        self.run = run
         self.name = name
         """Of the tool or agent, for people."""
-        self.longest_s = longest_s
-        """How long a request of it goes on at most after it was given up."""
-        self.outer = _current.get()
-        """The call in which this one is made."""
-        self.compensations: list[str] = []
+        self.compensations: tuple[str, ...] = ()
         """The keys of the compensations that it registered."""
 
     def __enter__(self) -> None:
-        loop = asyncio.get_running_loop()
-        if loop not in _watched_loops:
-            _watch(loop)
         self._token = _current.set(self)
 
     def __exit__(
@@ -72,24 +79,26 @@ class CallUnderWay:
 
     def registered(self) -> set[str]:
         """The compensations of it and of the calls around it: they may be about its effect."""
+        outer = self._token.old_value
         keys = set(self.compensations)
-        return keys if self.outer is None else keys | self.outer.registered()
+        return keys | outer.registered() if isinstance(outer, CallUnderWay) else keys
 
     def begin_part(self) -> _Part:
         """Something of the call goes on by itself from now on; `end_part` when it has ended."""
         part: _Part = Future()
         with _lock:
-            _unfinished.setdefault(self.session, {})[part] = self
+            _unfinished.setdefault(self.run.session_key, {})[part] = self
         return part
 
     def end_part(self, part: _Part) -> None:
         """It has ended; any thread may say so, also twice."""
         with _lock:
-            parts = _unfinished.get(self.session, {})
+            session = self.run.session_key
+            parts = _unfinished.get(session, {})
             if parts.pop(part, None) is None:
                 return
             if not parts:
-                del _unfinished[self.session]
+                del _unfinished[session]
         part.set_result(None)
 
 
@@ -98,14 +107,24 @@ def current_call() -> CallUnderWay | None:
     return _current.get()
 
 
-@contextmanager
-def without_effects() -> Iterator[None]:
-    """The body changes nothing outside, such as a call of a model: no rollback waits for it."""
-    token = _current.set(None)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+class WithoutEffects:
+    """The body of the `with` changes nothing outside, such as a call of a model: no rollback waits
+    for it."""
+
+    __slots__ = ("_token",)
+
+    _token: Token[CallUnderWay | None]
+
+    def __enter__(self) -> None:
+        self._token = _current.set(None)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _current.reset(self._token)
 
 
 async def unfinished_calls(session: str, wait_s: float) -> list[CallUnderWay]:
@@ -145,7 +164,7 @@ async def even_if_cancelled(request: Coroutine[Any, Any, T]) -> T:
     except asyncio.CancelledError:
         if not task.done():
             part, loop = call.begin_part(), asyncio.get_running_loop()
-            giving_up = loop.call_later(call.longest_s, task.cancel)
+            giving_up = loop.call_later(call.run.rollback_wait_s, task.cancel)
             task.add_done_callback(partial(_end_request, call, part, giving_up))
         raise
 
@@ -159,8 +178,11 @@ def _end_request(
     call.end_part(part)
 
 
-def _watch(loop: asyncio.AbstractEventLoop) -> None:
-    """Keep count of the threads that calls wait for in this loop."""
+def watch_threads() -> None:
+    """Keep count of the threads that calls wait for in the loop that runs."""
+    loop = asyncio.get_running_loop()
+    if loop in _watched_loops:
+        return
     _watched_loops.add(loop)
     plain = loop.run_in_executor
 

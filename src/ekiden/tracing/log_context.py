@@ -54,7 +54,10 @@ _session: ContextVar[LoggedSession | None] = ContextVar("ekiden_log_session", de
 _fields: ContextVar[Mapping[str, str]] = ContextVar("ekiden_log_fields", default=NO_FIELDS)
 
 
-class _Working:
+class logging_for:
+    """Lines that are logged in the body of the `with`, and in tasks that it starts, belong to the
+    session."""
+
     __slots__ = ("_session", "_token")
 
     _token: Token[LoggedSession | None]
@@ -72,12 +75,6 @@ class _Working:
         traceback: TracebackType | None,
     ) -> None:
         _session.reset(self._token)
-
-
-def logging_for(session: LoggedSession) -> _Working:
-    """Lines that are logged in the body of the `with`, and in tasks that it starts, belong to the
-    session."""
-    return _Working(session)
 
 
 @contextmanager

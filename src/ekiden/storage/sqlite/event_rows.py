@@ -58,7 +58,7 @@ def event_rows(num: int, session_id: str, events: Sequence[Event]) -> list[Row]:
     rows: list[Row] = [_event_row(num, event) for event in events]
     if rows:
         digest = commit_digest(
-            session_id, events, (row[7] for row in rows), (row[8] for row in rows)
+            session_id, events, [row[7] for row in rows], [row[8] for row in rows]
         )
         rows[-1] = (*rows[-1][:-1], digest)
     return rows

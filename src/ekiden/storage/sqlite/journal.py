@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import compress
 from typing import Any, cast
 
 import apsw
@@ -115,7 +116,8 @@ def write_commits(db: apsw.Connection, commits: Sequence[PreparedCommit], now: M
     updated = 0
     for chunk in chunks([commit.row for commit in commits]):
         size = padded(len(chunk))
-        changed = tuple(at for at in _LISTED if any(row[at] is not None for row in chunk))
+        _, _, _, _, _, agents, statuses, outcomes, *_ = zip(*chunk, strict=True)
+        changed = (any(agents), any(statuses), outcomes.count(None) < len(outcomes))
         db.execute(_update_sql(size, changed), (now.ms, *flat(chunk, size), now.ms))
         updated += db.changes()
     if updated != len(commits):
@@ -246,17 +248,17 @@ def _read_page(
     return [event_of(session_id, *row) for row in loads(f"[{text or ''}]")]
 
 
-_LISTED = {
-    5: "agent = coalesce(v.column6, sessions.agent),",
-    6: """status = iif(v.column7 = 'waiting' AND v.column13 <> sessions.wakes, 'ready',
-                coalesce(v.column7, sessions.status)),""",
-    7: "outcome = nullif(coalesce(v.column8, sessions.outcome), ''),",
-}
-"""What sessions are listed by, by its place in `PreparedCommit.row`."""
+_LISTED = (
+    "agent = coalesce(v.column6, sessions.agent),",
+    """status = iif(v.column7 = 'waiting' AND v.column13 <> sessions.wakes, 'ready',
+            coalesce(v.column7, sessions.status)),""",
+    "outcome = nullif(coalesce(v.column8, sessions.outcome), ''),",
+)
+"""What sessions are listed by: agent, status, outcome."""
 
 
 @cache
-def _update_sql(size: int, changed: tuple[int, ...]) -> str:
+def _update_sql(size: int, changed: tuple[bool, bool, bool]) -> str:
     """One statement that fences and updates `size` sessions; a row of nulls matches none.
 
     Of what sessions are listed by it names only what is `changed`: the engine writes to the index
@@ -265,7 +267,7 @@ def _update_sql(size: int, changed: tuple[int, ...]) -> str:
     return f"""
         UPDATE sessions SET
             seq = coalesce(v.column5, sessions.seq),
-            {" ".join(_LISTED[at] for at in changed)}
+            {" ".join(compress(_LISTED, changed))}
             cursor = coalesce(v.column9, sessions.cursor),
             variables = coalesce(v.column10, sessions.variables),
             owner = iif(v.column11 IS NULL, NULL, sessions.owner),

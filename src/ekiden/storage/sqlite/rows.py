@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
 import apsw
@@ -34,7 +35,7 @@ def values_sql(size: int, width: int) -> str:
 
 def flat(rows: Sequence[Row], size: int) -> list[Any]:
     """The values of the rows, padded with rows of nulls."""
-    values = [value for row in rows for value in row]
+    values = list(chain.from_iterable(rows))
     if size > len(rows):
         values += [None] * ((size - len(rows)) * len(rows[0]))
     return values
