@@ -114,8 +114,10 @@ async def test_runs_do_not_notice_that_the_vendor_is_away_and_all_arrives_afterw
             server.away = None
             await until(store, mirror, up_to_date=True)
         await mirror.close()
-        wanted = [said for word in map(str, range(20)) for said in (word, f"re: {word}")]
-        assert server.said() == [*wanted, "other", "re: other"]
+        # Which session comes first is left open: on a busy machine a request may time out.
+        words = [*map(str, range(20)), "other"]
+        wanted = [said for word in words for said in (word, f"re: {word}")]
+        assert sorted(server.said(), key=lambda said: "other" in said) == wanted
 
 
 async def test_a_vendor_that_was_away_all_the_time_is_told_everything_later(
