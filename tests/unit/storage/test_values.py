@@ -52,6 +52,15 @@ def test_the_end_of_a_prefix(prefix: str, end: str | None) -> None:
     assert prefix_end(prefix) == end
 
 
+def test_a_circle_is_no_json() -> None:
+    circle: list[Any] = []
+    circle.append({"again": circle})
+    with pytest.raises(ValueError, match="Circular"):
+        dumps(circle)
+    with pytest.raises(UserError):
+        json_text(circle, "it")
+
+
 @given(json_values)
 def test_a_copy_is_equal(value: Any) -> None:
     assert copy_json(value) == value

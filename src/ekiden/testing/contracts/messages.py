@@ -193,6 +193,14 @@ class ExpiryContract(StoreContractBase):
         assert await take(store, "t2") == []
         assert await settle(store, by=taken) == "settled"
 
+    async def test_a_message_that_is_given_back_after_its_time_expires(self, store: Store) -> None:
+        await store.put_messages([message(1, key="k", ttl_s=5)])
+        taken = await take_one(store)
+        await self.advance_clock(store, 6)
+        assert await keys_of(store, MessageFilter(states=["open"])) == ["k"]
+        assert await store.release_message(taken)
+        assert (await stored(store)).state == "expired"
+
     async def test_a_message_is_not_delivered_again_after_its_time(self, store: Store) -> None:
         await store.put_messages([message(1, key="k", ttl_s=5)])
         await take_one(store)
