@@ -14,7 +14,7 @@ from ekiden.core.errors import EkidenError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 
-EVERYWHERE = {"--json", "--store"}
+EVERYWHERE = {"--json", "--server", "--store"}
 """Options that the page explains once for all commands."""
 
 

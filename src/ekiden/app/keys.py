@@ -187,23 +187,6 @@ class Keys:
         document = await self._store.get_document(USES, key_id)
         return None if document is None else int(document.body["at_us"])
 
-    async def record(self, key: ApiKey) -> dict[str, Any]:
-        """The key as JSON, without anything that is secret."""
-        now_us = await self._store.now_us()
-        used_at_us = await self.used_at_us(key.id)
-        status = "revoked" if key.revoked_at_us is not None else "expired"
-        return {
-            "id": key.id,
-            "name": key.name,
-            "tenant": key.tenant,
-            "scopes": [scope for scope in SCOPES if scope in key.scopes],
-            "status": "active" if key.is_live(now_us) else status,
-            "created_at": _seconds(key.created_at_us),
-            "expires_at": _seconds(key.expires_at_us),
-            "last_used_at": _seconds(used_at_us),
-            "revoked_at": _seconds(key.revoked_at_us),
-        }
-
 
 def _check_name(name: str) -> None:
     if not isinstance(name, str) or not name.strip() or len(name) > _MAX_NAME:
@@ -254,7 +237,3 @@ def _digest(secret: str) -> str:
 
 def _random(characters: str, length: int) -> str:
     return "".join(secrets.choice(characters) for _ in range(length))
-
-
-def _seconds(at_us: int | None) -> float | None:
-    return None if at_us is None else at_us / 1e6

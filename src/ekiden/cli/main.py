@@ -13,7 +13,7 @@ from ekiden.cli.errors import Interrupted, UsageError
 from ekiden.cli.exits import Exit, exit_for_error
 from ekiden.cli.output import complain, prepare_log, prepare_streams, say
 from ekiden.cli.remote.connection import at_server
-from ekiden.cli.remote.table import LOCAL_ONLY, take_server
+from ekiden.cli.remote.table import LOCAL_ONLY, WRITTEN_ONCE, take_server
 from ekiden.core.errors import EkidenError
 
 if TYPE_CHECKING:
@@ -240,12 +240,13 @@ def build(*, remote: bool = False) -> App:
     )
     place = "remote" if remote else "commands"
     for name in _COMMANDS:
-        if not (remote and name in LOCAL_ONLY):
+        if not (remote and (name in LOCAL_ONLY or name in WRITTEN_ONCE)):
             app.command(f"ekiden.cli.{place}.{name}:{name}", name=name)
     for group, (about, members) in _GROUPS.items():
         commands = App(name=group, help=about)
         for name, text in members.items():
-            if not (remote and f"{group} {name}" in LOCAL_ONLY):
+            command = f"{group} {name}"
+            if not (remote and (command in LOCAL_ONLY or command in WRITTEN_ONCE)):
                 target = f"ekiden.cli.{place}.{group}:{group}_{name}"
                 commands.command(target, name=name, help=text)
         app.command(commands)

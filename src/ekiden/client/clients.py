@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Generic, Self
 
+from ekiden.api.costs import CalledCosts
+from ekiden.api.keys import CalledKeys
+from ekiden.api.portal import Portal
+from ekiden.api.workers import CalledWorkers
 from ekiden.client.address import api_key_of, server_address
 from ekiden.client.audit import Audit
+from ekiden.client.ekiden import at_server
 from ekiden.client.events import Events
 from ekiden.client.handoffs import Handoffs
 from ekiden.client.inbox import Inbox
-from ekiden.client.keys import Keys
-from ekiden.client.looking import Mirror, Settings, Spending, Traces, Workers
+from ekiden.client.looking import Mirror, Settings, Traces
 from ekiden.client.memory import Memories
 from ekiden.client.modes import Async, M, Sync
-from ekiden.client.portal import Portal
 from ekiden.client.runs import Runs
 from ekiden.client.sessions import Sessions
 from ekiden.client.state import State
@@ -57,11 +60,8 @@ class _Resources(Generic[M]):
         self.memory: Memories[M] = Memories(*parts)
         self.audit: Audit[M] = Audit(*parts)
         self.traces: Traces[M] = Traces(*parts)
-        self.costs: Spending[M] = Spending(*parts)
         self.settings: Settings[M] = Settings(*parts)
         self.mirror: Mirror[M] = Mirror(*parts)
-        self.workers: Workers[M] = Workers(*parts)
-        self.keys: Keys[M] = Keys(*parts)
         self.messages: Messages[M] = Messages(*parts)
         self.collaborations: Collaborations[M] = Collaborations(*parts)
 
@@ -87,6 +87,13 @@ class AsyncClient(_Resources[Async]):
                 print(shown)
     """
 
+    def __init__(self, url: str | None = None, **options: Any) -> None:
+        super().__init__(url, **options)
+        there = at_server(self._wire)
+        self.costs = there.costs
+        self.keys = there.keys
+        self.workers = there.workers
+
     async def close(self) -> None:
         """Close the connections; what runs at the server goes on."""
         await self._wire.close()
@@ -106,6 +113,14 @@ class Client(_Resources[Sync]):
         with Client("http://127.0.0.1:8321") as client:
             print(client.runs.run("Where is my order 1042?").output)
     """
+
+    def __init__(self, url: str | None = None, **options: Any) -> None:
+        super().__init__(url, **options)
+        assert self._portal is not None
+        there = at_server(self._wire)
+        self.costs = CalledCosts(there.costs, self._portal)
+        self.keys = CalledKeys(there.keys, self._portal)
+        self.workers = CalledWorkers(there.workers, self._portal)
 
     def _own_portal(self) -> Portal | None:
         return Portal()

@@ -1,14 +1,13 @@
-"""Traces, costs, settings, the mirror: what is only looked at."""
+"""Traces, settings, the mirror: what is only looked at."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Literal
 
-from ekiden.client.audit import Moment, moment_text
 from ekiden.client.modes import M, Resource, answers, given, lists, streams
 from ekiden.client.paths import part
-from ekiden.client.records import Costs, Setting
+from ekiden.client.records import Setting
 from ekiden.client.streams import Listing
 
 
@@ -58,24 +57,6 @@ class Traces(Resource[M]):
                     yield line
 
 
-class Spending(Resource[M]):
-    """What model calls used and cost."""
-
-    @answers
-    async def get(
-        self,
-        *,
-        session: str | None = None,
-        since: Moment | None = None,
-        by: Sequence[Literal["agent", "model", "session", "day"]] | None = None,
-    ) -> Costs:
-        """Of a session and all that answered it, or of all; put together by agent and model, if
-        nothing else is said."""
-        keys = None if by is None else tuple(by)
-        params = given(session=session, since=moment_text(since), by=keys)
-        return Costs.of(await self._wire.ask("GET", "/costs", params=params))
-
-
 class Settings(Resource[M]):
     """With what the server runs; needs a key with the scope ``admin``."""
 
@@ -98,14 +79,3 @@ class Mirror(Resource[M]):
         """How far the mirror is; the mirror itself is not asked."""
         status: Mapping[str, Any] = await self._wire.ask("GET", "/mirror")
         return status
-
-
-class Workers(Resource[M]):
-    """Who works on sessions."""
-
-    @answers
-    async def list(self) -> Mapping[str, Any]:
-        """The workers of the server's store, and agents with ready sessions that none of them
-        runs: ``{"workers": […], "unserved": […]}``."""
-        found: Mapping[str, Any] = await self._wire.ask("GET", "/workers")
-        return found

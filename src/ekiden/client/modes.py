@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from ekiden.client.portal import Portal
+from ekiden.api.portal import Portal
 from ekiden.client.streams import AsyncPages, AsyncStream, Listing, Pages, Stream
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Values of state, memory, the audit, traces, costs and settings."""
+"""Values of state, memory, the audit, traces and settings."""
 
 from __future__ import annotations
 
@@ -112,23 +112,6 @@ class AuditVerification(Value):
     @classmethod
     def _read(cls, raw: Mapping[str, Any]) -> dict[str, Any]:
         return {name: tuple(raw.get(name) or ()) for name in ("checked", "not_checked", "links")}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Costs(Value):
-    """What model calls used and cost."""
-
-    by: tuple[str, ...] = ()
-    lines: tuple[Mapping[str, Any], ...] = ()
-    """The dearest first."""
-    total: Mapping[str, Any] = field(default_factory=dict)
-    unpriced_models: tuple[str, ...] = ()
-    """Models whose price nobody knows."""
-
-    @classmethod
-    def _read(cls, raw: Mapping[str, Any]) -> dict[str, Any]:
-        names = ("by", "lines", "unpriced_models")
-        return {name: tuple(raw.get(name) or ()) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

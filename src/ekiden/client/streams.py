@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from ekiden.client.portal import Portal
+from ekiden.api.portal import Portal
 
 T = TypeVar("T")
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from ekiden.core.documents import Value
 from ekiden.storage.base import Document, DocumentStore, DocumentWrite, SessionFilter, Store
 
 WORKERS = "workers"
@@ -30,8 +31,8 @@ WorkerState: TypeAlias = Literal["working", "draining", "gone"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerRecord:
-    """A worker, as the others see it."""
+class WorkerRecord(Value):
+    """Who works on sessions of the store."""
 
     id: str
     owner: str
@@ -40,15 +41,16 @@ class WorkerRecord:
     pid: int
     version: str
     engine: str
+    """`worker`, `server`, or another."""
     tenant: str
     agents: tuple[str, ...]
     """Those that it runs."""
     needs: Mapping[str, Sequence[str]]
-    """The labels that those of its team need that it does not run."""
+    """The labels that agents of its team need which it does not run."""
     labels: tuple[str, ...]
     concurrency: int
     running: int
-    """Sessions under way: in this store, of all that it serves."""
+    """Sessions of this store under way."""
     finished: int
     started_at: float
     seen_at: float
@@ -59,45 +61,20 @@ class WorkerRecord:
         """Whether it was seen lately."""
         return self.state != "gone"
 
-    def to_json(self) -> dict[str, Any]:
-        """As it is shown."""
-        return {
-            "id": self.id,
-            "owner": self.owner,
-            "host": self.host,
-            "pid": self.pid,
-            "version": self.version,
-            "engine": self.engine,
-            "tenant": self.tenant,
-            "agents": list(self.agents),
-            "needs": {name: list(labels) for name, labels in self.needs.items()},
-            "labels": list(self.labels),
-            "concurrency": self.concurrency,
-            "running": self.running,
-            "finished": self.finished,
-            "started_at": self.started_at,
-            "seen_at": self.seen_at,
-            "state": self.state,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unserved:
+class Unserved(Value):
     """Ready sessions of an agent that no worker runs."""
 
     agent: str
     sessions: int
-    """How many, of the latest thousand that are ready; at least that there are some."""
+    """Of the latest thousand that are ready."""
     needs: tuple[str, ...]
     """The labels that it needs, as far as any worker knows."""
 
     def __str__(self) -> str:
         labels = f" (it needs a worker with the label {', '.join(self.needs)})"
         return f"{self.agent}: {self.sessions}{labels if self.needs else ''}"
-
-    def to_json(self) -> dict[str, Any]:
-        """As it is shown."""
-        return {"agent": self.agent, "sessions": self.sessions, "needs": list(self.needs)}
 
 
 async def list_workers(store: Store) -> list[WorkerRecord]:

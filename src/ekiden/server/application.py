@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute
 from ekiden import __version__
 from ekiden.app.service import Service
 from ekiden.app.telemetry import Telemetry
-from ekiden.server import console, description, docs_page, problems
+from ekiden.server import console, description, docs_page, problems, resources
 from ekiden.server.access import LOCAL, Caller, Gate
 from ekiden.server.agui import routes as agui
 from ekiden.server.chores import Chores
@@ -32,12 +32,10 @@ from ekiden.server.routes import (
     agents,
     audit,
     collaborations,
-    costs,
     events,
     handoff,
     health,
     inbox,
-    keys,
     login,
     memory,
     messages,
@@ -54,7 +52,6 @@ from ekiden.server.routes import (
     state,
     tasks,
     traces,
-    workers,
 )
 from ekiden.server.rpc_shape import RpcShape
 from ekiden.server.sse import Streams
@@ -71,10 +68,8 @@ _ROUTERS: tuple[APIRouter, ...] = (
     memory.router,
     audit.router,
     traces.router,
-    costs.router,
     settings.router,
     mirror.router,
-    workers.router,
     runs.router,
     events.router,
     agui.router,
@@ -87,8 +82,8 @@ _ROUTERS: tuple[APIRouter, ...] = (
     inbox.router,
     messages.router,
     collaborations.router,
-    keys.router,
     login.router,
+    *resources.ROUTERS,
 )
 """Under `/api/v1`."""
 

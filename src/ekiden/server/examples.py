@@ -252,7 +252,7 @@ OPERATIONS: Final[Mapping[str, Told]] = {
     "log_in": Told(sent={"key": "ek_k3v9x2m1_…"}, got={200: _ME}, headers=("Set-Cookie",)),
     "log_out": Told(headers=("Set-Cookie",)),
     "get_me": Told(got={200: _ME}),
-    "create_key": Told(sent={"name": "ci", "scopes": ["read", "run"]}),
+    "keys_create": Told(sent={"name": "ci", "scopes": ["read", "run"]}),
     "run_agui": Told(
         sent={
             "threadId": "thread-1",

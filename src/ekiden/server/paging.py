@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Generic, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 
 from fastapi import Path, Query
 from pydantic import BaseModel, Field
@@ -24,6 +24,15 @@ SessionId: TypeAlias = Annotated[
     ),
 ]
 PAGE = 50
+
+
+def cursor_as(pattern: str) -> Any:
+    """The cursor of a list whose cursors look so."""
+    return Query(
+        max_length=500,
+        pattern=pattern,
+        description="`next_cursor` of the page before; none for the first.",
+    )
 
 
 class Page(BaseModel, Generic[T]):

@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from fastapi import Path, Query
 
+from ekiden.api.texts import ADDRESSED, MOMENT, MOST_EVENTS, PLAIN
 from ekiden.app.moments import read_moment
 from ekiden.core.server_errors import RequestInvalid
-
-PLAIN: Final = r"^[^\x00]*$"
-"""Every text but one with a NUL, which not every store can look for."""
-ADDRESSED: Final = r"^[^\x00-\x1f\x7f]*$"
-"""What can stand in a path."""
-MOST_EVENTS: Final = 1_000_000_000
-"""No event of a session has a higher number."""
-
-_DATE = (
-    r"(?:19[7-9][0-9]|2[0-9]{3})-"
-    r"(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
-    r"|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
-    r"|02-(?:0[1-9]|1[0-9]|2[0-9]))"
-)
-_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?"
-_ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?"
-MOMENT: Final = rf"^(?:[0-9]{{1,4}}[smhdw]|{_DATE}(?:T{_CLOCK}{_ZONE})?)$"
-"""A time: see `moment`."""
 
 
 def word(description: str, *, most: int = 200) -> Any:

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.cost_view import cost_headers, cost_rows, unpriced_note
+from ekiden.api.costs import CostSummary
+from ekiden.api.local.costs import summary_of
+from ekiden.cli.views.costs import cost_headers, cost_rows, unpriced_note
 from ekiden.core.events import Event
 from ekiden.runtime import Price
-from ekiden.sessions.costs import cost_report
+from ekiden.sessions.costs import CostKey, cost_report
 
 PRICES = {"m": Price(input=1, output=1)}
 
@@ -19,16 +21,22 @@ def called(model: str, tokens: int) -> Event:
     return Event(session_id="s", seq=1, type="llm_call", at_us=0, agent="a", details=details)
 
 
+def costs(
+    events: list[Event], prices: dict[str, Price] | None = None, *, by: tuple[CostKey, ...] = ()
+) -> CostSummary:
+    return summary_of(cost_report(events, prices, by=by or ("agent", "model")))
+
+
 @pytest.mark.parametrize(
     ("tokens", "shown"), [(0, "0.000000"), (1, "0.000001"), (1_234_000_000, "1,234.00")]
 )
 def test_small_sums_are_exact_and_large_ones_readable(tokens: int, shown: str) -> None:
-    [row] = cost_rows(cost_report([called("m", tokens)], PRICES))
+    [row] = cost_rows(costs([called("m", tokens)], PRICES))
     assert row[-1] == shown
 
 
 def test_several_lines_end_with_all_of_them() -> None:
-    report = cost_report([called("m", 1), called("nobody", 1)], PRICES, by=["model", "agent"])
+    report = costs([called("m", 1), called("nobody", 1)], PRICES, by=("model", "agent"))
     assert cost_headers(report)[:2] == ("model", "agent")
     rows = cost_rows(report)
     assert [row[:2] for row in rows] == [("m", "a"), ("nobody", "a"), ("all", "")]
@@ -36,8 +44,8 @@ def test_several_lines_end_with_all_of_them() -> None:
 
 
 def test_what_is_missing_is_said_with_the_way_out() -> None:
-    known = cost_report([called("m", 1)], PRICES)
+    known = costs([called("m", 1)], PRICES)
     assert unpriced_note(known, has_list=False) == ""
-    unknown = cost_report([called("nobody", 1)])
+    unknown = costs([called("nobody", 1)])
     assert "pip install 'ekiden[prices]'" in unpriced_note(unknown, has_list=False)
     assert "pip install" not in unpriced_note(unknown, has_list=True)

@@ -114,5 +114,5 @@ async def test_that_nobody_runs_an_agent_is_told_once(caplog: pytest.LogCaptureF
             [left] = await unserved(store, await list_workers(store))
             worker.stop()
     assert str(left) == "painter: 1 (it needs a worker with the label gpu)"
-    assert left.to_json() == {"agent": "painter", "sessions": 1, "needs": ["gpu"]}
+    assert (left.agent, left.sessions, left.needs) == ("painter", 1, ("gpu",))
     assert caplog.text.count("no worker runs: painter: 1") == 1

@@ -70,10 +70,9 @@ async def test_a_worker_is_on_the_list_while_it_works() -> None:
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(worker.run())
         [record] = await seen(store, 1)
-        told = record.to_json()
-        assert (told["pid"], told["agents"], told["labels"]) == (os.getpid(), ["slow"], ["gpu"])
-        assert (told["concurrency"], told["state"], told["engine"]) == (3, "working", "worker")
-        assert (told["tenant"], told["running"], told["finished"]) == ("acme", 0, 0)
+        assert (record.pid, record.agents, record.labels) == (os.getpid(), ("slow",), ("gpu",))
+        assert (record.concurrency, record.state, record.engine) == (3, "working", "worker")
+        assert (record.tenant, record.running, record.finished) == ("acme", 0, 0)
         assert record.seen_at >= record.started_at
         gate.set()
         worker.stop()

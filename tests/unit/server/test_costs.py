@@ -10,7 +10,6 @@ import pytest
 from ekiden.core.agent import Agent
 from ekiden.core.team import Team
 from ekiden.core.usage import Usage
-from ekiden.server.models.costs import CostReportModel
 from ekiden.testing import ScriptedModel, say
 from tests.unit.server.desks import As, Served, problem, serving
 
@@ -39,7 +38,6 @@ async def test_costs_are_what_the_command_prints(desk: Served) -> None:
     ):
         found = await desk.get(f"/costs{query}")
         assert found == await desk.command("cost", *options), query
-        CostReportModel.model_validate(found)
     assert (await desk.get("/costs"))["total"]["requests"] == 2
     assert (await desk.get("/costs?session=s"))["total"]["cost"] == 0.5
 

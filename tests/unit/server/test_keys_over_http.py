@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ekiden.server.models import keys as models
 from tests.unit.server.counters import done
 from tests.unit.server.desks import As, Served, problem, serving
 
@@ -18,7 +17,6 @@ async def made(desk: Served, **fields: Any) -> Any:
     answer = await desk("POST", "/keys", body)
     found = done(answer, 201)
     assert answer.headers["cache-control"] == "no-store"
-    models.NewKeyModel.model_validate(found)
     return found
 
 
@@ -46,7 +44,6 @@ async def test_keys_are_listed_and_revoked(tmp_path: Path, monkeypatch: pytest.M
         assert only["id"] == other["id"]
         for _ in range(2):
             gone = done(await desk("DELETE", f"/keys/{ids[1]}"))
-            models.KeyModel.model_validate(gone)
             assert gone["status"] == "revoked"
         by_id = {each["id"]: each for each in (await desk.get("/keys"))["items"]}
         assert by_id[ids[1]]["status"] == "revoked"
@@ -69,7 +66,7 @@ async def test_what_cannot_be_a_key_is_refused(
         for fields in wrong:
             problem(await desk("POST", "/keys", {**good, **fields}), 422)
         once = await desk("POST", "/keys", good, headers={"Idempotency-Key": "k"})
-        assert "not kept" in problem(once, 409)["detail"]
+        assert "kept nowhere" in problem(once, 409)["detail"]
         problem(await desk("DELETE", "/keys/zzzzzzzz"), 404)
         problem(await desk("DELETE", "/keys/x"), 422)
         problem(await desk("GET", "/keys?cursor=x"), 422)

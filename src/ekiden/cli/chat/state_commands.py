@@ -40,20 +40,22 @@ async def state(chat: Chat, argument: str) -> Reply:
 
 async def cost(chat: Chat, argument: str) -> Reply:
     """`/cost`."""
-    from ekiden.cli.cost_view import cost_headers, cost_rows, unpriced_note
+    from ekiden.api.local.costs import summary_of
+    from ekiden.cli.views.costs import cost_headers, cost_rows, unpriced_note
+    from ekiden.core.documents import to_json
     from ekiden.models.pricing import has_price_list
     from ekiden.sessions.costs import cost_report, events_with_asked
 
     events = []
     if chat.row is not None:
         events = await events_with_asked(chat.store, chat.session.session_id)
-    report = cost_report(events, chat.config.prices)
+    report = summary_of(cost_report(events, chat.config.prices))
     table = Table(headers=cost_headers(report), rows=cost_rows(report), empty="no model was called")
     missing = unpriced_note(report, has_list=has_price_list())
     shapes: list[Shape] = [table]
     if missing:
         shapes.append(Lines(text=missing))
-    return Reply(type="cost", record=report.to_json(), shapes=shapes)
+    return Reply(type="cost", record=to_json(report), shapes=shapes)
 
 
 async def _shared(chat: Chat, record: dict[str, Any]) -> list[Shape]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.options import STORE, JsonOption, StoreOption
-from ekiden.cli.output import emit, note, say
-from ekiden.cli.tables import print_table
+from ekiden.cli.options import JsonOption
+from ekiden.cli.output import emit
+from ekiden.cli.place import HERE, Place
+from ekiden.sessions.costs import CostKey
 
 
 async def cost(
@@ -23,7 +24,7 @@ async def cost(
         str | None, Parameter(help="Only calls since then: a date, or how long ago, such as 7d.")
     ] = None,
     by: Annotated[
-        tuple[Literal["agent", "model", "session", "day"], ...],
+        tuple[CostKey, ...],
         Parameter(
             name="--by",
             negative="",
@@ -32,7 +33,7 @@ async def cost(
             "by agent and model.",
         ),
     ] = (),
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Show what model calls used and cost.
@@ -40,28 +41,16 @@ async def cost(
     Prices are those of the setting `prices`, else those of the price list that
     comes with the extra `prices`, in US dollars; nothing is fetched.
     """
-    from ekiden.app import load_settings, open_store
-    from ekiden.app.spending import costs
-    from ekiden.cli.cost_view import cost_headers, cost_rows, unpriced_note
     from ekiden.cli.moments import moment
-    from ekiden.cli.projects import store_address
-    from ekiden.models.pricing import has_price_list
+    from ekiden.cli.views.costs import print_costs
+    from ekiden.core.documents import to_json
 
     start = moment(since, option="--since")
-    keys = by or ("agent", "model")
-    if len(set(keys)) < len(keys):
+    if len(set(by)) < len(by):
         raise UsageError("--by names something twice")
-    async with open_store(store_address(store), create=False) as opened:
-        report = await costs(
-            opened, load_settings().settings, session_id=session, since=start, by=keys
-        )
+    async with place.open() as ekiden:
+        found = await ekiden.costs.get(session=session, since=start, by=by)
     if as_json:
-        emit(report.to_json())
-        return
-    if not report.lines:
-        say("no model was called")
-        return
-    print_table(cost_headers(report), cost_rows(report))
-    missing = unpriced_note(report, has_list=has_price_list())
-    if missing:
-        note(missing)
+        emit(to_json(found))
+    else:
+        print_costs(found, is_remote=place.is_server)

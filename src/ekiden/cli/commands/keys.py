@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
+from ekiden.api.endpoint import Scope
 from ekiden.cli.errors import UsageError
-from ekiden.cli.options import STORE, JsonOption, StoreOption
+from ekiden.cli.options import JsonOption
 from ekiden.cli.output import emit, note, say
-from ekiden.cli.tables import clock_time, print_table
-
-if TYPE_CHECKING:
-    from ekiden.app.keys import Keys
+from ekiden.cli.place import HERE, Place
 
 
 async def keys_create(
@@ -22,7 +18,7 @@ async def keys_create(
     /,
     *,
     scope: Annotated[
-        tuple[Literal["read", "run", "answer", "admin"], ...],
+        tuple[Scope, ...],
         Parameter(
             name="--scope",
             negative="",
@@ -37,7 +33,7 @@ async def keys_create(
         str | None,
         Parameter(name="--expires", help="How long it is good: 12h, 30d; else until revoked."),
     ] = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Make a key for callers of the server; it is shown once, and stored nowhere.
@@ -47,17 +43,17 @@ async def keys_create(
     key every caller needs one.
     """
     from ekiden.cli.moments import ahead
+    from ekiden.core.documents import to_json
 
     if not scope:
         raise UsageError("say what the key may do: --scope read, run, answer or admin")
     expires_s = None if expires is None else ahead(expires, what="--expires")
-    async with _opened(store, create=True) as keys:
-        made = await keys.create(name, scopes=scope, tenant=tenant, expires_s=expires_s)
-        record = await keys.record(made.key)
+    async with place.open(create=True, kept="keys") as ekiden:
+        made = await ekiden.keys.create(name, scopes=scope, tenant=tenant, expires_s=expires_s)
     if as_json:
-        emit({**record, "key": made.text})
+        emit(to_json(made))
         return
-    say(made.text)
+    say(made.key)
     note("keep it: it is not shown again, and `ekiden keys revoke` makes it useless")
 
 
@@ -66,68 +62,34 @@ async def keys_list(
     tenant: Annotated[
         str | None, Parameter(name="--tenant", help="Only those of this tenant.")
     ] = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """List the keys, the oldest first, without their secrets."""
-    async with _opened(store) as keys:
-        records = [await keys.record(key) for key in await keys.list(tenant=tenant)]
-    print_keys(records, as_json=as_json)
+    from ekiden.cli.views.keys import print_keys
+    from ekiden.core.documents import to_json
 
-
-def print_keys(records: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """The keys, without their secrets."""
+    async with place.open(kept="keys") as ekiden:
+        found = [each async for each in ekiden.keys.list(tenant=tenant)]
     if as_json:
-        emit(records)
-    elif not records:
-        say("there are no keys")
+        emit(to_json(found))
     else:
-        print_table(
-            ("id", "name", "tenant", "scopes", "status", "expires", "last used"),
-            [
-                (
-                    each["id"],
-                    each["name"],
-                    each["tenant"],
-                    " ".join(each["scopes"]),
-                    each["status"],
-                    _time(each["expires_at"]),
-                    _time(each["last_used_at"]),
-                )
-                for each in records
-            ],
-        )
+        print_keys(found)
 
 
 async def keys_revoke(
     key: Annotated[str, Parameter(help="The key's id, as `ekiden keys list` shows it.")],
     /,
     *,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Make a key useless, for ever; servers know within about a second."""
-    async with _opened(store) as keys:
-        revoked = await keys.revoke(key)
-        record = await keys.record(revoked)
+    from ekiden.core.documents import to_json
+
+    async with place.open(kept="keys") as ekiden:
+        revoked = await ekiden.keys.revoke(key)
     if as_json:
-        emit(record)
+        emit(to_json(revoked))
     else:
         say(f"{revoked.id} ({revoked.name}) is revoked")
-
-
-@asynccontextmanager
-async def _opened(option: str | None, *, create: bool = False) -> AsyncIterator[Keys]:
-    from ekiden.app import open_store
-    from ekiden.app.keys import Keys
-    from ekiden.cli.projects import store_address
-
-    address = store_address(option)
-    if address == "memory:":
-        raise UsageError("a server cannot see keys in memory:; name a store that is kept")
-    async with open_store(address, create=create) as store:
-        yield Keys(store)
-
-
-def _time(seconds: float | None) -> str:
-    return "" if seconds is None else clock_time(seconds)

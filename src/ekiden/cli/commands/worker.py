@@ -17,6 +17,7 @@ from ekiden.cli.options import (
     StoreOption,
     TeamOption,
 )
+from ekiden.cli.place import HERE, Place
 from ekiden.cli.temporal_options import TemporalOptions
 from ekiden.core.errors import UserError
 
@@ -166,28 +167,21 @@ async def worker_run(
     return Exit.OK
 
 
-async def worker_list(*, store: StoreOption = STORE, as_json: JsonOption = False) -> None:
+async def worker_list(*, place: Place = HERE, as_json: JsonOption = False) -> None:
     """List the workers of the store, and agents that nobody runs.
 
     Those that died stand there as gone for an hour.
     """
-    from ekiden.app import open_store
     from ekiden.cli.output import emit
-    from ekiden.cli.projects import store_address
-    from ekiden.cli.worker_view import print_workers
-    from ekiden.engine.registry import list_workers, unserved
+    from ekiden.cli.views.workers import print_workers
+    from ekiden.core.documents import to_json
 
-    async with open_store(store_address(store), create=False) as opened:
-        workers = await list_workers(opened)
-        left = await unserved(opened, workers)
-    records = {
-        "workers": [each.to_json() for each in workers],
-        "unserved": [each.to_json() for each in left],
-    }
+    async with place.open() as ekiden:
+        found = await ekiden.workers.list()
     if as_json:
-        emit(records)
+        emit(to_json(found))
     else:
-        print_workers(records)
+        print_workers(found)
 
 
 def _names(given: Sequence[str]) -> list[str] | None:

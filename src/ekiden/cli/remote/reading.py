@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ekiden.audit import AuditRecord, Verification
-    from ekiden.client.records import Costs, MemoryEntry
+    from ekiden.client.records import MemoryEntry
     from ekiden.core.memory import Recollection
     from ekiden.runtime.outside_state import SharedVariable
     from ekiden.sessions import SessionState
-    from ekiden.sessions.costs import CostLine, CostReport
     from ekiden.storage.base import SessionRow
 
 
@@ -92,30 +91,6 @@ def verification_of(record: Mapping[str, Any]) -> Verification:
         found.report(BrokenLink(**own, at_us=_us(link["timestamp"])))
     found.broken = record["broken"]
     return found
-
-
-def cost_report_of(costs: Costs) -> CostReport:
-    """What calls used and cost."""
-    from ekiden.sessions.costs import CostReport
-
-    by: Any = costs.by
-    return CostReport(
-        by=by,
-        lines=[_cost_line(line, by) for line in costs.lines],
-        total=_cost_line(costs.total, ()),
-        unpriced_models=costs.unpriced_models,
-    )
-
-
-def _cost_line(record: Mapping[str, Any], by: Sequence[str]) -> CostLine:
-    from ekiden.core.usage import Usage
-    from ekiden.sessions.costs import CostLine
-
-    names = ("requests", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
-    usage = Usage(**{name: record[name] for name in names}, cost=record["cost"] or 0.0)
-    return CostLine(
-        key={name: record[name] for name in by}, usage=usage, unpriced=record["unpriced_requests"]
-    )
 
 
 def _us(seconds: float) -> int:

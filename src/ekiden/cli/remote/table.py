@@ -30,6 +30,9 @@ LOCAL_ONLY: Final[Mapping[str, str]] = {
 }
 """With the reason."""
 
+WRITTEN_ONCE: Final = frozenset({"cost", "keys create", "keys list", "keys revoke", "worker list"})
+"""Commands that take `--server` themselves: they work with either."""
+
 _OPTION: Final = "--server"
 _VARIABLE: Final = "EKIDEN_SERVER"
 _STORE: Final = "--store"
@@ -48,6 +51,8 @@ def take_server(arguments: list[str], groups: Mapping[str, object]) -> str | Non
     Without the option it is that of EKIDEN_SERVER, for commands that can be remote, and unless
     `--store` says where else to look. `UsageError` for what makes no sense at a server.
     """
+    if _command_of(arguments, groups) in WRITTEN_ONCE:
+        return None
     told = _take_option(arguments)
     url = os.environ.get(_VARIABLE) or None if told is None else told
     if url is None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ekiden.server.models.texts import ONE_LINE, PARTY, SAID
+from ekiden.api.texts import ONE_LINE, PARTY, SAID
 
 PhaseName: TypeAlias = Literal[
     "discovery", "negotiation", "agreement", "execution", "completion", "cancelled", "expired"

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ekiden.server.models.texts import PERSON, SAID
-from ekiden.server.params import PLAIN
+from ekiden.api.texts import PERSON, PLAIN, SAID
 
 StatusName: TypeAlias = Literal[
     "initiated", "validating", "transferring", "completed", "failed", "rolled_back"

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ekiden.server.models.texts import PERSON
+from ekiden.api.texts import PERSON
 
 ItemStatusName: TypeAlias = Literal["open", "answered", "expired", "cancelled"]
 StatusChoice: TypeAlias = Literal["open", "answered", "expired", "cancelled", "closed", "any"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ekiden.server.models.keys import ScopeName
+from ekiden.api.endpoint import Scope
 
 
 class LoginBody(BaseModel):
@@ -22,7 +22,7 @@ class MeModel(BaseModel):
 
     name: str = Field(description="Of the key; `local` for somebody on this machine without one.")
     tenant: str
-    scopes: list[ScopeName] = Field(description="All that the caller may do, sorted.")
+    scopes: list[Scope] = Field(description="All that the caller may do, sorted.")
     local: bool = Field(description="Whether it is somebody on this machine, without a key.")
     csrf_token: str | None = Field(
         description="What requests with the cookie that change something send as `X-CSRF-Token`; "

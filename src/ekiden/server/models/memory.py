@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ekiden.api.texts import MEMORY_KEY
 from ekiden.memory.checking import MAX_CONTENT, MAX_KEY
-from ekiden.server.models.texts import MEMORY_KEY
 from ekiden.server.paging import Page
 
 

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ekiden.server.models.texts import ONE_LINE
-from ekiden.server.params import PLAIN
+from ekiden.api.texts import ONE_LINE, PLAIN
 
 MessageStateName: TypeAlias = Literal[
     "open", "answered", "failed", "timed_out", "cancelled", "late", "expired", "dead"

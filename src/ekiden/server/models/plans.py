@@ -6,9 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ekiden.api.texts import PLAIN, SAID
 from ekiden.server.models.tasks import TaskStatusName
-from ekiden.server.models.texts import SAID
-from ekiden.server.params import PLAIN
 
 
 class NewPreview(BaseModel):

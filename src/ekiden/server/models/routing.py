@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ekiden.server.models.texts import SAID
+from ekiden.api.texts import SAID
 
 StrategyName: TypeAlias = Literal["rule", "semantic", "llm", "hybrid"]
 MethodName: TypeAlias = Literal["rule", "semantic", "llm", "named", "sticky", "default", "none"]

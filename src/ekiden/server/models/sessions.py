@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ekiden.server.params import MOMENT, MOST_EVENTS, PLAIN
+from ekiden.api.texts import MOMENT, MOST_EVENTS, PLAIN
 
 SessionStatusName = Literal["idle", "ready", "waiting"]
 SessionStateName = Literal["working", "waiting_agent", "waiting_person", "failed", "idle"]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ekiden.server.params import PLAIN
+from ekiden.api.texts import PLAIN
 from ekiden.sessions.scopes import MAX_NAME, MAX_VARIABLES
 
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME, pattern=PLAIN)]

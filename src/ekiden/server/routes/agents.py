@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Path, Query, Response
 
+from ekiden.api.texts import ONE_LINE, PLAIN
 from ekiden.app.records.agents import agent_details, agent_record
 from ekiden.app.records.presence import presences
 from ekiden.bus.blocked import blocked
@@ -13,9 +14,7 @@ from ekiden.bus.deadlocks import deadlocks
 from ekiden.server.access import Reads
 from ekiden.server.answers import answer, page
 from ekiden.server.models.agents import AgentDetail, AgentModel, DeadlockModel, PresenceModel
-from ekiden.server.models.texts import ONE_LINE
 from ekiden.server.paging import PAGE, Limit, Page
-from ekiden.server.params import PLAIN
 from ekiden.server.problems import problems
 
 router = APIRouter(prefix="/agents", tags=["agents"])

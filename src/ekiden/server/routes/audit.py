@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 
+from ekiden.api.texts import ADDRESSED
 from ekiden.audit import AuditQuery, audit_records, find_records, verify_audit
 from ekiden.audit.export import export_lines
 from ekiden.core.server_errors import AuditRecordNotFound, TookTooLong
@@ -21,7 +22,7 @@ from ekiden.server.models.audit import (
     VerificationModel,
 )
 from ekiden.server.paging import PAGE, Cursor, Limit, Page
-from ekiden.server.params import ADDRESSED, moment, time, word
+from ekiden.server.params import moment, time, word
 from ekiden.server.problems import problems
 from ekiden.server.turns import one_at_a_time
 

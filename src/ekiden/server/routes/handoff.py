@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 
+from ekiden.api.texts import CAPABILITIES, EVENT_CURSOR, ONE_LINE
 from ekiden.app.desk import Desk
 from ekiden.app.handing import until_settled
 from ekiden.app.matching import capable, parse_names
@@ -29,8 +30,7 @@ from ekiden.server.models.handoff import (
     PolicyName,
     StatusName,
 )
-from ekiden.server.models.texts import CAPABILITIES, EVENT_CURSOR, ONE_LINE, cursor_as
-from ekiden.server.paging import PAGE, Limit, Page
+from ekiden.server.paging import PAGE, Limit, Page, cursor_as
 from ekiden.server.params import moment, time, word
 from ekiden.server.problems import problem_response, problems
 

@@ -30,8 +30,7 @@ from ekiden.server.models.inbox import (
     SnoozeFor,
     StatusChoice,
 )
-from ekiden.server.models.texts import cursor_as
-from ekiden.server.paging import PAGE, Limit, Page
+from ekiden.server.paging import PAGE, Limit, Page, cursor_as
 from ekiden.server.params import word
 from ekiden.server.problems import problems
 

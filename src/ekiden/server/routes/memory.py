@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Response
 
+from ekiden.api.texts import MEMORY_KEY, PLAIN
 from ekiden.app.desk import Desk
 from ekiden.app.memories import delivered, everything, memory_of
 from ekiden.app.records.memory import memory_record
@@ -34,9 +35,8 @@ from ekiden.server.models.memory import (
     NewMemory,
     StoredMemory,
 )
-from ekiden.server.models.texts import MEMORY_KEY
 from ekiden.server.paging import PAGE, Limit, Page
-from ekiden.server.params import PLAIN, word
+from ekiden.server.params import word
 from ekiden.server.problems import problems
 from ekiden.server.turns import one_at_a_time
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
+from ekiden.api.texts import ONE_LINE
 from ekiden.app.messaging import outsider, post_message
 from ekiden.app.records.messages import find_messages, read_message
 from ekiden.app.records.runs import run_id_of
@@ -20,8 +21,7 @@ from ekiden.server.models.messages import (
     NewRequeue,
     RequeuedModel,
 )
-from ekiden.server.models.texts import ONE_LINE, cursor_as
-from ekiden.server.paging import PAGE, Limit, Page
+from ekiden.server.paging import PAGE, Limit, Page, cursor_as
 from ekiden.server.params import word
 from ekiden.server.problems import problems
 

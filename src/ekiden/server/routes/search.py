@@ -6,11 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from ekiden.api.texts import PLAIN
 from ekiden.server.access import Reads
 from ekiden.server.answers import page
 from ekiden.server.models.sessions import SessionHitModel
 from ekiden.server.paging import Limit, Page
-from ekiden.server.params import PLAIN
 from ekiden.sessions.search import search_sessions as search
 
 router = APIRouter(prefix="/sessions", tags=["sessions"])

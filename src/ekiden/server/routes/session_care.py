@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
+from ekiden.api.texts import PLAIN
 from ekiden.app.records.sessions import fork_record, import_record, rewind_record
 from ekiden.core.errors import UserError
 from ekiden.core.retention import Retention
@@ -27,7 +28,7 @@ from ekiden.server.models.sessions import (
     RewindModel,
 )
 from ekiden.server.paging import SessionId
-from ekiden.server.params import PLAIN, moment
+from ekiden.server.params import moment
 from ekiden.server.problems import problems
 from ekiden.server.turns import one_at_a_time
 

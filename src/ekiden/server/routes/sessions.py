@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Query, Response
 
+from ekiden.api.texts import MOST_EVENTS
 from ekiden.app.records.session_pages import find_sessions
 from ekiden.app.records.sessions import chain_record, session_record, show_record
 from ekiden.core.events import Event
@@ -25,9 +26,8 @@ from ekiden.server.models.sessions import (
     SessionStateName,
     SessionStatusName,
 )
-from ekiden.server.models.texts import cursor_as
-from ekiden.server.paging import PAGE, Cursor, Limit, Page, SessionId
-from ekiden.server.params import MOST_EVENTS, User, word
+from ekiden.server.paging import PAGE, Cursor, Limit, Page, SessionId, cursor_as
+from ekiden.server.params import User, word
 from ekiden.server.problems import problems
 from ekiden.sessions import Session
 from ekiden.storage.base import SessionFilter, Store

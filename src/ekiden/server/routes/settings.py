@@ -11,6 +11,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
+from ekiden.api.texts import ADDRESSED
 from ekiden.app.desk import Desk
 from ekiden.app.records.settings import setting_record
 from ekiden.app.settings import Entry
@@ -20,7 +21,6 @@ from ekiden.server.access import Administers
 from ekiden.server.answers import answer, page
 from ekiden.server.models.settings import SettingModel
 from ekiden.server.paging import Page
-from ekiden.server.params import ADDRESSED
 from ekiden.server.problems import problems
 
 router = APIRouter(prefix="/settings", tags=["settings"])

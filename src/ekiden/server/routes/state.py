@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from ekiden.api.texts import ADDRESSED, MOST_EVENTS
 from ekiden.app.desk import Desk
 from ekiden.app.records.state import shared_record
 from ekiden.core.jsonio import dumps
@@ -31,7 +32,7 @@ from ekiden.server.models.state import (
     UserState,
 )
 from ekiden.server.paging import SessionId
-from ekiden.server.params import ADDRESSED, MOST_EVENTS, UserInPath
+from ekiden.server.params import UserInPath
 from ekiden.server.problems import problems
 from ekiden.server.versions import Match, Matching, etag_of
 from ekiden.sessions import Session

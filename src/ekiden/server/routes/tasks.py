@@ -6,12 +6,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from ekiden.api.texts import EVENT_CURSOR
 from ekiden.app.records.plans import TaskQuery, find_tasks
 from ekiden.server.access import Reads
 from ekiden.server.answers import page
 from ekiden.server.models.tasks import TaskModel, TaskStatusName
-from ekiden.server.models.texts import EVENT_CURSOR, cursor_as
-from ekiden.server.paging import PAGE, Limit, Page
+from ekiden.server.paging import PAGE, Limit, Page, cursor_as
 from ekiden.server.params import moment, time, word
 
 router = APIRouter(prefix="/tasks", tags=["tasks"])

@@ -15,9 +15,8 @@ from ekiden.core.errors import UserError
 from ekiden.core.jsonio import dumps
 from ekiden.server.access import Reads
 from ekiden.server.answers import answer, json_lines, page
-from ekiden.server.models.texts import cursor_as
 from ekiden.server.models.traces import OpenAITrace, SpanKindName, SpanModel, TraceModel
-from ekiden.server.paging import PAGE, Limit, Page, SessionId
+from ekiden.server.paging import PAGE, Limit, Page, SessionId, cursor_as
 from ekiden.server.problems import problems
 from ekiden.tracing import Node, Trace, export_jsonl, export_openai, read_trace, trace_events
 

@@ -1,13 +1,14 @@
-"""Patterns of texts, so that the OpenAPI document says what is taken."""
+"""Texts that come from outside: patterns, so that the OpenAPI document says what is taken."""
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-from fastapi import Query
+from datetime import datetime
+from typing import Final, TypeAlias
 
 _ODD: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
 
+PLAIN: Final = r"^[^\x00]*$"
+"""Every text but one with a NUL, which not every store can look for."""
 ONE_LINE: Final = rf"^[^{_ODD}]+$"
 """Without control characters and line breaks."""
 PERSON: Final = rf"^[^\s{_ODD}][^{_ODD}]*$"
@@ -29,12 +30,22 @@ CAPABILITIES: Final = r"^[^\x00]*[^\s\x00,，、][^\x00]*$"
 """Names with commas between, of which there is at least one."""
 EVENT_CURSOR: Final = r"-?[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}"
 """A place in the events of a store."""
+SESSION_ID: Final = r"^[A-Za-z0-9_\-.:@]+$"
+"""The id of a session."""
+ADDRESSED: Final = r"^[^\x00-\x1f\x7f]*$"
+"""What can stand in a path."""
+MOST_EVENTS: Final = 1_000_000_000
+"""No event of a session has a higher number."""
 
-
-def cursor_as(pattern: str) -> Any:
-    """The cursor of a list whose cursors look so."""
-    return Query(
-        max_length=500,
-        pattern=pattern,
-        description="`next_cursor` of the page before; none for the first.",
-    )
+_DATE = (
+    r"(?:19[7-9][0-9]|2[0-9]{3})-"
+    r"(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
+    r"|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    r"|02-(?:0[1-9]|1[0-9]|2[0-9]))"
+)
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?"
+_ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?"
+MOMENT: Final = rf"^(?:[0-9]{{1,4}}[smhdw]|{_DATE}(?:T{_CLOCK}{_ZONE})?)$"
+"""A time as a text: a date, a date with a time, or how long ago."""
+Moment: TypeAlias = datetime | str
+"""A time: a `datetime`, or a text that fits `MOMENT`; without a zone it is UTC."""

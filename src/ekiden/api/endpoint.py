@@ -1,0 +1,141 @@
+"""What a method of the interface is over HTTP: said once, at the method."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Scope: TypeAlias = Literal["read", "run", "answer", "admin"]
+"""`read`: look at everything of the tenant; `run`: start runs, hand over, change sessions, state
+and memory; `answer`: decide what people are asked; `admin`: all of it, and remove and restore."""
+Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+_MARK: Final = "__endpoint__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a method of the interface stands, and who may call it."""
+
+    method: Method
+    path: str
+    """Parameters of the method that stand in braces are parts of it."""
+    scope: Scope
+    status: int
+    """Of an answer."""
+    problems: tuple[int, ...]
+    """What else it may answer, beside what every route may."""
+    is_secret: bool
+    """Whether the answer is kept nowhere, so that a request is sent once and cannot be repeated."""
+    cursor: str | None
+    """The pattern of the cursors of a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What is to be known of a parameter: for people, and what is taken from outside.
+
+    Its place is in the annotation: ``Annotated[str | None, Told("Only those of this user.")]``.
+    """
+
+    text: str
+    min_length: int | None = None
+    max_length: int | None = None
+    pattern: str | None = None
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    examples: tuple[Any, ...] | None = None
+    is_unique: bool = False
+    """Of a list, in which each stands once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A parameter of a method of the interface."""
+
+    name: str
+    type: Any
+    told: Told | None
+    default: Any
+    """`inspect.Parameter.empty` if it must be given."""
+    in_path: bool
+
+
+def endpoint(
+    method: Method,
+    path: str,
+    *,
+    scope: Scope,
+    status: int = 200,
+    problems: tuple[int, ...] = (),
+    is_secret: bool = False,
+    cursor: str | None = None,
+) -> Callable[[F], F]:
+    """Say what a method is over HTTP; see `Endpoint`."""
+    about = Endpoint(
+        method=method,
+        path=path,
+        scope=scope,
+        status=status,
+        problems=problems,
+        is_secret=is_secret,
+        cursor=cursor,
+    )
+
+    def give(function: F) -> F:
+        setattr(function, _MARK, about)
+        return function
+
+    return give
+
+
+@cache
+def endpoints(interface: type) -> Mapping[str, Endpoint]:
+    """The methods of an interface, by name, in their order."""
+    found = {name: getattr(each, _MARK, None) for name, each in vars(interface).items()}
+    return {name: about for name, about in found.items() if about is not None}
+
+
+@cache
+def parameters(interface: type, name: str) -> tuple[Parameter, ...]:
+    """What a method takes, but for `self`."""
+    function = getattr(interface, name)
+    hints = get_type_hints(function, include_extras=True)
+    path = endpoints(interface)[name].path
+    return tuple(
+        _parameter(each, hints[each.name], path)
+        for each in list(inspect.signature(function).parameters.values())[1:]
+    )
+
+
+@cache
+def answer_type(interface: type, name: str) -> Any:
+    """What a method gives; `Pages[X]` for a list of `X`."""
+    return get_type_hints(getattr(interface, name))["return"]
+
+
+def _parameter(each: inspect.Parameter, hint: Any, path: str) -> Parameter:
+    told = None
+    if hasattr(hint, "__metadata__"):
+        told = next((part for part in hint.__metadata__ if isinstance(part, Told)), None)
+        hint = get_args(hint)[0]
+    return Parameter(
+        name=each.name,
+        type=hint,
+        told=told,
+        default=each.default,
+        in_path=f"{{{each.name}}}" in path or f"{{{each.name}:path}}" in path,
+    )
+
+
+def member_type(pages: Any) -> Any:
+    """`X` of `Pages[X]`; `None` for what is no list."""
+    from ekiden.api.pages import Pages
+
+    return get_args(pages)[0] if get_origin(pages) is Pages else None

@@ -1,0 +1,1 @@
+"""The interface over a store of this process."""

@@ -1,0 +1,42 @@
+"""What the local implementations work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from ekiden.api.texts import Moment
+from ekiden.app.moments import read_moment
+from ekiden.app.settings import Settings
+from ekiden.app.tenants import DEFAULT_TENANT
+from ekiden.core.server_errors import RequestInvalid
+from ekiden.storage.base import Store
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Here:
+    """One tenant's store, and what belongs to it."""
+
+    store: Store
+    settings: Settings
+    tenant: str = DEFAULT_TENANT
+    keys_changed: Callable[[], None] = field(default=_nothing, repr=False)
+    """Called when a key was made or revoked."""
+
+
+def moment_of(given: Moment | None, *, what: str) -> datetime | None:
+    """The time that is meant; `RequestInvalid` for a text that means none."""
+    if given is None or isinstance(given, datetime):
+        return given
+    try:
+        return read_moment(given, zone=UTC)
+    except (ValueError, OverflowError) as exc:
+        raise RequestInvalid(
+            f"{what}: {given[:40]!r} is no time; give a date, such as 2025-03-01 or "
+            "2025-03-01T14:30:00Z, or how long ago: 90s, 30m, 2h, 7d or 4w"
+        ) from exc

@@ -1,0 +1,95 @@
+"""Where a command works: with a store of this machine, or with a server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import Parameter
+
+from ekiden.cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from ekiden.client.ekiden import Ekiden
+
+_SERVER: Final = "EKIDEN_SERVER"
+_STORE: Final = "EKIDEN_STORE"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The options of every command that works with either."""
+
+    store: Annotated[
+        str | None,
+        Parameter(
+            name="--store",
+            help="Where sessions are kept: a path, sqlite:///path, postgresql://… or memory:; else "
+            "EKIDEN_STORE, else the setting `store`, which is .ekiden/ekiden.db.",
+        ),
+    ] = None
+    server: Annotated[
+        str | None,
+        Parameter(
+            name="--server",
+            help="Work with this server instead, with the key in EKIDEN_API_KEY; else "
+            "EKIDEN_SERVER.",
+        ),
+    ] = None
+
+    @asynccontextmanager
+    async def open(self, *, create: bool = False, kept: str = "") -> AsyncIterator[Ekiden]:
+        """Everything that is there; with `create` a store that does not exist is made.
+
+        `UsageError` if both are named, and for a store in memory if something must be `kept`.
+        """
+        if self.server is not None and self.store is not None:
+            raise UsageError(
+                "--store is not for servers, and --server names one: the server has its own store"
+            )
+        server = self.server
+        if server is None and self.store is None:
+            server = os.environ.get(_SERVER) or None
+        if server is not None:
+            async with _at_server(server) as there:
+                yield there
+            return
+        async with _at_store(self.store, create=create, kept=kept) as here:
+            yield here
+
+    @property
+    def is_server(self) -> bool:
+        """Whether a server is asked."""
+        return self.server is not None or (self.store is None and bool(os.environ.get(_SERVER)))
+
+
+HERE: Final = Place()
+
+
+@asynccontextmanager
+async def _at_server(url: str) -> AsyncIterator[Ekiden]:
+    from ekiden.client import AsyncClient
+    from ekiden.client.ekiden import at_server
+
+    async with AsyncClient(url) as client:
+        yield at_server(client._wire)
+
+
+@asynccontextmanager
+async def _at_store(option: str | None, *, create: bool, kept: str) -> AsyncIterator[Ekiden]:
+    from pathlib import Path
+
+    from ekiden.api.local.place import Here
+    from ekiden.app import load_settings, open_store
+    from ekiden.client.ekiden import at_store
+
+    settings = load_settings(Path.cwd()).settings
+    address = option or os.environ.get(_STORE) or settings.store
+    if kept and address == "memory:":
+        raise UsageError(f"a server cannot see {kept} in memory:; name a store that is kept")
+    async with open_store(address, create=create) as store:
+        yield at_store(Here(store=store, settings=settings))

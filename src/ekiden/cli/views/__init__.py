@@ -1,0 +1,1 @@
+"""How things are printed: one file for each resource."""

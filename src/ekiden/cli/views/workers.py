@@ -1,0 +1,40 @@
+"""Workers, for people."""
+
+from __future__ import annotations
+
+from ekiden.api.workers import WorkerOverview
+from ekiden.cli.output import note, say
+from ekiden.cli.tables import clock_time, print_table
+from ekiden.engine.registry import WorkerRecord
+
+_MOST_AGENTS = 4
+
+
+def print_workers(found: WorkerOverview) -> None:
+    """The workers as a table, and behind it whom nobody runs."""
+    if not found.workers:
+        say("no worker is there; `ekiden worker` starts one")
+        return
+    headers = ("worker", "state", "engine", "running", "finished", "agents", "labels", "seen")
+    print_table(headers, [_row(each) for each in found.workers])
+    for each in found.unserved:
+        needs = ", ".join(each.needs)
+        told = f": it needs a worker with the label {needs}" if needs else ""
+        note(f"no worker runs {each.agent}, {each.sessions} ready{told}")
+
+
+def _row(worker: WorkerRecord) -> tuple[str, ...]:
+    names = worker.agents
+    shown = ", ".join(names[:_MOST_AGENTS])
+    if len(names) > _MOST_AGENTS:
+        shown += f" and {len(names) - _MOST_AGENTS} more"
+    return (
+        f"{worker.host}-{worker.pid}",
+        worker.state,
+        worker.engine,
+        f"{worker.running} of {worker.concurrency}",
+        str(worker.finished),
+        shown,
+        ", ".join(worker.labels),
+        clock_time(worker.seen_at),
+    )

@@ -1,0 +1,44 @@
+"""Everything that there is, here or behind a server, with the same methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ekiden.api.costs import Costs
+from ekiden.api.keys import Keys
+from ekiden.api.workers import Workers
+
+if TYPE_CHECKING:
+    from ekiden.api.local.place import Here
+    from ekiden.client.wire import Wire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ekiden:
+    """The resources, by name."""
+
+    costs: Costs
+    keys: Keys
+    workers: Workers
+
+
+def at_server(wire: Wire) -> Ekiden:
+    """What a server has."""
+    from ekiden.client.remote import remote
+
+    return Ekiden(costs=remote(Costs, wire), keys=remote(Keys, wire), workers=remote(Workers, wire))
+
+
+def at_store(here: Here) -> Ekiden:
+    """What a store of this process has."""
+    from ekiden.api.checking import checked
+    from ekiden.api.local.costs import LocalCosts
+    from ekiden.api.local.keys import LocalKeys
+    from ekiden.api.local.workers import LocalWorkers
+
+    return Ekiden(
+        costs=checked(Costs, LocalCosts(here)),
+        keys=checked(Keys, LocalKeys(here)),
+        workers=checked(Workers, LocalWorkers(here)),
+    )

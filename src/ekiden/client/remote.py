@@ -1,0 +1,74 @@
+"""The interface over HTTP: each method is the request that its declaration says."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from types import NoneType
+from typing import Any
+
+from ekiden.api.endpoint import answer_type, endpoints, member_type, parameters
+from ekiden.api.pages import Page, Pages
+from ekiden.client.paths import part
+from ekiden.client.wire import Wire
+from ekiden.core.documents import from_json
+
+
+def remote(interface: type, wire: Wire) -> Any:
+    """What asks the server behind `wire` for the methods of the interface."""
+    methods = {name: _method(interface, name) for name in endpoints(interface)}
+    made: Any = type(f"Remote{interface.__name__}", (), methods)()
+    made.wire = wire
+    return made
+
+
+def _method(interface: type, name: str) -> Any:
+    about = endpoints(interface)[name]
+    given = answer_type(interface, name)
+    member = member_type(given)
+    signature = inspect.signature(getattr(interface, name))
+
+    def request(self: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Path, parameters and body of the call."""
+        bound = signature.bind(self, *args, **kwargs).arguments
+        path, rest = about.path, {}
+        for each in parameters(interface, name):
+            if each.in_path:
+                text = part(bound[each.name])
+                path = path.replace(f"{{{each.name}}}", text)
+                path = path.replace(f"{{{each.name}:path}}", text)
+            elif (value := bound.get(each.name)) is not None and value != each.default:
+                rest[each.name] = _sent(value)
+        if about.method in ("POST", "PUT", "PATCH"):
+            return {"path": path, "body": rest}
+        return {"path": path, "params": rest}
+
+    if member is not None:
+
+        def listed(self: Any, *args: Any, **kwargs: Any) -> Pages[Any]:
+            wanted = request(self, args, kwargs)
+
+            async def fetch(limit: int, cursor: str | None) -> Page[Any]:
+                place = {} if cursor is None else {"cursor": cursor}
+                params = {**wanted["params"], "limit": limit, **place}
+                found = await self.wire.ask("GET", wanted["path"], params=params)
+                items = tuple(from_json(member, each) for each in found["items"])
+                return Page(items=items, next_cursor=found.get("next_cursor"))
+
+            return Pages(fetch)
+
+        return listed
+
+    async def asked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        wanted = request(self, args, kwargs)
+        found = await self.wire.ask(about.method, **wanted, once=about.is_secret)
+        return None if given is NoneType else from_json(given, found)
+
+    return asked
+
+
+def _sent(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return list(value) if isinstance(value, tuple | frozenset | set) else value

@@ -1,0 +1,145 @@
+"""Values as JSON, and back: frozen dataclasses, each field described once."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import cache
+from itertools import pairwise
+from types import NoneType, UnionType
+from typing import (
+    Any,
+    ClassVar,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+T = TypeVar("T")
+Convert = Callable[[Any], Any]
+
+
+def _describe(schema: dict[str, Any], kind: type) -> None:
+    """Tell in the JSON Schema of a value what its class says: names, and what each field is."""
+    texts = _field_texts(kind)
+    properties = schema["properties"]
+    for name, key, may_go in _written(kind):
+        about = properties.pop(name)
+        if name in texts:
+            about["description"] = texts[name]
+        if may_go:
+            about.update(next(each for each in about.pop("anyOf") if each != {"type": "null"}))
+            about.pop("default")
+        properties[key] = about
+    names = {name: key for name, key, _ in _written(kind)}
+    schema["required"] = [names[name] for name in schema.get("required", ())]
+
+
+def _field_texts(kind: type) -> dict[str, str]:
+    """By name, the texts below the fields of a class and of those above it."""
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        if is_dataclass(each):
+            [tree] = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+            for field_, below in pairwise(cast("ast.ClassDef", tree).body):
+                match field_, below:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=name)),
+                        ast.Expr(value=ast.Constant(value=str(text))),
+                    ):
+                        found[name] = inspect.cleandoc(text)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """Something that is told to people and programs, as JSON with the names of its fields."""
+
+    __pydantic_config__: ClassVar[Any] = {"json_schema_extra": _describe}
+
+
+def named(name: str, **options: Any) -> Any:
+    """A field that JSON has under another name, because the name is one of Python's words."""
+    return field(**options, metadata={"json": name})
+
+
+def left_out(**options: Any) -> Any:
+    """A field that JSON leaves out where it is `None`."""
+    return field(default=None, **options, metadata={"left_out": True})
+
+
+def to_json(value: Any) -> Any:
+    """The value as JSON: objects in the order of their fields."""
+    if hasattr(value, "__dataclass_fields__"):
+        kind: Any = type(value)
+        return {
+            key: to_json(found)
+            for name, key, may_go in _written(kind)
+            if (found := getattr(value, name)) is not None or not may_go
+        }
+    if isinstance(value, Mapping):
+        return {key: to_json(each) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [to_json(each) for each in value]
+    return value
+
+
+def from_json(type: Any, data: Any) -> Any:
+    """The value of this type that JSON tells.
+
+    What another version adds is left aside, and what it leaves out has its default, so that a
+    program can talk with a server that is older or newer.
+    """
+    return _converter(type)(data)
+
+
+@cache
+def _written(kind: Any) -> tuple[tuple[str, str, bool], ...]:
+    return tuple(
+        (each.name, each.metadata.get("json", each.name), bool(each.metadata.get("left_out")))
+        for each in fields(kind)
+    )
+
+
+@cache
+def _converter(hint: Any) -> Convert:
+    """How JSON becomes a value of the type; types that are JSON themselves stay as they are."""
+    origin, args = get_origin(hint), get_args(hint)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return _object_converter(hint)
+    if origin in (Union, UnionType):
+        others = [each for each in args if each is not NoneType]
+        if len(others) == 1:
+            inner = _converter(others[0])
+            return lambda data: None if data is None else inner(data)
+    if origin is tuple or origin is Sequence:
+        member = _converter(args[0])
+        return lambda data: tuple(member(each) for each in data or ())
+    if origin is Mapping and is_dataclass(args[1]):
+        member_hint: Any = args[1]
+        of_each = _converter(member_hint)
+        return lambda data: {key: of_each(each) for key, each in (data or {}).items()}
+    return lambda data: data
+
+
+def _object_converter(kind: type[T]) -> Convert:
+    hints = get_type_hints(kind)
+    parts = [
+        (each, each.metadata.get("json", each.name), _converter(hints[each.name]))
+        for each in fields(cast("Any", kind))
+    ]
+
+    def convert(data: Mapping[str, Any]) -> T:
+        given = {each.name: made(data[key]) for each, key, made in parts if key in data}
+        for each, _, _ in parts:
+            if each.name not in given and each.default is each.default_factory is MISSING:
+                given[each.name] = None
+        return kind(**given)
+
+    return convert

@@ -1,0 +1,175 @@
+"""Routes that follow from the declarations of the interface.
+
+What a method takes and gives, who may call it and where it stands is said in `ekiden.api`: here it
+becomes a route, which calls the local implementation with what the request brings.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from ekiden.api.endpoint import (
+    Endpoint,
+    Parameter,
+    Told,
+    answer_type,
+    endpoints,
+    member_type,
+    parameters,
+)
+from ekiden.api.local.place import Here
+from ekiden.api.pages import PAGE
+from ekiden.api.texts import MOMENT, Moment
+from ekiden.app.desk import Desk
+from ekiden.core.documents import to_json
+from ekiden.core.server_errors import IdempotencyConflict
+from ekiden.server.access import needs
+from ekiden.server.answers import answer
+from ekiden.server.paging import Cursor, Limit, Page, cursor_as
+from ekiden.server.problems import problems
+
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+_SECRET = {"Cache-Control": "no-store"}
+
+
+def router_of(interface: type, implement: Callable[[Here], Any], *, tag: str) -> APIRouter:
+    """The routes of a resource; `implement` gives what does the work for one request."""
+    router = APIRouter(tags=[tag])
+    for name, about in endpoints(interface).items():
+        router.add_api_route(
+            about.path,
+            _route(interface, name, about, implement),
+            methods=[about.method],
+            name=f"{tag}_{name}",
+            status_code=about.status,
+            response_model=_answer_model(interface, name),
+            responses=problems(*about.problems),
+            description=inspect.getdoc(getattr(interface, name)),
+        )
+    return router
+
+
+def _route(
+    interface: type, name: str, about: Endpoint, implement: Callable[[Here], Any]
+) -> Callable[..., Any]:
+    taken = parameters(interface, name)
+    is_list = member_type(answer_type(interface, name)) is not None
+    has_body = about.method in _WITH_BODY and not all(each.in_path for each in taken)
+
+    async def route(request: Request, desk: Desk, **given: Any) -> Response:
+        if about.is_secret and "idempotency-key" in request.headers:
+            raise IdempotencyConflict(
+                "Idempotency-Key: the answer is kept nowhere, so there is none; leave it out"
+            )
+        body: BaseModel | None = given.pop("body", None)
+        if body is not None:
+            given |= {field: getattr(body, field) for field in type(body).model_fields}
+        paging = {key: given.pop(key) for key in ("limit", "cursor") if is_list}
+        found = getattr(implement(_here(request, desk)), name)(**given)
+        told = await (found.page(**paging) if is_list else found)
+        if told is None:
+            return Response(status_code=about.status)
+        headers = _SECRET if about.is_secret else None
+        return answer(to_json(told), about.status, headers=headers)
+
+    shape = [
+        _keyword("request", Request),
+        _keyword("desk", Annotated[Desk, Depends(needs(about.scope))]),
+    ]
+    for each in taken:
+        if each.in_path or not has_body:
+            place = Path if each.in_path else Query
+            shape.append(
+                _keyword(
+                    each.name, _annotated(_taken(each.type), place(**_limits(each))), each.default
+                )
+            )
+    if has_body:
+        fields = [each for each in taken if not each.in_path]
+        shape.append(_keyword("body", _body(f"{interface.__name__}{name.title()}", fields)))
+    if is_list:
+        cursor = Cursor if about.cursor is None else Annotated[str | None, cursor_as(about.cursor)]
+        shape += [_keyword("limit", Limit, PAGE), _keyword("cursor", cursor, None)]
+    route.__name__ = route.__qualname__ = name
+    vars(route)["__signature__"] = inspect.Signature(shape)
+    return route
+
+
+def _here(request: Request, desk: Desk) -> Here:
+    return Here(
+        store=desk.store,
+        settings=desk.project.settings,
+        tenant=desk.tenant,
+        keys_changed=request.app.state.keyring.forget,
+    )
+
+
+def _answer_model(interface: type, name: str) -> Any:
+    """What the OpenAPI document tells of the answer."""
+    given = answer_type(interface, name)
+    member = member_type(given)
+    if member is not None:
+        pages: Any = Page
+        return pages[member]
+    return None if given is NoneType else given
+
+
+def _body(name: str, fields: Sequence[Parameter]) -> type[BaseModel]:
+    """What a request with a body may hold, and nothing else."""
+    given: dict[str, Any] = {}
+    for each in fields:
+        default = ... if each.default is inspect.Parameter.empty else each.default
+        given[each.name] = (_taken(each.type), Field(default, **_limits(each)))
+    return create_model(name, __config__=ConfigDict(extra="forbid"), **given)
+
+
+def _annotated(type_: Any, about: Any) -> Any:
+    return Annotated[type_, about]
+
+
+def _keyword(name: str, type_: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, annotation=type_, default=default)
+
+
+def _taken(hint: Any) -> Any:
+    """The type as it comes from outside: times are texts, and what is many is a list."""
+    if _is_time(hint):
+        return str | None if NoneType in get_args(hint) else str
+    if get_origin(hint) in (Union, UnionType):
+        return Union[tuple(_taken(each) for each in get_args(hint))]  # noqa: UP007
+    if get_origin(hint) is Sequence:
+        return list[get_args(hint)[0]]  # type: ignore[misc]
+    return hint
+
+
+def _is_time(hint: Any) -> bool:
+    return {each for each in get_args(hint) if each is not NoneType} == set(get_args(Moment))
+
+
+def _limits(each: Parameter) -> dict[str, Any]:
+    """What is told of the parameter, and what is taken, in the words of pydantic."""
+    told = each.told or Told("")
+    found: dict[str, Any] = {
+        name: value
+        for name in ("min_length", "max_length", "pattern", "ge", "gt", "le")
+        if (value := getattr(told, name)) is not None
+    }
+    text = told.text
+    if _is_time(each.type):
+        found |= {"max_length": 40, "pattern": MOMENT, "examples": ["7d"]}
+        text += (
+            " A date, a date with a time (UTC, unless it names its zone), or how long ago: `90s`, "
+            "`30m`, `2h`, `7d`, `4w`."
+        )
+    if told.examples is not None:
+        found["examples"] = list(told.examples)
+    if told.is_unique:
+        found["json_schema_extra"] = {"uniqueItems": True}
+    return {**found, "description": text.strip() or None}

@@ -1,0 +1,19 @@
+"""The resources of the interface whose routes are derived from it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from ekiden.api.costs import Costs
+from ekiden.api.keys import Keys
+from ekiden.api.local.costs import LocalCosts
+from ekiden.api.local.keys import LocalKeys
+from ekiden.api.local.workers import LocalWorkers
+from ekiden.api.workers import Workers
+from ekiden.server.derived import router_of
+
+ROUTERS: tuple[APIRouter, ...] = (
+    router_of(Costs, LocalCosts, tag="costs"),
+    router_of(Workers, LocalWorkers, tag="workers"),
+    router_of(Keys, LocalKeys, tag="keys"),
+)

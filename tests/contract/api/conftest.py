@@ -1,0 +1,80 @@
+"""The interface in both implementations: over a store of this process, and over HTTP.
+
+What the server sends is held against the OpenAPI document, whatever a test asks for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import jsonschema_rs
+import pytest
+
+from ekiden.api.local.place import Here
+from ekiden.app import load_settings, open_store
+from ekiden.client import AsyncClient
+from ekiden.client.ekiden import Ekiden, at_server, at_store
+from ekiden.server.application import OpenGate
+from ekiden.server.document import openapi_document
+from tests.support.serving import application
+
+
+@cache
+def _operations() -> list[tuple[str, re.Pattern[str], dict[str, Any]]]:
+    found = []
+    for path, item in openapi_document()["paths"].items():
+        pattern = re.compile(re.sub(r"\{[^}]*\}", "[^/]+", path))
+        found += [(method.upper(), pattern, operation) for method, operation in item.items()]
+    return sorted(found, key=lambda each: each[1].pattern.count("[^/]+"))
+
+
+@cache
+def _validator(status: str, pattern: str, method: str) -> Any:
+    document = openapi_document()
+    [operation] = [
+        each for verb, path, each in _operations() if (verb, path.pattern) == (method, pattern)
+    ]
+    answer = operation["responses"][status]
+    schema = answer["content"]["application/json"]["schema"]
+    return jsonschema_rs.validator_for({**schema, "components": document["components"]})
+
+
+async def _as_documented(response: httpx2.Response) -> None:
+    """Every answer is what the OpenAPI document says."""
+    request = response.request
+    for method, pattern, operation in _operations():
+        if method == request.method and pattern.fullmatch(request.url.path):
+            status = str(response.status_code)
+            assert status in operation["responses"], f"{method} {request.url.path}: {status}"
+            if response.status_code < 300 and response.status_code != 204:
+                await response.aread()
+                _validator(status, pattern.pattern, method).validate(response.json())
+            return
+    raise AssertionError(f"{request.method} {request.url.path} is not in the document")
+
+
+class _Checked(httpx2.ASGITransport):
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        response.request = request
+        await _as_documented(response)
+        return response
+
+
+@pytest.fixture(params=["here", "server"])
+async def ekiden(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ekiden]:
+    """Everything that there is."""
+    store = str(tmp_path / "s.db")
+    if request.param == "here":
+        async with open_store(store, create=True) as opened:
+            yield at_store(Here(store=opened, settings=load_settings(tmp_path).settings))
+        return
+    async with application(tmp_path, store=store, gate=OpenGate()) as app:
+        transport = _Checked(app=app, raise_app_exceptions=False)
+        async with AsyncClient("http://127.0.0.1", transport=transport, retries=0) as client:
+            yield at_server(client._wire)
