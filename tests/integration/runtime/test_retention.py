@@ -141,7 +141,7 @@ async def test_one_that_came_back_to_life_meanwhile_stays() -> None:
 
 
 async def later(store: Store) -> None:
-    """Come back when the store's clock went on, also beyond what sessions have of the wall clock."""
+    """Come back when the store's clock went on, beyond what sessions have of the wall clock."""
     rows = (await store.list()).sessions
     last_us = max([await store.now_us(), *(row.updated_at_us for row in rows)])
     while await store.now_us() <= last_us:
