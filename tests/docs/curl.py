@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from tests.docs.serving import is_allowed
 
-_PATIENCE_S = 60
+_PATIENCE_S = 240
 
 
 def curl(command: str) -> tuple[int, str]:

@@ -33,7 +33,7 @@ _ASSIGNMENT = re.compile(r"[A-Z_]+=")
 _EXPORT = re.compile(r"export (?P<name>[A-Z_]+)=(?:\$\((?P<command>.+)\)|(?P<value>\S+))")
 _KILL = re.compile(r"kill (?P<signal>-9 )?%(?P<number>\d)")
 _VARIABLE = re.compile(r"\$([A-Z_]+)")
-_PATIENCE_S = 60
+_PATIENCE_S = 240
 _KILLED = "Killed\n"
 """What a shell that somebody sits at says when a process was killed."""
 _OF_TERMINALS = frozenset({"TERM", "TERMCAP", "COLUMNS", "LINES", "TMUX", "NO_COLOR"})

@@ -19,7 +19,7 @@ WIDTH, HEIGHT = 100, 40
 _TYPED = re.compile(r"(?P<prompt>[\w-]+ ›|\[y\]es, .*\):)(?: (?P<text>.+))?")
 _STATUS = re.compile(r" \S+  ·  .*")
 """The line at the bottom of a chat."""
-_PATIENCE_S = 60.0
+_PATIENCE_S = 240.0
 """Only ever spent by a page that is wrong."""
 
 

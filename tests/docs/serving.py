@@ -24,7 +24,7 @@ PORTS_VARIABLE = "DOCS_PORTS"
 """Tells the processes that a page starts which ports of this machine they may call."""
 DEFAULT_PORT = 8321
 
-_PATIENCE_S = 60
+_PATIENCE_S = 240
 _READY = re.compile(r'serving on |^\{"url"', re.MULTILINE)
 _PORT = re.compile(r"(?P<before>127\.0\.0\.1:|localhost:|--port )(?P<port>83\d\d)\b")
 _allowed: set[int] = set()
