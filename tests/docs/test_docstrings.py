@@ -12,7 +12,7 @@ import ekiden
 
 DOCUMENTED = [
     name
-    for name in ekiden.__all__
+    for name in dir(ekiden)
     if name not in {"__version__", "Outcome"}  # a text and a union: they cannot have one
 ]
 SHOWN_ELSEWHERE = {

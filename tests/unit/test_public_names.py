@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
+import pydoc
 import subprocess
 import sys
 import tomllib
@@ -19,83 +19,30 @@ HEAVY = (
     "ahocorasick_rs", "apsw", "asyncpg", "cyclopts", "mcp", "numpy", "openai", "prompt_toolkit",
     "pydantic", "pydantic_ai", "re2", "rich", "ruamel", "xllamacpp",
 )  # fmt: skip
-NAMES = """
-    Actor Agent AgentFilesInvalid AgentHookContext AgentHooks AgentMessage AgentReply
-    AgentResult AgentRunner AgentTask AgentUnavailableError Aggregator Approval Approver Ask
-    AuditQuery AuditRecord BlockingContext Budget Bus BusError BusSettings CallChanged Capability
-    CapabilityMatcher CodeContext Collaboration CollaborationError Collaborations Condition
-    ConditionError Confirmation ConfirmationRequest CostReport Deadlock DeadlockError Decline
-    Decomposer Done EkidenError EngineTooOld EscalationStep Evaluation Event EventHub Failed
-    Fit FunctionTool GuardrailError GuardrailFailed GuardrailFunctionOutput GuardrailUnusable
-    HandedOff Handoff HandoffContext HandoffController HandoffError HandoffExecutor
-    HandoffFailure HandoffGuardrail HandoffGuardrailResult HandoffGuardrailTripwireTriggered
-    HandoffInputData HandoffNotFound HandoffPage HandoffQuery HandoffRecord HandoffRefused
-    HandoffRequest HandoffResult HandoffTerms HandoffTrigger HubEvent Inbox InboxAnswer
-    InboxAnswerInvalid InboxError InboxForbidden InboxItem InboxItemClosed InboxItemNotFound
-    InboxPage InboxQuery InboxSettings InputGuardrail InputGuardrailResult
-    InputGuardrailTripwireTriggered JoinAggregator LeaseLost Limits MailboxFull Match
-    MaxTurnsExceeded McpServer McpTools McpUnavailable Member Memory MemoryBackend MemoryFailed
-    MemorySettings MemoryStore MessageNotFound MirrorFailed MirrorPolicy MirrorRefused
-    MirrorReport MirrorUnavailable Model ModelAggregator ModelBehaviorError ModelDecomposer
-    ModelDelta ModelError ModelRefused ModelRequest ModelResponse ModelSettings ModelTimeout
-    MultiAgentState NoMemory NoRoute OtelFollower OutOfBudget OutOfBudgetError Outcome
-    OutputGuardrail OutputGuardrailResult OutputGuardrailTripwireTriggered PlanFailed
-    PlanSettings PostgresStore Price Problem Project ProtocolError Pruned QueryFailed
-    QueryTimeout RealtimeAgent RealtimeClosed RealtimeDisconnected RealtimeModel
-    RealtimeModelSettings RealtimeRunConfig RealtimeRunner RealtimeServerError RealtimeSession
-    RealtimeUnavailable RealtimeWebSocketModel Recollection RefusalText Refused RemoteA2A
-    RemoteAgentError RemoteAgentFailed RemoteAgentInvalid RemoteAgentUnavailable RemoteTask
-    Retention Rewind Rollback RouteDecision Router RoutingError RoutingSettings RuleDecomposer
-    RunConfig RunContextWrapper RunHooks RunResult Runner SchemaUnusable SearchEntry SearchHit
-    Seat SenderForged Session SessionBusy SessionError SessionExists SessionHit
-    SessionImportInvalid SessionInfo SessionMirror SessionNotFound SessionState Settings
-    SettingsInvalid SettingsNotWritten Span SqliteStore StaleState StateRefused Store
-    StoreDamaged StoreEmpty StoreError StoreReadOnly StoreTooNew StoreUnavailable Subscription
-    Supervisor TaskDecomposition Team TeamOnBus ToolContext ToolError ToolGuardrailFunctionOutput
-    ToolInputGuardrail ToolInputGuardrailData ToolInputGuardrailResult
-    ToolInputGuardrailTripwireTriggered ToolOutputGuardrail ToolOutputGuardrailData
-    ToolOutputGuardrailResult ToolOutputGuardrailTripwireTriggered ToolSettings ToolTimeout
-    ToolUnusable Trace TracingProcessor Triggers UnknownAgent UnknownSetting UnknownTool Usage
-    UserError
-    Verification VertexMirror Violation Waiting Worker __version__ a2a_agent add_otel_processor
-    add_trace_processor audit_records builtin_tools compile_condition compose cost_report
-    deadlocks delete_session embedder_for export_audit export_jsonl export_openai export_otlp
-    export_session filter_report find_handoffs flush_traces fork_session function_tool handoff
-    handoff_guardrail import_session input_guardrail keep_first_and_last keep_last load_project
-    load_settings load_team mirror_sessions missing_capabilities negotiation_tools nest_history
-    open_store output_guardrail parse_mcp_servers person plan_state prune_sessions read_trace
-    realtime_handoff redact register_backend register_tool remove_all_tools rewind_session
-    schema_guardrail search_sessions set_trace_processors set_tracing_disabled setup_logging
-    shared_state shorten_tool_outputs spans_of state_at submit summarise summarise_with
-    tool_input_guardrail tool_output_guardrail trace_events update_shared_state update_state
-    validator_guardrail verify_audit
-""".split()
 
 
-def test_the_public_names_are_these() -> None:
-    assert sorted(ekiden.__all__) == sorted(NAMES)
-    assert dir(ekiden) == sorted(NAMES)
+def test_what_most_programs_need_is_short() -> None:
+    assert len(ekiden.__all__) <= 80
+    assert set(ekiden.__all__) <= set(dir(ekiden))
+    assert ekiden.__all__ == sorted(ekiden.__all__)
 
 
 def test_every_public_name_can_be_imported() -> None:
-    assert not [name for name in NAMES if isinstance(getattr(ekiden, name), ModuleType)]
+    assert not [name for name in dir(ekiden) if isinstance(getattr(ekiden, name), ModuleType)]
 
 
-def test_type_checkers_are_told_the_same_names_as_programs() -> None:
-    tree = ast.parse(inspect.getsource(ekiden))
-    guarded = next(node for node in tree.body if isinstance(node, ast.If))
-    told = {
-        alias.asname: f"{node.module}"
-        for node in ast.walk(guarded)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    assert told == ekiden._MODULE_OF
+def test_everything_is_there_with_a_star_and_for_inspection() -> None:
+    names: dict[str, object] = {}
+    exec("from ekiden import *", names)
+    assert set(ekiden.__all__) <= set(names)
+    assert {name for name, _ in inspect.getmembers(ekiden)} >= set(dir(ekiden))
+    assert "class Agent" in pydoc.plain(pydoc.render_doc(ekiden))
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Agnet'"):
-        ekiden.Agnet  # noqa: B018
+        # Type checkers know it, too: else they would say that nothing is to be ignored.
+        ekiden.Agnet  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_handoff_stays_the_function_when_its_package_is_loaded() -> None:

@@ -205,8 +205,10 @@ async def test_awkward_names_are_stored_and_found(postgres_store: PostgresStore)
 def test_the_driver_is_asked_for_when_it_is_missing() -> None:
     program = (
         "import sys; sys.modules['asyncpg'] = None\n"
-        "from ekiden.core.errors import UserError\n"
-        "try:\n    import ekiden.storage.postgres\n"
+        "import inspect, ekiden\n"
+        "assert len(inspect.getmembers(ekiden)) > 200\n"
+        "from ekiden import *\n"
+        "try:\n    PostgresStore('postgresql://db')\n"
         "except UserError as exc: print(exc)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
