@@ -34,6 +34,8 @@ class Endpoint:
     """Whether the answer is kept nowhere, so that a request is sent once and cannot be repeated."""
     cursor: str | None
     """The pattern of the cursors of a list."""
+    is_whole: bool
+    """Of a list that comes in one page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ def endpoint(
     problems: tuple[int, ...] = (),
     is_secret: bool = False,
     cursor: str | None = None,
+    is_whole: bool = False,
 ) -> Callable[[F], F]:
     """Say what a method is over HTTP; see `Endpoint`."""
     about = Endpoint(
@@ -86,6 +89,7 @@ def endpoint(
         problems=problems,
         is_secret=is_secret,
         cursor=cursor,
+        is_whole=is_whole,
     )
 
     def give(function: F) -> F:

@@ -6,17 +6,26 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from ekiden.api.settings import Settings
     from ekiden.client.ekiden import Ekiden
 
 _SERVER: Final = "EKIDEN_SERVER"
 _STORE: Final = "EKIDEN_STORE"
+
+_ServerOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(
+        name="--server",
+        help="Work with this server instead, with the key in EKIDEN_API_KEY; else EKIDEN_SERVER.",
+    ),
+]
 
 
 @Parameter(name="*")
@@ -32,14 +41,7 @@ class Place:
             "EKIDEN_STORE, else the setting `store`, which is .ekiden/ekiden.db.",
         ),
     ] = None
-    server: Annotated[
-        str | None,
-        Parameter(
-            name="--server",
-            help="Work with this server instead, with the key in EKIDEN_API_KEY; else "
-            "EKIDEN_SERVER.",
-        ),
-    ] = None
+    server: _ServerOption = None
 
     @asynccontextmanager
     async def open(self, *, create: bool = False, kept: str = "") -> AsyncIterator[Ekiden]:
@@ -70,6 +72,30 @@ class Place:
 HERE: Final = Place()
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """The option of commands about settings, which need no store."""
+
+    server: _ServerOption = None
+
+    @asynccontextmanager
+    async def open(self, *, shows_secrets: bool = False) -> AsyncIterator[Settings]:
+        """The settings; with `shows_secrets` unmasked, if they are those of this machine."""
+        server = self.server if self.server is not None else os.environ.get(_SERVER) or None
+        if server is not None:
+            async with _at_server(server) as there:
+                yield there.settings
+            return
+        from ekiden.api.local.settings import LocalSettings
+        from ekiden.app import load_settings
+
+        yield LocalSettings(load_settings(), shows_secrets=shows_secrets)
+
+
+THIS_MACHINE: Final = Machine()
+
+
 @asynccontextmanager
 async def _at_server(url: str) -> AsyncIterator[Ekiden]:
     from ekiden.client import AsyncClient
@@ -87,9 +113,9 @@ async def _at_store(option: str | None, *, create: bool, kept: str) -> AsyncIter
     from ekiden.app import load_settings, open_store
     from ekiden.client.ekiden import at_store
 
-    settings = load_settings(Path.cwd()).settings
-    address = option or os.environ.get(_STORE) or settings.store
+    loaded = load_settings(Path.cwd())
+    address = option or os.environ.get(_STORE) or loaded.settings.store
     if kept and address == "memory:":
         raise UsageError(f"a server cannot see {kept} in memory:; name a store that is kept")
     async with open_store(address, create=create) as store:
-        yield at_store(Here(store=store, settings=settings))
+        yield at_store(Here(store=store, settings=loaded.settings, origins=loaded.origins))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ekiden.api.costs import Costs
 from ekiden.api.keys import Keys
+from ekiden.api.settings import Settings
 from ekiden.api.workers import Workers
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ class Ekiden:
 
     costs: Costs
     keys: Keys
+    settings: Settings
     workers: Workers
 
 
@@ -27,7 +29,12 @@ def at_server(wire: Wire) -> Ekiden:
     """What a server has."""
     from ekiden.client.remote import remote
 
-    return Ekiden(costs=remote(Costs, wire), keys=remote(Keys, wire), workers=remote(Workers, wire))
+    return Ekiden(
+        costs=remote(Costs, wire),
+        keys=remote(Keys, wire),
+        settings=remote(Settings, wire),
+        workers=remote(Workers, wire),
+    )
 
 
 def at_store(here: Here) -> Ekiden:
@@ -35,10 +42,12 @@ def at_store(here: Here) -> Ekiden:
     from ekiden.api.checking import checked
     from ekiden.api.local.costs import LocalCosts
     from ekiden.api.local.keys import LocalKeys
+    from ekiden.api.local.settings import LocalSettings
     from ekiden.api.local.workers import LocalWorkers
 
     return Ekiden(
         costs=checked(Costs, LocalCosts(here)),
         keys=checked(Keys, LocalKeys(here)),
+        settings=checked(Settings, LocalSettings(here.loaded, tenant=here.tenant)),
         workers=checked(Workers, LocalWorkers(here)),
     )

@@ -1,4 +1,4 @@
-"""Traces, settings, the mirror: what is only looked at."""
+"""Traces, the mirror: what is only looked at."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from ekiden.client.modes import M, Resource, answers, given, lists, streams
 from ekiden.client.paths import part
-from ekiden.client.records import Setting
 from ekiden.client.streams import Listing
 
 
@@ -55,20 +54,6 @@ class Traces(Resource[M]):
             async for line in answer.aiter_lines():
                 if line:
                     yield line
-
-
-class Settings(Resource[M]):
-    """With what the server runs; needs a key with the scope ``admin``."""
-
-    @lists
-    def list(self) -> Listing[Setting]:
-        """Every setting, with where its value comes from; there is one page."""
-        return Listing(path="/settings", params={}, parse=Setting.of)
-
-    @answers
-    async def get(self, key: str) -> Setting:
-        """One setting."""
-        return Setting.of(await self._wire.ask("GET", f"/settings/{part(key)}"))
 
 
 class Mirror(Resource[M]):

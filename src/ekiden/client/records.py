@@ -112,12 +112,3 @@ class AuditVerification(Value):
     @classmethod
     def _read(cls, raw: Mapping[str, Any]) -> dict[str, Any]:
         return {name: tuple(raw.get(name) or ()) for name in ("checked", "not_checked", "links")}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting(Value):
-    """A setting as it stands; secrets in it are covered."""
-
-    key: str
-    value: Any = None
-    origin: Mapping[str, Any] = field(default_factory=dict)

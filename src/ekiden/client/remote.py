@@ -50,8 +50,8 @@ def _method(interface: type, name: str) -> Any:
             wanted = request(self, args, kwargs)
 
             async def fetch(limit: int, cursor: str | None) -> Page[Any]:
-                place = {} if cursor is None else {"cursor": cursor}
-                params = {**wanted["params"], "limit": limit, **place}
+                place = {"limit": limit} | ({} if cursor is None else {"cursor": cursor})
+                params = {**wanted["params"], **({} if about.is_whole else place)}
                 found = await self.wire.ask("GET", wanted["path"], params=params)
                 items = tuple(from_json(member, each) for each in found["items"])
                 return Page(items=items, next_cursor=found.get("next_cursor"))

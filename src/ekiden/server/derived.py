@@ -60,6 +60,7 @@ def _route(
 ) -> Callable[..., Any]:
     taken = parameters(interface, name)
     is_list = member_type(answer_type(interface, name)) is not None
+    has_pages = is_list and not about.is_whole
     has_body = about.method in _WITH_BODY and not all(each.in_path for each in taken)
 
     async def route(request: Request, desk: Desk, **given: Any) -> Response:
@@ -70,7 +71,7 @@ def _route(
         body: BaseModel | None = given.pop("body", None)
         if body is not None:
             given |= {field: getattr(body, field) for field in type(body).model_fields}
-        paging = {key: given.pop(key) for key in ("limit", "cursor") if is_list}
+        paging = {key: given.pop(key) for key in ("limit", "cursor") if has_pages}
         found = getattr(implement(_here(request, desk)), name)(**given)
         told = await (found.page(**paging) if is_list else found)
         if told is None:
@@ -93,7 +94,7 @@ def _route(
     if has_body:
         fields = [each for each in taken if not each.in_path]
         shape.append(_keyword("body", _body(f"{interface.__name__}{name.title()}", fields)))
-    if is_list:
+    if has_pages:
         cursor = Cursor if about.cursor is None else Annotated[str | None, cursor_as(about.cursor)]
         shape += [_keyword("limit", Limit, PAGE), _keyword("cursor", cursor, None)]
     route.__name__ = route.__qualname__ = name
@@ -105,6 +106,7 @@ def _here(request: Request, desk: Desk) -> Here:
     return Here(
         store=desk.store,
         settings=desk.project.settings,
+        origins=desk.project.loaded.origins,
         tenant=desk.tenant,
         keys_changed=request.app.state.keyring.forget,
     )

@@ -8,11 +8,20 @@ from ekiden.api.costs import Costs
 from ekiden.api.keys import Keys
 from ekiden.api.local.costs import LocalCosts
 from ekiden.api.local.keys import LocalKeys
+from ekiden.api.local.place import Here
+from ekiden.api.local.settings import LocalSettings
 from ekiden.api.local.workers import LocalWorkers
+from ekiden.api.settings import Settings
 from ekiden.api.workers import Workers
 from ekiden.server.derived import router_of
 
+
+def _settings(here: Here) -> LocalSettings:
+    return LocalSettings(here.loaded, tenant=here.tenant)
+
+
 ROUTERS: tuple[APIRouter, ...] = (
+    router_of(Settings, _settings, tag="settings"),
     router_of(Costs, LocalCosts, tag="costs"),
     router_of(Workers, LocalWorkers, tag="workers"),
     router_of(Keys, LocalKeys, tag="keys"),

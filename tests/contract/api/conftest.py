@@ -72,7 +72,8 @@ async def ekiden(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     store = str(tmp_path / "s.db")
     if request.param == "here":
         async with open_store(store, create=True) as opened:
-            yield at_store(Here(store=opened, settings=load_settings(tmp_path).settings))
+            loaded = load_settings(tmp_path)
+            yield at_store(Here(store=opened, settings=loaded.settings, origins=loaded.origins))
         return
     async with application(tmp_path, store=store, gate=OpenGate()) as app:
         transport = _Checked(app=app, raise_app_exceptions=False)

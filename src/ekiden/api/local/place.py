@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from ekiden.api.texts import Moment
 from ekiden.app.moments import read_moment
-from ekiden.app.settings import Settings
+from ekiden.app.settings import LoadedSettings, SettingOrigin, Settings
 from ekiden.app.tenants import DEFAULT_TENANT
 from ekiden.core.server_errors import RequestInvalid
 from ekiden.storage.base import Store
@@ -24,9 +24,16 @@ class Here:
 
     store: Store
     settings: Settings
+    origins: Mapping[str, SettingOrigin] = field(default_factory=dict, repr=False)
+    """Where settings come from that somebody set, by name."""
     tenant: str = DEFAULT_TENANT
     keys_changed: Callable[[], None] = field(default=_nothing, repr=False)
     """Called when a key was made or revoked."""
+
+    @property
+    def loaded(self) -> LoadedSettings:
+        """The settings, with where each comes from."""
+        return LoadedSettings(settings=self.settings, origins=self.origins)
 
 
 def moment_of(given: Moment | None, *, what: str) -> datetime | None:

@@ -2,7 +2,7 @@
 
 from ekiden.app.settings.files import SettingsFiles, Where, settings_files
 from ekiden.app.settings.keys import SETTINGS, Setting
-from ekiden.app.settings.loaded import Entry, LoadedSettings, Origin
+from ekiden.app.settings.loaded import LoadedSettings, SettingEntry, SettingOrigin, value_among
 from ekiden.app.settings.loading import load_settings
 from ekiden.app.settings.model import AgentsSettings, ChatSettings, LocalSettings, Settings
 from ekiden.app.settings.naming import check_default_agent, default_agent_check
@@ -15,11 +15,11 @@ __all__ = [
     "AgentsSettings",
     "Change",
     "ChatSettings",
-    "Entry",
     "LoadedSettings",
     "LocalSettings",
-    "Origin",
     "Setting",
+    "SettingEntry",
+    "SettingOrigin",
     "Settings",
     "SettingsFiles",
     "SettingsProblem",
@@ -31,4 +31,5 @@ __all__ = [
     "set_setting",
     "settings_files",
     "unset_setting",
+    "value_among",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ekiden.app.settings.loaded import LoadedSettings, Origin
+from ekiden.app.settings.loaded import LoadedSettings, SettingOrigin
 from ekiden.app.settings.model import Settings
 from ekiden.app.settings.problems import SettingsProblem
 
@@ -20,7 +20,7 @@ def lacks_default_agent(settings: Settings) -> bool:
     return routing.fallback == "default_agent" and routing.default_agent is None
 
 
-def no_default_agent(origin: Origin) -> str:
+def no_default_agent(origin: SettingOrigin) -> str:
     """What to say of settings that lack one, whose fallback comes from `origin`."""
     return (
         f"{_IS_DEFAULT}, but {_NOBODY}; name one: "
@@ -53,7 +53,7 @@ def refused_unset(name: str, loaded: LoadedSettings) -> SettingsProblem:
     )
 
 
-def command(verb: str, *words: str, origin: Origin) -> str:
+def command(verb: str, *words: str, origin: SettingOrigin) -> str:
     """How to change the file that a value comes from."""
     user = " --user" if origin.kind == "user" else ""
     return f"ekiden config {verb}{user} {' '.join(words)}"

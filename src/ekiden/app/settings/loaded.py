@@ -11,13 +11,14 @@ from typing import Any, Literal, TypeAlias
 from ekiden.app.settings.keys import SERVERS, SETTINGS
 from ekiden.app.settings.model import Settings
 from ekiden.app.settings.places import Group, ServerEntry, place_of
+from ekiden.core.documents import Value
 from ekiden.core.errors import UnknownSetting
 
 OriginKind: TypeAlias = Literal["default", "user", "project", "environment", "call"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class SettingOrigin(Value):
     """Where a value comes from."""
 
     kind: OriginKind
@@ -32,16 +33,16 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class SettingEntry(Value):
     """A setting as it stands."""
 
-    name: str
-    value: object
+    key: str
+    value: Any
     """As JSON has it."""
-    origin: Origin
+    origin: SettingOrigin
 
 
-_DEFAULT = Origin(kind="default")
+_DEFAULT = SettingOrigin(kind="default")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +50,10 @@ class LoadedSettings:
     """Settings, and where each of them comes from."""
 
     settings: Settings
-    origins: Mapping[str, Origin]
+    origins: Mapping[str, SettingOrigin]
     """Of those that somebody set."""
 
-    def origin(self, key: str) -> Origin:
+    def origin(self, key: str) -> SettingOrigin:
         """Where the value of `key` comes from; `UnknownSetting` for what is no single setting."""
         place = place_of(key)
         if isinstance(place, Group):
@@ -74,14 +75,39 @@ class LoadedSettings:
         parts = place.name.replace(SERVERS, "mcp_servers").split(".")
         return _plain(reduce(getattr, parts, self.settings))
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[SettingEntry]:
         """Every setting, and every MCP server, in the order of the documentation."""
         for setting in SETTINGS:
             names = [setting.name]
             if setting.name == SERVERS:
                 names = [f"{SERVERS}.{name}" for name in sorted(self.settings.mcp_servers)]
             for name in names:
-                yield Entry(name=name, value=self.value(name), origin=self.origin(name))
+                yield SettingEntry(key=name, value=self.value(name), origin=self.origin(name))
+
+
+def value_among(values: Mapping[str, Any], key: str) -> Any:
+    """The value of `key` among the `values` of all settings; of a group, an object of all in it.
+
+    `UnknownSetting` if nothing is called so.
+    """
+    name = key if key in values or _group(values, key) else place_of(key).name
+    if name in values:
+        return values[name]
+    group = _group(values, name)
+    if not group and name != SERVERS:
+        names = [each for each in values if each.startswith(f"{SERVERS}.")]
+        raise UnknownSetting(key, near=None, known=names or [SERVERS])
+    return group
+
+
+def _group(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    group: dict[str, Any] = {}
+    for each, value in values.items():
+        if each.startswith(f"{name}."):
+            rest = each.removeprefix(f"{name}.")
+            *above, last = [rest] if name == SERVERS else rest.split(".")
+            reduce(lambda place, part: place.setdefault(part, {}), above, group)[last] = value
+    return group
 
 
 def _plain(value: object) -> Any:

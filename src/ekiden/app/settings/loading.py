@@ -29,7 +29,7 @@ def load_settings(
 
         loaded = load_settings(overrides={"agents.routing.strategy": "rule"})
         loaded.settings.agents.routing.strategy  # "rule"
-        loaded.origin("model")  # Origin(kind="default")
+        loaded.origin("model")  # SettingOrigin(kind="default")
     """
     merge = Merge()
     files = settings_files(root, home)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ekiden.app.settings.agreement import FALLBACK, lacks_default_agent, no_default_agent
 from ekiden.app.settings.files import SettingsFiles, Unreadable, Where, read_text
 from ekiden.app.settings.keys import SERVERS, SETTINGS, Setting
-from ekiden.app.settings.loaded import LoadedSettings, Origin
+from ekiden.app.settings.loaded import LoadedSettings, SettingOrigin
 from ekiden.app.settings.model import Settings
 from ekiden.app.settings.places import Group, ServerEntry, place_of
 from ekiden.app.settings.problems import SettingsProblem
@@ -26,7 +26,7 @@ class Merge:
 
     def __init__(self) -> None:
         self.values: dict[str, object] = {}
-        self.origins: dict[str, Origin] = {}
+        self.origins: dict[str, SettingOrigin] = {}
         self.columns: dict[str, int] = {}
         """Of those that stand in a file."""
         self.problems: list[SettingsProblem] = []
@@ -48,7 +48,7 @@ class Merge:
         self.problems += content.problems
         for name, found in content.values.items():
             self.values[name] = found.value
-            self.origins[name] = Origin(kind=where, where=str(path), line=found.line)
+            self.origins[name] = SettingOrigin(kind=where, where=str(path), line=found.line)
             self.columns[name] = found.column
 
     def add_environment(self, environ: Mapping[str, str]) -> None:
@@ -57,7 +57,7 @@ class Merge:
             text = environ.get(setting.env, "") if setting.env else ""
             if setting.env and text.strip():
                 value = setting.kind.parse(text.strip())
-                origin = Origin(kind="environment", where=setting.env)
+                origin = SettingOrigin(kind="environment", where=setting.env)
                 self._add(setting, value, origin, where=setting.env)
 
     def add_call(self, overrides: Mapping[str, object]) -> None:
@@ -69,7 +69,7 @@ class Merge:
                 raise UnknownSetting(
                     name, near=None, known=[each.name for each in place.settings()]
                 )
-            self._add(place, value, Origin(kind="call"), where="the call")
+            self._add(place, value, SettingOrigin(kind="call"), where="the call")
 
     def check_together(self) -> None:
         """Add what cannot hold at the same time; each by itself is right already."""
@@ -96,7 +96,7 @@ class Merge:
         )
 
     def _add(
-        self, place: Setting | ServerEntry, value: object, origin: Origin, *, where: str
+        self, place: Setting | ServerEntry, value: object, origin: SettingOrigin, *, where: str
     ) -> None:
         try:
             checked = place.kind.read(value)

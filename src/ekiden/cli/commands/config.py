@@ -8,10 +8,10 @@ from cyclopts import Parameter
 
 from ekiden.cli.options import JsonOption
 from ekiden.cli.output import emit, note, say
-from ekiden.core.jsonio import dumps
+from ekiden.cli.place import THIS_MACHINE, Machine
 
 if TYPE_CHECKING:
-    from ekiden.app.settings import Change, Origin, Where
+    from ekiden.app.settings import Change, SettingOrigin, Where
 
 KeyArgument = Annotated[
     str, Parameter(help="The setting, such as agents.routing.strategy; `config list` has all.")
@@ -27,28 +27,30 @@ UserOption = Annotated[
 ]
 
 
-def config_list(*, as_json: JsonOption = False) -> None:
+async def config_list(*, place: Machine = THIS_MACHINE, as_json: JsonOption = False) -> None:
     """List every setting with its value and where that comes from; secrets are hidden."""
-    from ekiden.app.records.settings import setting_record
-    from ekiden.app.settings import load_settings, redacted
-    from ekiden.cli.tables import print_table
+    from ekiden.cli.views.settings import print_settings
+    from ekiden.core.documents import to_json
 
-    entries = list(load_settings().entries())
+    async with place.open() as settings:
+        found = [each async for each in settings.list()]
     if as_json:
-        emit([setting_record(each) for each in entries])
+        emit(to_json(found))
     else:
-        rows = [
-            (each.name, shown(redacted(each.name, each.value)), str(each.origin))
-            for each in entries
-        ]
-        print_table(("key", "value", "origin"), rows)
+        print_settings(found)
 
 
-def config_get(key: KeyArgument, /, *, as_json: JsonOption = False) -> None:
-    """Print the value of a setting, or of a group of them as an object; nothing is hidden."""
-    from ekiden.app.settings import load_settings
+async def config_get(
+    key: KeyArgument, /, *, place: Machine = THIS_MACHINE, as_json: JsonOption = False
+) -> None:
+    """Print the value of a setting, or of a group of them as an object; nothing is hidden, unless
+    a server tells it."""
+    from ekiden.app.settings import value_among
+    from ekiden.cli.views.settings import shown
 
-    value = load_settings().value(key)
+    async with place.open(shows_secrets=True) as settings:
+        found = {each.key: each.value async for each in settings.list()}
+    value = value_among(found, key)
     if as_json:
         emit(value)
     else:
@@ -71,6 +73,7 @@ def config_set(
 ) -> None:
     """Give a setting a value; the rest of the file stays as it is."""
     from ekiden.app.settings import default_agent_check, redacted, set_setting, settings_files
+    from ekiden.cli.views.settings import shown
 
     where: Where = "user" if user else "project"
     check = default_agent_check(key, where=where)
@@ -78,9 +81,9 @@ def config_set(
     covered = redacted(change.name, change.value)
     origin, fault = _who_decides(change.name)
     if as_json:
-        from ekiden.app.records.settings import origin_record
+        from ekiden.core.documents import to_json
 
-        record = None if origin is None else origin_record(origin)
+        record = to_json(origin)
         emit({"key": change.name, "value": covered, **_result(change), "origin": record})
         return
     say(f"{change.name} is {shown(covered)} in {change.path}")
@@ -126,7 +129,7 @@ def config_path(*, as_json: JsonOption = False) -> None:
     print_table(("file", "path", "state"), rows)
 
 
-def _who_decides(name: str) -> tuple[Origin, None] | tuple[None, str]:
+def _who_decides(name: str) -> tuple[SettingOrigin, None] | tuple[None, str]:
     """Where the value that counts comes from, or why nobody can say."""
     from ekiden.app.settings import load_settings
     from ekiden.core.errors import SettingsInvalid
@@ -135,11 +138,6 @@ def _who_decides(name: str) -> tuple[Origin, None] | tuple[None, str]:
         return load_settings().origin(name), None
     except SettingsInvalid as exc:
         return None, str(exc)
-
-
-def shown(value: Any) -> str:
-    """A value as it is printed."""
-    return value if isinstance(value, str) else dumps(value)
 
 
 def _result(change: Change) -> dict[str, Any]:

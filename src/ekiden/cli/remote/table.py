@@ -30,7 +30,17 @@ LOCAL_ONLY: Final[Mapping[str, str]] = {
 }
 """With the reason."""
 
-WRITTEN_ONCE: Final = frozenset({"cost", "keys create", "keys list", "keys revoke", "worker list"})
+WRITTEN_ONCE: Final = frozenset(
+    {
+        "config get",
+        "config list",
+        "cost",
+        "keys create",
+        "keys list",
+        "keys revoke",
+        "worker list",
+    }
+)
 """Commands that take `--server` themselves: they work with either."""
 
 _OPTION: Final = "--server"

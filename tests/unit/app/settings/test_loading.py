@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ekiden.app.settings import LoadedSettings, Origin, Settings, SettingsProblem, load_settings
+from ekiden.app.settings import (
+    LoadedSettings,
+    SettingOrigin,
+    Settings,
+    SettingsProblem,
+    load_settings,
+)
 from ekiden.core.errors import SettingsInvalid, UnknownSetting
 
 Problems = list[tuple[str, int | None, int | None, str]]
@@ -56,7 +62,7 @@ def places(tmp_path: Path) -> Places:
 def test_without_files_the_defaults_hold(places: Places) -> None:
     loaded = places.load()
     assert loaded.settings == Settings()
-    assert loaded.origin("model") == Origin(kind="default")
+    assert loaded.origin("model") == SettingOrigin(kind="default")
     assert str(loaded.origin("model")) == "default"
 
 
@@ -155,7 +161,7 @@ def test_variables_are_read_as_what_they_set(
 ) -> None:
     loaded = places.load(**{variable: text})
     assert loaded.value(key) == value
-    assert loaded.origin(key) == Origin(kind="environment", where=variable)
+    assert loaded.origin(key) == SettingOrigin(kind="environment", where=variable)
 
 
 def test_an_empty_variable_is_not_set(places: Places) -> None:
@@ -364,7 +370,7 @@ def test_values_and_groups_are_given_as_json_has_them(places: Places) -> None:
 
 def test_entries_are_all_settings_and_each_server(places: Places) -> None:
     places.project.write_text('{"mcpServers": {"b": {"command": "y"}, "a": {"url": "z"}}}')
-    names = [each.name for each in places.load().entries()]
+    names = [each.key for each in places.load().entries()]
     at = names.index("mcpServers.a")
     assert names[at + 1] == "mcpServers.b"
     assert "mcpServers" not in names

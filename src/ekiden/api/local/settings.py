@@ -1,0 +1,46 @@
+"""Settings of this machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ekiden.api import settings as api
+from ekiden.api.pages import Page, Pages
+from ekiden.app.settings import LoadedSettings, SettingEntry, redacted
+from ekiden.app.tenants import DEFAULT_TENANT
+from ekiden.core.server_errors import NotServed
+
+
+class LocalSettings(api.Settings):
+    """See `Settings`; `NotServed` for other tenants than the main one."""
+
+    def __init__(
+        self,
+        loaded: LoadedSettings,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        shows_secrets: bool = False,
+    ) -> None:
+        self._loaded = loaded
+        self._tenant = tenant
+        self._shows_secrets = shows_secrets
+
+    def list(self) -> Pages[SettingEntry]:
+        async def fetch(limit: int, cursor: str | None) -> Page[SettingEntry]:
+            return Page(items=self._entries())
+
+        return Pages(fetch)
+
+    async def get(self, key: str) -> SettingEntry:
+        for entry in self._entries():
+            if entry.key == key:
+                return entry
+        raise NotServed(f"no setting is called {key[:80]!r}; the list of settings has all")
+
+    def _entries(self) -> tuple[SettingEntry, ...]:
+        if self._tenant != DEFAULT_TENANT:
+            raise NotServed("there are no settings here: they are those of whoever runs the server")
+        found = self._loaded.entries()
+        if self._shows_secrets:
+            return tuple(found)
+        return tuple(replace(each, value=redacted(each.key, each.value)) for each in found)

@@ -1,0 +1,48 @@
+"""Settings: with what a project, or a server, runs.
+
+They tell of the machine: paths, addresses, commands of MCP servers. So a server shows them only to
+administrators of the main tenant, and secrets in them to nobody. They are changed with the command
+`ekiden config`, on the machine itself.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Protocol
+
+from ekiden.api.called import Called, calls, lists
+from ekiden.api.endpoint import Told, endpoint
+from ekiden.api.pages import Pages
+from ekiden.api.texts import ADDRESSED
+from ekiden.app.settings import SettingEntry
+
+
+class Settings(Protocol):
+    """The settings as they stand; secrets in them are masked."""
+
+    @endpoint("GET", "/settings", scope="admin", problems=(404,), is_whole=True)
+    def list(self) -> Pages[SettingEntry]:
+        """Every setting with its value and where that comes from; there is one page."""
+        ...
+
+    @endpoint("GET", "/settings/{key:path}", scope="admin", problems=(404,))
+    async def get(
+        self,
+        key: Annotated[
+            str,
+            Told(
+                "The setting, such as `agents.routing.strategy`.",
+                min_length=1,
+                max_length=300,
+                pattern=ADDRESSED,
+            ),
+        ],
+    ) -> SettingEntry:
+        """One setting."""
+        ...
+
+
+class CalledSettings(Called):
+    """`Settings`, called."""
+
+    list = lists(Settings.list)
+    get = calls(Settings.get)
