@@ -7,6 +7,7 @@ from typing import Any, Generic, Self
 from ekiden.api.costs import CalledCosts
 from ekiden.api.keys import CalledKeys
 from ekiden.api.portal import Portal
+from ekiden.api.replicas import CalledReplicas
 from ekiden.api.settings import CalledSettings
 from ekiden.api.workers import CalledWorkers
 from ekiden.client.address import api_key_of, server_address
@@ -15,7 +16,7 @@ from ekiden.client.ekiden import at_server
 from ekiden.client.events import Events
 from ekiden.client.handoffs import Handoffs
 from ekiden.client.inbox import Inbox
-from ekiden.client.looking import Mirror, Traces
+from ekiden.client.looking import Traces
 from ekiden.client.memory import Memories
 from ekiden.client.modes import Async, M, Sync
 from ekiden.client.runs import Runs
@@ -61,7 +62,6 @@ class _Resources(Generic[M]):
         self.memory: Memories[M] = Memories(*parts)
         self.audit: Audit[M] = Audit(*parts)
         self.traces: Traces[M] = Traces(*parts)
-        self.mirror: Mirror[M] = Mirror(*parts)
         self.messages: Messages[M] = Messages(*parts)
         self.collaborations: Collaborations[M] = Collaborations(*parts)
 
@@ -92,6 +92,7 @@ class AsyncClient(_Resources[Async]):
         there = at_server(self._wire)
         self.costs = there.costs
         self.keys = there.keys
+        self.mirror = there.mirror
         self.settings = there.settings
         self.workers = there.workers
 
@@ -121,6 +122,7 @@ class Client(_Resources[Sync]):
         there = at_server(self._wire)
         self.costs = CalledCosts(there.costs, self._portal)
         self.keys = CalledKeys(there.keys, self._portal)
+        self.mirror = CalledReplicas(there.mirror, self._portal)
         self.settings = CalledSettings(there.settings, self._portal)
         self.workers = CalledWorkers(there.workers, self._portal)
 

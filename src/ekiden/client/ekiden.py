@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ekiden.api.costs import Costs
 from ekiden.api.keys import Keys
+from ekiden.api.replicas import Replicas
 from ekiden.api.settings import Settings
 from ekiden.api.workers import Workers
 
@@ -21,6 +22,7 @@ class Ekiden:
 
     costs: Costs
     keys: Keys
+    mirror: Replicas
     settings: Settings
     workers: Workers
 
@@ -32,6 +34,7 @@ def at_server(wire: Wire) -> Ekiden:
     return Ekiden(
         costs=remote(Costs, wire),
         keys=remote(Keys, wire),
+        mirror=remote(Replicas, wire),
         settings=remote(Settings, wire),
         workers=remote(Workers, wire),
     )
@@ -42,12 +45,14 @@ def at_store(here: Here) -> Ekiden:
     from ekiden.api.checking import checked
     from ekiden.api.local.costs import LocalCosts
     from ekiden.api.local.keys import LocalKeys
+    from ekiden.api.local.replicas import LocalReplicas
     from ekiden.api.local.settings import LocalSettings
     from ekiden.api.local.workers import LocalWorkers
 
     return Ekiden(
         costs=checked(Costs, LocalCosts(here)),
         keys=checked(Keys, LocalKeys(here)),
+        mirror=checked(Replicas, LocalReplicas(here)),
         settings=checked(Settings, LocalSettings(here.loaded, tenant=here.tenant)),
         workers=checked(Workers, LocalWorkers(here)),
     )

@@ -1,4 +1,4 @@
-"""Traces, the mirror: what is only looked at."""
+"""Traces, which are only looked at."""
 
 from __future__ import annotations
 
@@ -54,13 +54,3 @@ class Traces(Resource[M]):
             async for line in answer.aiter_lines():
                 if line:
                     yield line
-
-
-class Mirror(Resource[M]):
-    """Copies of sessions elsewhere."""
-
-    @answers
-    async def status(self) -> Mapping[str, Any]:
-        """How far the mirror is; the mirror itself is not asked."""
-        status: Mapping[str, Any] = await self._wire.ask("GET", "/mirror")
-        return status

@@ -9,8 +9,10 @@ from ekiden.api.keys import Keys
 from ekiden.api.local.costs import LocalCosts
 from ekiden.api.local.keys import LocalKeys
 from ekiden.api.local.place import Here
+from ekiden.api.local.replicas import LocalReplicas
 from ekiden.api.local.settings import LocalSettings
 from ekiden.api.local.workers import LocalWorkers
+from ekiden.api.replicas import Replicas
 from ekiden.api.settings import Settings
 from ekiden.api.workers import Workers
 from ekiden.server.derived import router_of
@@ -22,6 +24,7 @@ def _settings(here: Here) -> LocalSettings:
 
 ROUTERS: tuple[APIRouter, ...] = (
     router_of(Settings, _settings, tag="settings"),
+    router_of(Replicas, LocalReplicas, tag="mirror"),
     router_of(Costs, LocalCosts, tag="costs"),
     router_of(Workers, LocalWorkers, tag="workers"),
     router_of(Keys, LocalKeys, tag="keys"),

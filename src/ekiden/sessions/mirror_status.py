@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ekiden.core.documents import Value
 from ekiden.sessions.mirror_book import MIRRORS, MirrorBook, mirror_key
 from ekiden.storage.base import Store
 
@@ -12,7 +13,7 @@ _SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetAside:
+class SetAside(Value):
     """An event that a mirror does not get."""
 
     event_id: str
@@ -21,8 +22,8 @@ class SetAside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorStatus:
-    """How a mirror stands."""
+class ReplicaStatus(Value):
+    """How a replica of the sessions stands: a copy of them elsewhere."""
 
     name: str
     fed: bool
@@ -36,11 +37,11 @@ class MirrorStatus:
     problem: str | None
     """Why nothing was taken, when it was last asked."""
     set_aside: int
-    aside: Sequence[SetAside] = ()
+    aside: Sequence[SetAside]
     """Some of those that were set aside."""
 
 
-async def mirror_status(store: Store, name: str) -> MirrorStatus:
+async def mirror_status(store: Store, name: str) -> ReplicaStatus:
     """How the mirror of that name stands; one that was never fed has everything before it."""
     document = await store.get_document(MIRRORS, mirror_key(name))
     body = {} if document is None else document.body
@@ -51,7 +52,7 @@ async def mirror_status(store: Store, name: str) -> MirrorStatus:
         after = page[-1].session_id
     unread = await store.feed(after=body.get("cursor"), limit=1)
     noted = await store.list_documents(book.asides, limit=_SHOWN)
-    return MirrorStatus(
+    return ReplicaStatus(
         name=name,
         fed=body.get("owner") is not None and body["until_us"] > await store.now_us(),
         sent=body.get("sent", 0),

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from ekiden.cli.options import STORE, JsonOption, StoreOption
+from ekiden.cli.place import HERE, Place
 
 if TYPE_CHECKING:
     from ekiden.app.settings import Settings
-    from ekiden.sessions.mirror_status import MirrorStatus
 
 
 async def mirror_run(
@@ -72,36 +72,23 @@ async def mirror_run(
     return Exit.FAILED if once and report.waiting else Exit.OK
 
 
-async def mirror_status(*, store: StoreOption = STORE, as_json: JsonOption = False) -> None:
+async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> None:
     """Show how far the mirror is; the mirror itself is not asked."""
-    from ekiden.app import open_store
-    from ekiden.app.mirrors import session_mirror
     from ekiden.cli.output import emit
-    from ekiden.cli.tables import print_pairs
-    from ekiden.sessions.mirror_status import mirror_status as status_of
+    from ekiden.cli.views.replicas import print_status
+    from ekiden.core.documents import to_json
+    from ekiden.core.errors import UserError
+    from ekiden.core.server_errors import NotServed
 
-    settings = _settings()
-    name = session_mirror(settings.mirror).name
-    async with open_store(settings.store if store is None else store, create=False) as opened:
-        found = await status_of(opened, name)
+    async with place.open() as ekiden:
+        try:
+            found = await ekiden.mirror.status()
+        except NotServed as exc:
+            raise UserError(str(exc)) from exc
     if as_json:
-        emit(asdict(found))
+        emit(to_json(found))
     else:
-        print_pairs(status_pairs(found))
-
-
-def status_pairs(status: MirrorStatus) -> Iterator[tuple[str, str]]:
-    """How a mirror stands, for people."""
-    yield "mirror", status.name
-    yield "fed now", "yes" if status.fed else "no"
-    yield "sent", str(status.sent)
-    yield "sessions that wait", str(status.waiting)
-    yield "up to date", "yes" if status.up_to_date else "no"
-    if status.problem is not None:
-        yield "problem", status.problem
-    yield "set aside", str(status.set_aside)
-    for each in status.aside:
-        yield each.event_id, each.problem
+        print_status(found)
 
 
 def _settings() -> Settings:

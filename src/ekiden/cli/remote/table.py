@@ -38,6 +38,7 @@ WRITTEN_ONCE: Final = frozenset(
         "keys create",
         "keys list",
         "keys revoke",
+        "mirror status",
         "worker list",
     }
 )

@@ -220,7 +220,7 @@ def test_settings_are_looked_at(ekiden: Callable[..., Told]) -> None:
     assert "origin" in ekiden("config", "list").out
     assert "strategy" in ekiden("config", "get", "agents.routing", "--json").json
     assert ekiden("config", "get", "no.such").code == 2
-    assert ekiden("mirror", "status").code == 1
+    assert ekiden("mirror", "status").code == 2
 
 
 def test_workers_are_listed(ekiden: Callable[..., Told]) -> None:

@@ -1,0 +1,24 @@
+"""The replica of a store's sessions that the settings name."""
+
+from __future__ import annotations
+
+from ekiden.api import replicas as api
+from ekiden.api.local.place import Here
+from ekiden.app.mirrors import session_mirror
+from ekiden.core.errors import UserError
+from ekiden.core.server_errors import NotServed
+from ekiden.sessions.mirror_status import ReplicaStatus, mirror_status
+
+
+class LocalReplicas(api.Replicas):
+    """See `Replicas`; `NotServed` if the settings name none."""
+
+    def __init__(self, here: Here) -> None:
+        self._here = here
+
+    async def status(self) -> ReplicaStatus:
+        try:
+            name = session_mirror(self._here.settings.mirror).name
+        except UserError as exc:
+            raise NotServed(str(exc)) from exc
+        return await mirror_status(self._here.store, name)
