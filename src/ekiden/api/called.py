@@ -8,6 +8,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from ekiden.api.pages import PAGE, Page, Pages
 from ekiden.api.portal import Portal
+from ekiden.api.streams import AsyncStream, Stream
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,6 +56,24 @@ class lists(Generic[P, T]):
         @wraps(self._function)
         def bound(*args: P.args, **kwargs: P.kwargs) -> CalledPages[T]:
             return CalledPages(method(*args, **kwargs), portal)
+
+        return bound
+
+
+class streams(Generic[P, T]):
+    """A method that gives things bit by bit."""
+
+    def __init__(self, function: Callable[Concatenate[Any, P], AsyncStream[T]]) -> None:
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, resource: Called, owner: type) -> Callable[P, Stream[T]]:
+        method = getattr(resource._awaited, self._function.__name__)
+        portal = resource._portal
+
+        @wraps(self._function)
+        def bound(*args: P.args, **kwargs: P.kwargs) -> Stream[T]:
+            return Stream(method(*args, **kwargs), portal)
 
         return bound
 

@@ -16,6 +16,7 @@ and memory; `answer`: decide what people are asked; `admin`: all of it, and remo
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 _MARK: Final = "__endpoint__"
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,10 @@ class Endpoint:
     """The pattern of the cursors of a list."""
     is_whole: bool
     """Of a list that comes in one page."""
+    file: str | None
+    """The answer is a stream: JSON lines, which browsers keep as a file of this name."""
+    location: str | None
+    """The method that gives what this one makes: the answer tells its address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,8 @@ class Told:
     examples: tuple[Any, ...] | None = None
     is_unique: bool = False
     """Of a list, in which each stands once."""
+    in_query: bool = False
+    """It stands in the query, though the request has a body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +74,7 @@ class Parameter:
     default: Any
     """`inspect.Parameter.empty` if it must be given."""
     in_path: bool
+    in_body: bool
 
 
 def endpoint(
@@ -79,6 +87,8 @@ def endpoint(
     is_secret: bool = False,
     cursor: str | None = None,
     is_whole: bool = False,
+    file: str | None = None,
+    location: str | None = None,
 ) -> Callable[[F], F]:
     """Say what a method is over HTTP; see `Endpoint`."""
     about = Endpoint(
@@ -90,6 +100,8 @@ def endpoint(
         is_secret=is_secret,
         cursor=cursor,
         is_whole=is_whole,
+        file=file,
+        location=location,
     )
 
     def give(function: F) -> F:
@@ -111,30 +123,33 @@ def parameters(interface: type, name: str) -> tuple[Parameter, ...]:
     """What a method takes, but for `self`."""
     function = getattr(interface, name)
     hints = get_type_hints(function, include_extras=True)
-    path = endpoints(interface)[name].path
+    about = endpoints(interface)[name]
     return tuple(
-        _parameter(each, hints[each.name], path)
+        _parameter(each, hints[each.name], about)
         for each in list(inspect.signature(function).parameters.values())[1:]
     )
 
 
 @cache
 def answer_type(interface: type, name: str) -> Any:
-    """What a method gives; `Pages[X]` for a list of `X`."""
+    """What a method gives; `Pages[X]` for a list of `X`, `AsyncStream[X]` for a stream."""
     return get_type_hints(getattr(interface, name))["return"]
 
 
-def _parameter(each: inspect.Parameter, hint: Any, path: str) -> Parameter:
+def _parameter(each: inspect.Parameter, hint: Any, about: Endpoint) -> Parameter:
     told = None
     if hasattr(hint, "__metadata__"):
         told = next((part for part in hint.__metadata__ if isinstance(part, Told)), None)
         hint = get_args(hint)[0]
+    in_path = f"{{{each.name}}}" in about.path or f"{{{each.name}:path}}" in about.path
+    in_query = about.method not in _WITH_BODY or (told is not None and told.in_query)
     return Parameter(
         name=each.name,
         type=hint,
         told=told,
         default=each.default,
-        in_path=f"{{{each.name}}}" in path or f"{{{each.name}:path}}" in path,
+        in_path=in_path,
+        in_body=not in_path and not in_query,
     )
 
 
@@ -143,3 +158,10 @@ def member_type(pages: Any) -> Any:
     from ekiden.api.pages import Pages
 
     return get_args(pages)[0] if get_origin(pages) is Pages else None
+
+
+def streamed_type(stream: Any) -> Any:
+    """`X` of `AsyncStream[X]`; `None` for what is no stream."""
+    from ekiden.api.streams import AsyncStream
+
+    return get_args(stream)[0] if get_origin(stream) is AsyncStream else None

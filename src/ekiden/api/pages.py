@@ -37,8 +37,11 @@ class Pages(Generic[T]):
         """At most `limit` of it, from `cursor` on, which is the `next_cursor` of another page."""
         return await self._fetch(limit, cursor)
 
-    async def __aiter__(self) -> AsyncIterator[T]:
-        cursor: str | None = None
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self.rest()
+
+    async def rest(self, *, cursor: str | None = None) -> AsyncIterator[T]:
+        """All of it from `cursor` on."""
         while True:
             page = await self._fetch(_ALL, cursor)
             for each in page.items:

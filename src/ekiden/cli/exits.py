@@ -19,7 +19,7 @@ from ekiden.core.errors import (
 )
 from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxItemNotFound
 from ekiden.core.memory_errors import BackendUnavailable, MemoryFailed, MemoryNotFound
-from ekiden.core.server_errors import KeyNotFound
+from ekiden.core.server_errors import KeyNotFound, RequestInvalid
 from ekiden.core.temporal_errors import TemporalUnavailable
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ _BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (
     (StoreError, Exit.STORE),
     (ServerUnavailable, Exit.STORE),
     (TemporalUnavailable, Exit.STORE),
+    (RequestInvalid, Exit.USAGE),
     (UserError, Exit.USAGE),
 )
 """The first that fits decides."""

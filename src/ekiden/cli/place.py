@@ -44,10 +44,13 @@ class Place:
     server: _ServerOption = None
 
     @asynccontextmanager
-    async def open(self, *, create: bool = False, kept: str = "") -> AsyncIterator[Ekiden]:
+    async def open(
+        self, *, create: bool = False, kept: str = "", app: str | None = None
+    ) -> AsyncIterator[Ekiden]:
         """Everything that is there; with `create` a store that does not exist is made.
 
-        `UsageError` if both are named, and for a store in memory if something must be `kept`.
+        `app`: another than that of the settings. `UsageError` if a store and a server are named,
+        for another app at a server, and for a store in memory if something must be `kept`.
         """
         if self.server is not None and self.store is not None:
             raise UsageError(
@@ -57,10 +60,12 @@ class Place:
         if server is None and self.store is None:
             server = os.environ.get(_SERVER) or None
         if server is not None:
+            if app is not None:
+                raise UsageError("leave out --app: a server has one app, that of its settings")
             async with _at_server(server) as there:
                 yield there
             return
-        async with _at_store(self.store, create=create, kept=kept) as here:
+        async with _at_store(self.store, create=create, kept=kept, app=app) as here:
             yield here
 
     @property
@@ -106,7 +111,9 @@ async def _at_server(url: str) -> AsyncIterator[Ekiden]:
 
 
 @asynccontextmanager
-async def _at_store(option: str | None, *, create: bool, kept: str) -> AsyncIterator[Ekiden]:
+async def _at_store(
+    option: str | None, *, create: bool, kept: str, app: str | None
+) -> AsyncIterator[Ekiden]:
     from pathlib import Path
 
     from ekiden.api.local.place import Here
@@ -118,4 +125,4 @@ async def _at_store(option: str | None, *, create: bool, kept: str) -> AsyncIter
     if kept and address == "memory:":
         raise UsageError(f"a server cannot see {kept} in memory:; name a store that is kept")
     async with open_store(address, create=create) as store:
-        yield at_store(Here(store=store, settings=loaded.settings, origins=loaded.origins))
+        yield at_store(Here(store=store, settings=loaded.settings, origins=loaded.origins, app=app))

@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from ekiden.agents.definition import Problem
     from ekiden.app.addressing import Address
     from ekiden.app.project import Project
+    from ekiden.app.settings import Settings
+
+
+def settings_here() -> Settings:
+    """The settings of the current folder."""
+    from ekiden.app.settings import load_settings
+
+    return load_settings(Path.cwd()).settings
 
 
 def open_project(

@@ -6,6 +6,7 @@ from typing import Any, Generic, Self
 
 from ekiden.api.costs import CalledCosts
 from ekiden.api.keys import CalledKeys
+from ekiden.api.memory import CalledMemory
 from ekiden.api.portal import Portal
 from ekiden.api.replicas import CalledReplicas
 from ekiden.api.settings import CalledSettings
@@ -17,7 +18,6 @@ from ekiden.client.events import Events
 from ekiden.client.handoffs import Handoffs
 from ekiden.client.inbox import Inbox
 from ekiden.client.looking import Traces
-from ekiden.client.memory import Memories
 from ekiden.client.modes import Async, M, Sync
 from ekiden.client.runs import Runs
 from ekiden.client.sessions import Sessions
@@ -59,7 +59,6 @@ class _Resources(Generic[M]):
         self.plans: Plans[M] = Plans(*parts)
         self.events: Events[M] = Events(*parts)
         self.state: State[M] = State(*parts)
-        self.memory: Memories[M] = Memories(*parts)
         self.audit: Audit[M] = Audit(*parts)
         self.traces: Traces[M] = Traces(*parts)
         self.messages: Messages[M] = Messages(*parts)
@@ -94,6 +93,7 @@ class AsyncClient(_Resources[Async]):
         self.keys = there.keys
         self.mirror = there.mirror
         self.settings = there.settings
+        self.memory = there.memory
         self.workers = there.workers
 
     async def close(self) -> None:
@@ -124,6 +124,7 @@ class Client(_Resources[Sync]):
         self.keys = CalledKeys(there.keys, self._portal)
         self.mirror = CalledReplicas(there.mirror, self._portal)
         self.settings = CalledSettings(there.settings, self._portal)
+        self.memory = CalledMemory(there.memory, self._portal)
         self.workers = CalledWorkers(there.workers, self._portal)
 
     def _own_portal(self) -> Portal | None:

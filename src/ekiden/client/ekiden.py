@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ekiden.api.costs import Costs
 from ekiden.api.keys import Keys
+from ekiden.api.memory import Memory
 from ekiden.api.replicas import Replicas
 from ekiden.api.settings import Settings
 from ekiden.api.workers import Workers
@@ -24,6 +25,7 @@ class Ekiden:
     keys: Keys
     mirror: Replicas
     settings: Settings
+    memory: Memory
     workers: Workers
 
 
@@ -36,6 +38,7 @@ def at_server(wire: Wire) -> Ekiden:
         keys=remote(Keys, wire),
         mirror=remote(Replicas, wire),
         settings=remote(Settings, wire),
+        memory=remote(Memory, wire),
         workers=remote(Workers, wire),
     )
 
@@ -45,6 +48,7 @@ def at_store(here: Here) -> Ekiden:
     from ekiden.api.checking import checked
     from ekiden.api.local.costs import LocalCosts
     from ekiden.api.local.keys import LocalKeys
+    from ekiden.api.local.memory import LocalMemory
     from ekiden.api.local.replicas import LocalReplicas
     from ekiden.api.local.settings import LocalSettings
     from ekiden.api.local.workers import LocalWorkers
@@ -54,5 +58,6 @@ def at_store(here: Here) -> Ekiden:
         keys=checked(Keys, LocalKeys(here)),
         mirror=checked(Replicas, LocalReplicas(here)),
         settings=checked(Settings, LocalSettings(here.loaded, tenant=here.tenant)),
+        memory=checked(Memory, LocalMemory(here)),
         workers=checked(Workers, LocalWorkers(here)),
     )

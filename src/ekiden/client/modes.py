@@ -12,7 +12,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from ekiden.api.portal import Portal
-from ekiden.client.streams import AsyncPages, AsyncStream, Listing, Pages, Stream
+from ekiden.api.streams import AsyncStream, Stream
+from ekiden.client.streams import AsyncPages, Listing, Pages
 
 if TYPE_CHECKING:
     from ekiden.client.wire import Wire

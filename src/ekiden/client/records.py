@@ -1,4 +1,4 @@
-"""Values of state, memory, the audit, traces and settings."""
+"""Values of state, the audit, traces and settings."""
 
 from __future__ import annotations
 
@@ -32,40 +32,6 @@ class SharedVariableView(Value):
     version: int
     by: str = ""
     updated_at: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryEntry(Value):
-    """Something that is remembered."""
-
-    key: str
-    content: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    stored_at: float = 0.0
-    agent: str | None = None
-    """Who remembered it; `None`: nobody of the team."""
-    score: float | None = None
-    """How near it is to what was looked for."""
-    found_by: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundMemories:
-    """What was found, the best first."""
-
-    items: tuple[MemoryEntry, ...]
-    notes: tuple[str, ...] = ()
-    """What could not be looked at, for people."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery(Value):
-    """What a memory's back end was told."""
-
-    backend: str
-    delivered: int = 0
-    waiting: int = 0
-    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from datetime import UTC, datetime
 from types import NoneType
 from typing import Any
 
-from ekiden.api.endpoint import answer_type, endpoints, member_type, parameters
+from ekiden.api.endpoint import answer_type, endpoints, member_type, parameters, streamed_type
 from ekiden.api.pages import Page, Pages
+from ekiden.api.streams import AsyncStream
 from ekiden.client.paths import part
 from ekiden.client.wire import Wire
 from ekiden.core.documents import from_json
+from ekiden.core.jsonio import loads
 
 
 def remote(interface: type, wire: Wire) -> Any:
@@ -26,23 +28,23 @@ def remote(interface: type, wire: Wire) -> Any:
 def _method(interface: type, name: str) -> Any:
     about = endpoints(interface)[name]
     given = answer_type(interface, name)
-    member = member_type(given)
+    member, streamed = member_type(given), streamed_type(given)
+    taken = parameters(interface, name)
+    has_body = any(each.in_body for each in taken)
     signature = inspect.signature(getattr(interface, name))
 
     def request(self: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Path, parameters and body of the call."""
         bound = signature.bind(self, *args, **kwargs).arguments
-        path, rest = about.path, {}
-        for each in parameters(interface, name):
+        path, params, body = about.path, dict[str, Any](), dict[str, Any]()
+        for each in taken:
             if each.in_path:
                 text = part(bound[each.name])
                 path = path.replace(f"{{{each.name}}}", text)
                 path = path.replace(f"{{{each.name}:path}}", text)
             elif (value := bound.get(each.name)) is not None and value != each.default:
-                rest[each.name] = _sent(value)
-        if about.method in ("POST", "PUT", "PATCH"):
-            return {"path": path, "body": rest}
-        return {"path": path, "params": rest}
+                (body if each.in_body else params)[each.name] = _sent(value)
+        return {"path": path, "params": params, "body": body if has_body else None}
 
     if member is not None:
 
@@ -60,12 +62,26 @@ def _method(interface: type, name: str) -> Any:
 
         return listed
 
+    if streamed is not None:
+
+        def streaming(self: Any, *args: Any, **kwargs: Any) -> AsyncStream[Any]:
+            return AsyncStream(_lines(self.wire, streamed, request(self, args, kwargs)))
+
+        return streaming
+
     async def asked(self: Any, *args: Any, **kwargs: Any) -> Any:
         wanted = request(self, args, kwargs)
         found = await self.wire.ask(about.method, **wanted, once=about.is_secret)
         return None if given is NoneType else from_json(given, found)
 
     return asked
+
+
+async def _lines(wire: Wire, kind: Any, wanted: Mapping[str, Any]) -> AsyncGenerator[Any, None]:
+    async with wire.stream("GET", **wanted) as answer:
+        async for line in answer.aiter_lines():
+            if line:
+                yield from_json(kind, loads(line))
 
 
 def _sent(value: Any) -> Any:

@@ -1,69 +1,16 @@
-"""What comes bit by bit: streams of events, and lists in pages."""
+"""Lists, which come in pages."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ekiden.api.portal import Portal
 
 T = TypeVar("T")
 
 _PAGE = 200
-
-
-class AsyncStream(Generic[T]):
-    """Things as they happen, for ``async for``; ``async with`` closes it when you leave early."""
-
-    def __init__(self, source: AsyncGenerator[T, None]) -> None:
-        self._source = source
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> T:
-        return await self._source.__anext__()
-
-    async def aclose(self) -> None:
-        """Stop to listen; what is listened to goes on."""
-        await self._source.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.aclose()
-
-
-class Stream(Generic[T]):
-    """Things as they happen, for ``for``; ``with`` closes it when you leave early."""
-
-    def __init__(self, source: AsyncStream[T], portal: Portal) -> None:
-        self._source, self._portal = source, portal
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> T:
-        try:
-            return self._portal.run(_next(self._source))
-        except StopAsyncIteration:
-            raise StopIteration from None
-
-    def close(self) -> None:
-        """Stop to listen; what is listened to goes on."""
-        self._portal.run(self._source.aclose())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-
-async def _next(source: AsyncStream[T]) -> T:
-    return await source.__anext__()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

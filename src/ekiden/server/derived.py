@@ -7,9 +7,11 @@ becomes a route, which calls the local implementation with what the request brin
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from functools import partial
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Union, get_args, get_origin
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -22,32 +24,38 @@ from ekiden.api.endpoint import (
     endpoints,
     member_type,
     parameters,
+    streamed_type,
 )
 from ekiden.api.local.place import Here
 from ekiden.api.pages import PAGE
 from ekiden.api.texts import MOMENT, Moment
 from ekiden.app.desk import Desk
 from ekiden.core.documents import to_json
+from ekiden.core.jsonio import dumps
 from ekiden.core.server_errors import IdempotencyConflict
 from ekiden.server.access import needs
-from ekiden.server.answers import answer
+from ekiden.server.answers import JsonLines, answer, json_lines
 from ekiden.server.paging import Cursor, Limit, Page, cursor_as
 from ekiden.server.problems import problems
+from ekiden.server.turns import one_at_a_time
 
-_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
-_SECRET = {"Cache-Control": "no-store"}
+_SECRET: Final = {"Cache-Control": "no-store"}
+_API: Final = "/api/v1"
+_LONGEST_CURSOR: Final = 512
 
 
 def router_of(interface: type, implement: Callable[[Here], Any], *, tag: str) -> APIRouter:
     """The routes of a resource; `implement` gives what does the work for one request."""
     router = APIRouter(tags=[tag])
     for name, about in endpoints(interface).items():
+        more: dict[str, Any] = {} if about.file is None else {"response_class": JsonLines}
         router.add_api_route(
             about.path,
             _route(interface, name, about, implement),
             methods=[about.method],
             name=f"{tag}_{name}",
             status_code=about.status,
+            **more,
             response_model=_answer_model(interface, name),
             responses=problems(*about.problems),
             description=inspect.getdoc(getattr(interface, name)),
@@ -61,7 +69,7 @@ def _route(
     taken = parameters(interface, name)
     is_list = member_type(answer_type(interface, name)) is not None
     has_pages = is_list and not about.is_whole
-    has_body = about.method in _WITH_BODY and not all(each.in_path for each in taken)
+    fields = [each for each in taken if each.in_body]
 
     async def route(request: Request, desk: Desk, **given: Any) -> Response:
         if about.is_secret and "idempotency-key" in request.headers:
@@ -73,33 +81,57 @@ def _route(
             given |= {field: getattr(body, field) for field in type(body).model_fields}
         paging = {key: given.pop(key) for key in ("limit", "cursor") if has_pages}
         found = getattr(implement(_here(request, desk)), name)(**given)
+        if about.file is not None:
+            return await json_lines(_lines(found), filename=about.file)
         told = await (found.page(**paging) if is_list else found)
         if told is None:
             return Response(status_code=about.status)
-        headers = _SECRET if about.is_secret else None
-        return answer(to_json(told), about.status, headers=headers)
+        shown = to_json(told)
+        headers = dict(_SECRET) if about.is_secret else {}
+        if about.location is not None:
+            headers["Location"] = _address(interface, about.location, {**given, **shown})
+        return answer(shown, about.status, headers=headers)
 
     shape = [
         _keyword("request", Request),
         _keyword("desk", Annotated[Desk, Depends(needs(about.scope))]),
     ]
     for each in taken:
-        if each.in_path or not has_body:
+        if not each.in_body:
             place = Path if each.in_path else Query
             shape.append(
                 _keyword(
                     each.name, _annotated(_taken(each.type), place(**_limits(each))), each.default
                 )
             )
-    if has_body:
-        fields = [each for each in taken if not each.in_path]
+    if fields:
         shape.append(_keyword("body", _body(f"{interface.__name__}{name.title()}", fields)))
     if has_pages:
-        cursor = Cursor if about.cursor is None else Annotated[str | None, cursor_as(about.cursor)]
+        cursor: Any = Cursor
+        if about.cursor is not None:
+            cursor = Annotated[str | None, cursor_as(about.cursor, most=_LONGEST_CURSOR)]
         shape += [_keyword("limit", Limit, PAGE), _keyword("cursor", cursor, None)]
     route.__name__ = route.__qualname__ = name
     vars(route)["__signature__"] = inspect.Signature(shape)
     return route
+
+
+def _address(interface: type, name: str, known: Mapping[str, Any]) -> str:
+    """Where a method stands, with what is known of its parameters."""
+    path, query = endpoints(interface)[name].path, {}
+    for each in parameters(interface, name):
+        value = known.get(each.name)
+        if each.in_path:
+            path = path.replace(f"{{{each.name}}}", quote(str(value), safe=":@"))
+        elif value is not None and value != each.default:
+            query[each.name] = str(value).lower() if isinstance(value, bool) else value
+    return f"{_API}{path}" + (f"?{urlencode(query)}" if query else "")
+
+
+async def _lines(found: Any) -> AsyncGenerator[str, None]:
+    async with found as stream:
+        async for each in stream:
+            yield dumps(to_json(each)) + "\n"
 
 
 def _here(request: Request, desk: Desk) -> Here:
@@ -108,7 +140,9 @@ def _here(request: Request, desk: Desk) -> Here:
         settings=desk.project.settings,
         origins=desk.project.loaded.origins,
         tenant=desk.tenant,
+        app=desk.app,
         keys_changed=request.app.state.keyring.forget,
+        one_at_a_time=partial(one_at_a_time, desk),
     )
 
 
@@ -119,7 +153,7 @@ def _answer_model(interface: type, name: str) -> Any:
     if member is not None:
         pages: Any = Page
         return pages[member]
-    return None if given is NoneType else given
+    return None if given is NoneType or streamed_type(given) is not None else given
 
 
 def _body(name: str, fields: Sequence[Parameter]) -> type[BaseModel]:

@@ -212,7 +212,7 @@ OPERATIONS: Final[Mapping[str, Told]] = {
     "assign_inbox_item": Told(sent={"assignee": "ada"}, headers=("ETag",)),
     "snooze_inbox_item": Told(sent={"for_s": 10}, headers=("ETag",)),
     "cancel_inbox_item": Told(sent={"reason": "It is settled."}, headers=("ETag",)),
-    "store_memory": Told(
+    "memory_store": Told(
         sent={"key": "colour", "content": "Her favourite colour is blue."},
         got={201: {"key": "colour", "stored": True}},
         headers=("Location",),

@@ -26,10 +26,10 @@ SessionId: TypeAlias = Annotated[
 PAGE = 50
 
 
-def cursor_as(pattern: str) -> Any:
+def cursor_as(pattern: str, *, most: int = 500) -> Any:
     """The cursor of a list whose cursors look so."""
     return Query(
-        max_length=500,
+        max_length=most,
         pattern=pattern,
         description="`next_cursor` of the page before; none for the first.",
     )

@@ -8,10 +8,12 @@ from ekiden.api.costs import Costs
 from ekiden.api.keys import Keys
 from ekiden.api.local.costs import LocalCosts
 from ekiden.api.local.keys import LocalKeys
+from ekiden.api.local.memory import LocalMemory
 from ekiden.api.local.place import Here
 from ekiden.api.local.replicas import LocalReplicas
 from ekiden.api.local.settings import LocalSettings
 from ekiden.api.local.workers import LocalWorkers
+from ekiden.api.memory import Memory
 from ekiden.api.replicas import Replicas
 from ekiden.api.settings import Settings
 from ekiden.api.workers import Workers
@@ -26,6 +28,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     router_of(Settings, _settings, tag="settings"),
     router_of(Replicas, LocalReplicas, tag="mirror"),
     router_of(Costs, LocalCosts, tag="costs"),
+    router_of(Memory, LocalMemory, tag="memory"),
     router_of(Workers, LocalWorkers, tag="workers"),
     router_of(Keys, LocalKeys, tag="keys"),
 )

@@ -163,15 +163,15 @@ async def test_state_and_memory(client: AsyncClient) -> None:
         await client.state.update_session("v", {"a": 2}, expected_version=version - 1)
     assert await client.state.update_shared("user", "ann", {"x": 1}) == {"x": 1}
     assert (await client.state.shared("user", "ann"))["x"].value == 1
-    key = await client.memory.store("likes blue", metadata={"n": 1}, user="ann")
+    key = (await client.memory.store("likes blue", metadata={"n": 1}, user="ann")).key
     assert (await client.memory.get(key, user="ann")).content == "likes blue"
     assert (await client.memory.search("blue", user="ann")).items[0].key == key
     assert [each.key async for each in client.memory.export(user="ann")] == [key]
     await client.memory.forget(key, user="ann")
     with pytest.raises(MemoryNotFound):
         await client.memory.get(key, user="ann")
-    assert await client.memory.clear(shared=True) == 0
-    assert await client.memory.sync() == ()
+    assert (await client.memory.clear(shared=True)).forgotten == 0
+    assert (await client.memory.sync()).items == ()
 
 
 async def test_the_audit_traces_costs_and_settings(client: AsyncClient) -> None:

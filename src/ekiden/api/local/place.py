@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -18,6 +19,10 @@ def _nothing() -> None:
     pass
 
 
+def _at_once(what: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Here:
     """One tenant's store, and what belongs to it."""
@@ -27,8 +32,19 @@ class Here:
     origins: Mapping[str, SettingOrigin] = field(default_factory=dict, repr=False)
     """Where settings come from that somebody set, by name."""
     tenant: str = DEFAULT_TENANT
+    app: str | None = None
+    """Whose memory and `app:` state this is; else the setting `app`."""
     keys_changed: Callable[[], None] = field(default=_nothing, repr=False)
     """Called when a key was made or revoked."""
+    one_at_a_time: Callable[[str], AbstractContextManager[None]] = field(
+        default=_at_once, repr=False
+    )
+    """Entered for long work, with its name; it may refuse a second one of the same name."""
+
+    @property
+    def app_name(self) -> str:
+        """What the store calls the app."""
+        return self.settings.app if self.app is None else self.app
 
     @property
     def loaded(self) -> LoadedSettings:

@@ -16,33 +16,36 @@ _LISTED = 50
 
 async def listed(chat: Chat, argument: str) -> Reply:
     """`/memory`."""
-    from ekiden.cli.memory_view import HEADERS, memory_record, memory_rows
+    from ekiden.api.local.memory import entry_of
+    from ekiden.cli.views.memory import HEADERS, memory_rows
+    from ekiden.core.documents import to_json
 
     found = await _memory(chat).list(limit=_LISTED + 1)
-    page = found[:_LISTED]
-    table = Table(
-        headers=HEADERS, rows=memory_rows(page, scored=False), empty="nothing is remembered"
-    )
+    page = [entry_of(each) for each in found[:_LISTED]]
+    table = Table(headers=HEADERS, rows=memory_rows(page), empty="nothing is remembered")
     shapes: list[Shape] = [table]
     if len(found) > _LISTED:
         shapes.append(Lines(text="there is more: /memory search TEXT finds it"))
-    record = {"memories": [memory_record(each) for each in page]}
+    record = {"memories": to_json(page)}
     return Reply(type="memories", record=record, shapes=shapes)
 
 
 async def search(chat: Chat, argument: str) -> Reply:
     """`/memory search TEXT`."""
-    from ekiden.cli.memory_view import FOUND_HEADERS, memory_record, memory_rows
+    from ekiden.api.local.memory import found_of
+    from ekiden.cli.views.memory import FOUND_HEADERS, found_rows
+    from ekiden.core.documents import to_json
 
     if not argument:
         raise UsageError("say what it is about: /memory search TEXT")
     answer = await _memory(chat).recall(argument)
+    found = [found_of(each) for each in answer.found]
     table = Table(
         headers=FOUND_HEADERS,
-        rows=memory_rows(answer.found, scored=True),
+        rows=found_rows(found),
         empty="nothing like that is remembered",
     )
-    record = {"memories": [memory_record(each) for each in answer.found]}
+    record = {"memories": to_json(found)}
     shapes: list[Shape] = [table, *(Lines(text=text) for text in answer.notes)]
     return Reply(type="memories", record=record, shapes=shapes)
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.options import STORE, JsonLinesOption, JsonOption, StoreOption
+from ekiden.cli.options import JsonLinesOption, JsonOption
 from ekiden.cli.output import emit, note, say
+from ekiden.cli.place import HERE, Place
 from ekiden.cli.tables import print_pairs, print_table
 from ekiden.core.jsonio import dumps, loads
-from ekiden.core.profile import MemoryKind
-
-if TYPE_CHECKING:
-    from ekiden.memory import Memory
 
 UserOption: TypeAlias = Annotated[
     str | None, Parameter(name="--user", help="Whose memory; else the setting `user`.")
@@ -48,32 +43,33 @@ async def memory_list(
         int | None,
         Parameter(validator=Number(gte=1, lte=1000), help="How many; 50, or all as JSON lines."),
     ] = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     json_lines: JsonLinesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List what is remembered, by key."""
-    from ekiden.cli.memory_view import HEADERS, everything, memory_record, memory_rows
+    from ekiden.cli.views.memory import HEADERS, memory_rows
+    from ekiden.core.documents import to_json
 
-    async with _memory(store, user=user, app=app, shared=shared) as memory:
+    name = _whose(user, shared)
+    async with place.open(app=app) as ekiden:
+        found = ekiden.memory.list(user=name, shared=shared)
         if json_lines and limit is None:
-            async for each in everything(memory, after=after):
-                emit(memory_record(each))
+            async for each in found.rest(cursor=after or None):
+                emit(to_json(each))
             return
-        wanted = limit or 50
-        found = await memory.list(after=after, limit=wanted + 1)
-    page = found[:wanted]
+        page = await found.page(limit=limit or 50, cursor=after or None)
     if json_lines:
-        for each in page:
-            emit(memory_record(each))
+        for each in page.items:
+            emit(to_json(each))
     elif as_json:
-        emit([memory_record(each) for each in page])
-    elif page:
-        print_table(HEADERS, memory_rows(page, scored=False))
+        emit(to_json(page.items))
+    elif page.items:
+        print_table(HEADERS, memory_rows(page.items))
     else:
         say("nothing is remembered")
-    if len(found) > wanted:
-        last = page[-1].key
+    if page.next_cursor is not None:
+        last = page.next_cursor
         note(dumps({"after": last}) if as_json or json_lines else f"more: --after {last}")
 
 
@@ -84,19 +80,18 @@ async def memory_show(
     user: UserOption = None,
     app: AppOption = None,
     shared: SharedOption = False,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Show one memory."""
-    from ekiden.cli.memory_view import memory_pairs, memory_record
-    from ekiden.core.memory_errors import MemoryNotFound
+    from ekiden.cli.views.memory import memory_pairs
+    from ekiden.core.documents import to_json
 
-    async with _memory(store, user=user, app=app, shared=shared) as memory:
-        found = await memory.get(key)
-    if found is None:
-        raise MemoryNotFound(key)
+    name = _whose(user, shared)
+    async with place.open(app=app) as ekiden:
+        found = await ekiden.memory.get(key, user=name, shared=shared)
     if as_json:
-        emit(memory_record(found))
+        emit(to_json(found))
     else:
         print_pairs(memory_pairs(found))
 
@@ -125,25 +120,28 @@ async def memory_search(
         float | None,
         Parameter(validator=Number(gte=0, lte=1), help="How near; else as the settings say."),
     ] = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     json_lines: JsonLinesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find memories, the best first, as agents do with the tool recall."""
-    from ekiden.cli.memory_view import FOUND_HEADERS, memory_record, memory_rows
+    from ekiden.cli.views.memory import FOUND_HEADERS, found_rows
+    from ekiden.core.documents import to_json
 
-    kind: MemoryKind = "vector" if meaning else "key_value"
-    async with _memory(store, user=user, app=app, shared=shared, kind=kind) as memory:
-        answer = await memory.recall(query, limit, threshold)
+    name = _whose(user, shared)
+    async with place.open(app=app) as ekiden:
+        answer = await ekiden.memory.search(
+            query, user=name, shared=shared, meaning=meaning, limit=limit, threshold=threshold
+        )
     for text in answer.notes:
         note(dumps({"note": text}) if as_json or json_lines else text)
     if json_lines:
-        for each in answer.found:
-            emit(memory_record(each))
+        for each in answer.items:
+            emit(to_json(each))
     elif as_json:
-        emit([memory_record(each) for each in answer.found])
-    elif answer.found:
-        print_table(FOUND_HEADERS, memory_rows(answer.found, scored=True))
+        emit(to_json(answer.items))
+    elif answer.items:
+        print_table(FOUND_HEADERS, found_rows(answer.items))
     else:
         say("nothing like that is remembered")
 
@@ -159,17 +157,21 @@ async def memory_store(
     user: UserOption = None,
     app: AppOption = None,
     shared: SharedOption = False,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Remember something, in the place of what is under the same key."""
-    facts = json_object(metadata)
-    async with _memory(store, user=user, app=app, shared=shared, create=True) as memory:
-        stored = await memory.store(key, content, facts)
+    from ekiden.core.documents import to_json
+
+    facts, name = _json_object(metadata), _whose(user, shared)
+    async with place.open(create=True, app=app) as ekiden:
+        stored = await ekiden.memory.store(
+            content, key=key, metadata=facts, user=name, shared=shared
+        )
     if as_json:
-        emit({"key": stored, "stored": True})
+        emit(to_json(stored))
     else:
-        say(f"remembered under {stored}")
+        say(f"remembered under {stored.key}")
 
 
 async def memory_forget(
@@ -179,15 +181,13 @@ async def memory_forget(
     user: UserOption = None,
     app: AppOption = None,
     shared: SharedOption = False,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Forget one memory."""
-    from ekiden.core.memory_errors import MemoryNotFound
-
-    async with _memory(store, user=user, app=app, shared=shared) as memory:
-        if not await memory.forget(key):
-            raise MemoryNotFound(key)
+    name = _whose(user, shared)
+    async with place.open(app=app) as ekiden:
+        await ekiden.memory.forget(key, user=name, shared=shared)
     if as_json:
         emit({"key": key, "forgotten": True})
     else:
@@ -202,22 +202,25 @@ async def memory_export(
     user: UserOption = None,
     app: AppOption = None,
     shared: SharedOption = False,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Write all memories as JSON lines, which they are with or without --json."""
-    from ekiden.cli.memory_view import everything, memory_record
+    from ekiden.core.documents import to_json
 
-    count = 0
-    async with _memory(store, user=user, app=app, shared=shared) as memory:
+    name, count = _whose(user, shared), 0
+    async with (
+        place.open(app=app) as ekiden,
+        ekiden.memory.export(user=name, shared=shared) as memories,
+    ):
         if output is None:
-            async for each in everything(memory):
-                emit(memory_record(each))
+            async for each in memories:
+                emit(to_json(each))
             return
         try:
             with output.open("x", encoding="utf-8") as file:
-                async for each in everything(memory):
-                    file.write(dumps(memory_record(each)) + "\n")
+                async for each in memories:
+                    file.write(dumps(to_json(each)) + "\n")
                     count += 1
         except OSError as exc:
             raise UsageError(f"cannot write {output}: {exc.strerror}; name another file") from exc
@@ -235,84 +238,62 @@ async def memory_clear(
             name="--yes", negative="", show_default=False, help="Do it; without, only count."
         ),
     ] = False,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Forget everything: of one user, or what the whole app remembers."""
-    from ekiden.cli.memory_view import everything
+    from ekiden.core.documents import to_json
 
-    async with _memory(store, user=user, app=app, shared=shared) as memory:
+    name, count = _whose(user, shared), 0
+    async with place.open(app=app) as ekiden:
         if not yes:
-            count = 0
-            async for _ in everything(memory):
+            async for _ in ekiden.memory.list(user=name, shared=shared):
                 count += 1
             raise UsageError(f"this would forget {count} memories for good; say --yes to do it")
-        count = await memory.clear()
+        done = await ekiden.memory.clear(user=name, shared=shared)
     if as_json:
-        emit({"forgotten": count})
+        emit(to_json(done))
     else:
-        say(f"{count} memories are forgotten")
+        say(f"{done.forgotten} memories are forgotten")
 
 
-async def memory_sync(*, store: StoreOption = STORE, as_json: JsonOption = False) -> int:
+async def memory_sync(*, place: Place = HERE, as_json: JsonOption = False) -> int:
     """Tell back ends what waits to be sent to them."""
-    from ekiden.app import open_store
     from ekiden.cli.exits import Exit
-    from ekiden.cli.memory_view import delivered, settings_here
+    from ekiden.cli.views.memory import print_deliveries
+    from ekiden.core.documents import to_json
     from ekiden.memory import close_backends
 
-    settings = settings_here()
-    address = settings.store if store is None else store
-    async with open_store(address, create=False) as opened:
+    async with place.open() as ekiden:
         try:
-            done = await delivered(opened, settings)
+            done = (await ekiden.memory.sync()).items
         finally:
             await close_backends()
-    print_deliveries(done, as_json=as_json)
-    return Exit.FAILED if any(each["waiting"] for each in done) else Exit.OK
-
-
-def print_deliveries(done: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """What back ends were told."""
     if as_json:
-        emit(done)
-    elif not done:
-        say("no back end has copies of what is remembered here")
+        emit(to_json(done))
     else:
-        print_table(
-            ("back end", "delivered", "waiting", "problem"),
-            [
-                (
-                    each["backend"],
-                    str(each["delivered"]),
-                    str(each["waiting"]),
-                    each["problem"] or "",
-                )
-                for each in done
-            ],
+        print_deliveries(done)
+    return Exit.FAILED if any(each.waiting for each in done) else Exit.OK
+
+
+def _whose(user: str | None, shared: bool) -> str | None:
+    """The user; `None` for what the whole app remembers. `UsageError` if nobody's is named."""
+    from ekiden.cli.projects import settings_here
+
+    if shared and user is not None:
+        raise UsageError("--user and --shared exclude each other: give one")
+    if shared:
+        return None
+    name = settings_here().user if user is None else user
+    if not name:
+        raise UsageError(
+            "whose memory? Name a user with --user, EKIDEN_USER or the setting `user`, or take "
+            "that of the whole app with --shared"
         )
+    return name
 
 
-@asynccontextmanager
-async def _memory(
-    store: str | None,
-    *,
-    user: str | None,
-    app: str | None,
-    shared: bool,
-    kind: MemoryKind = "key_value",
-    create: bool = False,
-) -> AsyncIterator[Memory]:
-    from ekiden.app import open_store
-    from ekiden.cli.memory_view import opened_memory, settings_here
-
-    settings = settings_here()
-    address = settings.store if store is None else store
-    async with open_store(address, create=create) as opened:
-        yield opened_memory(opened, settings, user=user, app=app, shared=shared, kind=kind)
-
-
-def json_object(text: str | None) -> dict[str, Any] | None:
+def _json_object(text: str | None) -> dict[str, Any] | None:
     """The metadata that the option has; `UsageError` for what is no JSON object."""
     if text is None:
         return None

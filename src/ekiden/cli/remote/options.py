@@ -13,15 +13,9 @@ def no_other_name(by: str | None) -> None:
         raise UsageError("leave out --by: the server tells by your key who you are")
 
 
-def no_other_app(app: str | None) -> None:
-    """`UsageError` if somebody names an app."""
-    if app is not None:
-        raise UsageError("leave out --app: a server has one app, that of its settings")
-
-
 def user_here(user: str | None) -> str | None:
     """Who is meant: the one named, else that of the settings here."""
-    from ekiden.cli.memory_view import settings_here
+    from ekiden.cli.projects import settings_here
 
     return settings_here().user if user is None else user
 

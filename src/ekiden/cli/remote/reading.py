@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ekiden.audit import AuditRecord, Verification
-    from ekiden.client.records import MemoryEntry
-    from ekiden.core.memory import Recollection
     from ekiden.runtime.outside_state import SharedVariable
     from ekiden.sessions import SessionState
     from ekiden.storage.base import SessionRow
@@ -49,14 +47,6 @@ def variables_of(record: Mapping[str, Any]) -> dict[str, SharedVariable]:
     from ekiden.runtime.outside_state import SharedVariable
 
     return {name: SharedVariable(name=name, **each) for name, each in record.items()}
-
-
-def recollection_of(entry: MemoryEntry) -> Recollection:
-    """One memory."""
-    from ekiden.core.memory import Recollection
-
-    fields = {name: value for name, value in entry.raw.items() if name != "stored_at"}
-    return Recollection(**fields, stored_at_us=_us(entry.stored_at))
 
 
 def audit_record_of(record: Mapping[str, Any]) -> AuditRecord:

@@ -13,8 +13,8 @@ from ekiden.cli.output import note
 from ekiden.core.jsonio import dumps
 
 if TYPE_CHECKING:
+    from ekiden.api.streams import AsyncStream
     from ekiden.client.events import Live, LiveEvent
-    from ekiden.client.streams import AsyncStream
 
 
 @dataclass(slots=True, kw_only=True)

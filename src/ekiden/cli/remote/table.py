@@ -39,6 +39,14 @@ WRITTEN_ONCE: Final = frozenset(
         "keys list",
         "keys revoke",
         "mirror status",
+        "memory clear",
+        "memory export",
+        "memory forget",
+        "memory list",
+        "memory search",
+        "memory show",
+        "memory store",
+        "memory sync",
         "worker list",
     }
 )

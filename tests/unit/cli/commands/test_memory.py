@@ -120,9 +120,11 @@ def test_everything_is_written_to_a_new_file(anna: Desk) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (["store", ""], "memory.invalid"),
-        (["store", "x", "--key", "a\nb"], "memory.invalid"),
-        (["store", "x" * 70_000], "memory.too_large"),
+        (["store", ""], "request.invalid"),
+        (["store", "x", "--key", "a\nb"], "request.invalid"),
+        (["store", " "], "memory.invalid"),
+        (["store", "x" * 70_000], "request.invalid"),
+        (["store", "字" * 30_000], "memory.too_large"),
         (["store", "x", "--metadata", "{"], "cli.usage"),
         (["store", "x", "--metadata", "[]"], "cli.usage"),
         (["search", "x", "--limit", "0"], "cli.usage"),

@@ -109,6 +109,7 @@ READING = [
     ["memory", "list", "--user", "ann"],
     ["memory", "list", "--user", "ann", "--limit", "1"],
     ["memory", "list", "--user", "ann", "--json-lines"],
+    ["memory", "list", "--user", "ann", "--json-lines", "--after", "k1"],
     ["memory", "show", "k2", "--user", "ann"],
     ["memory", "show", "nope", "--user", "ann"],
     ["memory", "search", "blue", "--user", "ann"],

@@ -1,0 +1,183 @@
+"""What agents remember, in a store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from functools import partial
+from typing import Any
+
+from ekiden.api import memory as api
+from ekiden.api.local.place import Here
+from ekiden.api.pages import Page, Pages
+from ekiden.api.streams import AsyncStream
+from ekiden.app.running import embedder_of
+from ekiden.core.memory import Recollection
+from ekiden.core.memory_errors import MemoryFailed, MemoryNotFound
+from ekiden.core.profile import MemoryKind, MemorySettings
+from ekiden.core.server_errors import RequestInvalid
+from ekiden.memory import Delivery, Memory, all_mirrors
+from ekiden.memory.outbox import queue_of
+
+_AT_ONCE = 500
+
+
+class LocalMemory(api.Memory):
+    """See `Memory`."""
+
+    def __init__(self, here: Here) -> None:
+        self._here = here
+
+    def list(self, *, user: str | None = None, shared: bool = False) -> Pages[api.MemoryEntry]:
+        async def fetch(limit: int, cursor: str | None) -> Page[api.MemoryEntry]:
+            memory = self._memory(user, shared)
+            found = await memory.list(after=cursor or "", limit=limit + 1)
+            shown = [entry_of(each) for each in found[:limit]]
+            return Page(items=shown, next_cursor=shown[-1].key if len(found) > limit else None)
+
+        return Pages(fetch)
+
+    async def store(
+        self,
+        content: str,
+        *,
+        key: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        user: str | None = None,
+        shared: bool = False,
+    ) -> api.StoredMemory:
+        stored = await self._memory(user, shared).store(key, content, metadata)
+        return api.StoredMemory(key=stored, stored=True)
+
+    async def clear(
+        self, *, user: str | None = None, shared: bool = False
+    ) -> api.ForgottenMemories:
+        return api.ForgottenMemories(forgotten=await self._memory(user, shared).clear())
+
+    async def get(
+        self, key: str, *, user: str | None = None, shared: bool = False
+    ) -> api.MemoryEntry:
+        found = await self._memory(user, shared).get(key)
+        if found is None:
+            raise MemoryNotFound(key)
+        return entry_of(found)
+
+    async def put(
+        self,
+        key: str,
+        content: str,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        user: str | None = None,
+        shared: bool = False,
+    ) -> api.StoredMemory:
+        return await self.store(content, key=key, metadata=metadata, user=user, shared=shared)
+
+    async def forget(self, key: str, *, user: str | None = None, shared: bool = False) -> None:
+        if not await self._memory(user, shared).forget(key):
+            raise MemoryNotFound(key)
+
+    async def search(
+        self,
+        q: str,
+        *,
+        user: str | None = None,
+        shared: bool = False,
+        meaning: bool = False,
+        limit: int | None = None,
+        threshold: float | None = None,
+    ) -> api.FoundMemories:
+        memory = self._memory(user, shared, kind="vector" if meaning else "key_value")
+        if meaning:
+            # The first time a model may have to be read from the disk.
+            defaults = self._here.settings.memory
+            await asyncio.to_thread(embedder_of, defaults.embedding_model, defaults.dimension)
+        answer = await memory.recall(q, limit, threshold)
+        return api.FoundMemories(
+            items=[found_of(each) for each in answer.found], notes=list(answer.notes)
+        )
+
+    def export(
+        self, *, user: str | None = None, shared: bool = False
+    ) -> AsyncStream[api.MemoryEntry]:
+        return AsyncStream(self._everything(user, shared))
+
+    async def sync(self) -> api.MemoryDeliveries:
+        with self._here.one_at_a_time("sync"):
+            names = await all_mirrors(self._here.store)
+            return api.MemoryDeliveries(items=[await self._delivered(name) for name in names])
+
+    async def _everything(
+        self, user: str | None, shared: bool
+    ) -> AsyncGenerator[api.MemoryEntry, None]:
+        memory, after = self._memory(user, shared), ""
+        while found := await memory.list(after=after, limit=_AT_ONCE):
+            for each in found:
+                yield entry_of(each)
+            after = found[-1].key
+
+    async def _delivered(self, backend: str) -> api.MemoryDelivery:
+        """Send a back end what waits for it; what came of it, also if nobody knows it."""
+        store = self._here.store
+        memory = Memory(
+            store,
+            settings=MemorySettings(type="vector", backend=backend),
+            embedder=self._embedder(),
+        )
+        try:
+            came = await memory.deliver()
+        except MemoryFailed as exc:
+            waiting = await store.queue_depth(queue_of(backend))
+            came = Delivery(waiting=waiting, problem=str(exc))
+        return api.MemoryDelivery(
+            backend=backend,
+            delivered=came.delivered,
+            waiting=came.waiting,
+            problem=came.problem,
+        )
+
+    def _memory(self, user: str | None, shared: bool, *, kind: MemoryKind = "key_value") -> Memory:
+        """The memory that is meant; `RequestInvalid` unless exactly one is."""
+        if shared == (user is not None):
+            raise RequestInvalid(
+                "whose memory? Give `user`, or `shared=true` for that of the whole app, and not "
+                "both"
+            )
+        defaults = self._here.settings.memory
+        return Memory(
+            self._here.store,
+            user=user,
+            app=self._here.app_name,
+            settings=MemorySettings(
+                type=kind,
+                scope="app" if shared else "user",
+                top_k=defaults.top_k,
+                threshold=defaults.similarity_threshold,
+            ),
+            embedder=self._embedder(),
+        )
+
+    def _embedder(self) -> Any:
+        defaults = self._here.settings.memory
+        return partial(embedder_of, defaults.embedding_model, defaults.dimension)
+
+
+def entry_of(each: Recollection) -> api.MemoryEntry:
+    """One memory."""
+    return api.MemoryEntry(**_facts(each))
+
+
+def found_of(each: Recollection) -> api.FoundMemory:
+    """One memory that was looked for, with how well it fits."""
+    score = round(each.score or 0.0, 6)
+    return api.FoundMemory(**_facts(each), score=score, found_by=each.found_by)
+
+
+def _facts(each: Recollection) -> dict[str, Any]:
+    return {
+        "key": each.key,
+        "content": each.content,
+        "metadata": dict(each.metadata),
+        "stored_at": each.stored_at_us / 1e6,
+        "agent": each.agent,
+    }

@@ -1,0 +1,56 @@
+"""Memories, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ekiden.api.memory import FoundMemory, MemoryDelivery, MemoryEntry
+from ekiden.cli.output import say
+from ekiden.cli.tables import clock_time, print_table
+from ekiden.core.jsonio import dumps
+
+HEADERS = ("key", "stored", "by", "content")
+FOUND_HEADERS = ("score", *HEADERS)
+_SHOWN = 120
+
+
+def memory_rows(entries: Sequence[MemoryEntry]) -> list[Sequence[str]]:
+    """The rows of a table with `HEADERS`."""
+    return [_row(each) for each in entries]
+
+
+def found_rows(found: Sequence[FoundMemory]) -> list[Sequence[str]]:
+    """The rows of a table with `FOUND_HEADERS`."""
+    return [(f"{each.score:.2f}", *_row(each)) for each in found]
+
+
+def memory_pairs(each: MemoryEntry) -> list[tuple[str, str]]:
+    """One memory with all that is known of it."""
+    pairs = [
+        ("key", each.key),
+        ("stored", clock_time(each.stored_at)),
+        ("by", each.agent or ""),
+        ("metadata", dumps(dict(each.metadata)) if each.metadata else ""),
+        ("content", each.content),
+    ]
+    return [(label, text) for label, text in pairs if text]
+
+
+def print_deliveries(done: Sequence[MemoryDelivery]) -> None:
+    """What back ends were told."""
+    if not done:
+        say("no back end has copies of what is remembered here")
+        return
+    print_table(
+        ("back end", "delivered", "waiting", "problem"),
+        [
+            (each.backend, str(each.delivered), str(each.waiting), each.problem or "")
+            for each in done
+        ],
+    )
+
+
+def _row(each: MemoryEntry) -> tuple[str, ...]:
+    content = " ".join(each.content.split())
+    short = content if len(content) <= _SHOWN else content[: _SHOWN - 1] + "…"
+    return (each.key, clock_time(each.stored_at), each.agent or "", short)
