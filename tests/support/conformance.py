@@ -37,8 +37,8 @@ NOT_CHECKED: Final = {
     ("get_session_state", "positive_data_acceptance"): "only some numbers are those of an event",
     ("import_session", "positive_data_acceptance"): "only what an export wrote is taken",
     ("resume_session", "positive_data_acceptance"): "only a run that stopped can be resumed",
-    ("snooze_inbox_item", "positive_data_acceptance"): "the time has to come, before the deadline",
-    ("answer_inbox_item", "positive_data_acceptance"): "the tool says which arguments it takes",
+    ("inbox_snooze", "positive_data_acceptance"): "the time has to come, before the deadline",
+    ("inbox_answer", "positive_data_acceptance"): "the tool says which arguments it takes",
 }
 """Checks that are left out for an operation, and why."""
 

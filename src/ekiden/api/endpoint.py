@@ -41,6 +41,10 @@ class Endpoint:
     """The answer is a stream: JSON lines, which browsers keep as a file of this name."""
     location: str | None
     """The method that gives what this one makes: the answer tells its address."""
+    flag: str | None
+    """The field of the body that chooses this method, among those with the same path."""
+    body: str | None
+    """What the OpenAPI document calls the body, if the usual name means something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ class Told:
     """Of a list, in which each stands once."""
     in_query: bool = False
     """It stands in the query, though the request has a body."""
+    in_header: bool = False
+    """Whether it is sent as the header of its name, such as `If-Match` for `if_match`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +82,11 @@ class Parameter:
     in_path: bool
     in_body: bool
 
+    @property
+    def in_header(self) -> bool:
+        """Whether it is a header of the request."""
+        return self.told is not None and self.told.in_header
+
 
 def endpoint(
     method: Method,
@@ -89,6 +100,8 @@ def endpoint(
     is_whole: bool = False,
     file: str | None = None,
     location: str | None = None,
+    flag: str | None = None,
+    body: str | None = None,
 ) -> Callable[[F], F]:
     """Say what a method is over HTTP; see `Endpoint`."""
     about = Endpoint(
@@ -102,6 +115,8 @@ def endpoint(
         is_whole=is_whole,
         file=file,
         location=location,
+        flag=flag,
+        body=body,
     )
 
     def give(function: F) -> F:
@@ -142,14 +157,14 @@ def _parameter(each: inspect.Parameter, hint: Any, about: Endpoint) -> Parameter
         told = next((part for part in hint.__metadata__ if isinstance(part, Told)), None)
         hint = get_args(hint)[0]
     in_path = f"{{{each.name}}}" in about.path or f"{{{each.name}:path}}" in about.path
-    in_query = about.method not in _WITH_BODY or (told is not None and told.in_query)
+    is_apart = told is not None and (told.in_query or told.in_header)
     return Parameter(
         name=each.name,
         type=hint,
         told=told,
         default=each.default,
         in_path=in_path,
-        in_body=not in_path and not in_query,
+        in_body=about.method in _WITH_BODY and not (in_path or is_apart),
     )
 
 

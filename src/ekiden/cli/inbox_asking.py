@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from typing import Final
 
+from ekiden.api.inbox import Inbox
+from ekiden.api.texts import SESSION_ID
 from ekiden.cli.approving import ask_on_terminal
 from ekiden.cli.errors import UsageError
 from ekiden.cli.handing_over import person_name, plain_text
-from ekiden.cli.inbox_view import edit_question
+from ekiden.cli.place import Place
+from ekiden.cli.views.inbox import edit_question
 from ekiden.core.inbox_errors import InboxItemNotFound
 from ekiden.core.inbox_item import InboxItem
-from ekiden.inbox import Inbox
 from ekiden.inbox.answers import needs_words, same_arguments
 
-VIA = "terminal"
+_LISTED: Final = 10
+_LONGEST: Final = 128
 _YES = frozenset({"y", "yes", "j", "ja", "是", "好", "はい"})
 
 
@@ -26,15 +31,32 @@ def who_answers(option: str | None) -> str:
     return name
 
 
+def decides(option: str | None, place: Place) -> str | None:
+    """The person, as `who_answers` has it; `None` at a server, which knows whose the key is."""
+    if place.is_server and option is None:
+        return None
+    return who_answers(option)
+
+
 async def find_item(inbox: Inbox, beginning: str) -> InboxItem:
     """The item with this id, or with the only id that begins so."""
     plain_text(beginning, "the item's id")
-    ids = await inbox.ids(beginning) if beginning else ()
-    if not ids:
+    if len(beginning) > _LONGEST or not re.search(SESSION_ID, beginning):
         raise InboxItemNotFound(beginning)
-    if len(ids) > 1:
-        raise UsageError(f"{beginning[:80]!r} is the beginning of several: {', '.join(ids)}")
-    return await inbox.get(ids[0])
+    try:
+        return await inbox.get(beginning)
+    except InboxItemNotFound:
+        found = [
+            item
+            async for item in inbox.list(status="any", snoozed=True, text=beginning)
+            if item.id.startswith(beginning)
+        ]
+        if not found:
+            raise
+    if len(found) > 1:
+        ids = ", ".join(sorted(item.id for item in found)[:_LISTED])
+        raise UsageError(f"{beginning[:80]!r} is the beginning of several: {ids}")
+    return found[0]
 
 
 def chosen(item: InboxItem, word: str | None, text: str) -> tuple[str | None, str]:

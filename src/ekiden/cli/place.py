@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _SERVER: Final = "EKIDEN_SERVER"
 _STORE: Final = "EKIDEN_STORE"
+_MEMORY: Final = "memory:"
+VIA: Final = "terminal"
+IN_MEMORY: Final = "nobody else can write to memory:; name a store that is kept"
 
 _ServerOption: TypeAlias = Annotated[
     str | None,
@@ -45,12 +48,18 @@ class Place:
 
     @asynccontextmanager
     async def open(
-        self, *, create: bool = False, kept: str = "", app: str | None = None
+        self,
+        *,
+        create: bool = False,
+        kept: str = "",
+        is_shared: bool = False,
+        app: str | None = None,
     ) -> AsyncIterator[Ekiden]:
         """Everything that is there; with `create` a store that does not exist is made.
 
         `app`: another than that of the settings. `UsageError` if a store and a server are named,
-        for another app at a server, and for a store in memory if something must be `kept`.
+        for another app at a server, and for a store in memory if something must be `kept`, or if it
+        `is_shared` with others who write to it.
         """
         if self.server is not None and self.store is not None:
             raise UsageError(
@@ -65,7 +74,10 @@ class Place:
             async with _at_server(server) as there:
                 yield there
             return
-        async with _at_store(self.store, create=create, kept=kept, app=app) as here:
+        in_memory = IN_MEMORY if is_shared else ""
+        if kept:
+            in_memory = f"a server cannot see {kept} in memory:; name a store that is kept"
+        async with _at_store(self.store, create=create, in_memory=in_memory, app=app) as here:
             yield here
 
     @property
@@ -112,7 +124,7 @@ async def _at_server(url: str) -> AsyncIterator[Ekiden]:
 
 @asynccontextmanager
 async def _at_store(
-    option: str | None, *, create: bool, kept: str, app: str | None
+    option: str | None, *, create: bool, in_memory: str, app: str | None
 ) -> AsyncIterator[Ekiden]:
     from pathlib import Path
 
@@ -122,7 +134,15 @@ async def _at_store(
 
     loaded = load_settings(Path.cwd())
     address = option or os.environ.get(_STORE) or loaded.settings.store
-    if kept and address == "memory:":
-        raise UsageError(f"a server cannot see {kept} in memory:; name a store that is kept")
+    if in_memory and address == _MEMORY:
+        raise UsageError(in_memory)
     async with open_store(address, create=create) as store:
-        yield at_store(Here(store=store, settings=loaded.settings, origins=loaded.origins, app=app))
+        yield at_store(
+            Here(
+                store=store,
+                settings=loaded.settings,
+                origins=loaded.origins,
+                app=app,
+                via=VIA,
+            )
+        )

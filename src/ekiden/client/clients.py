@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, Self
 
 from ekiden.api.costs import CalledCosts
+from ekiden.api.inbox import CalledInbox
 from ekiden.api.keys import CalledKeys
 from ekiden.api.memory import CalledMemory
 from ekiden.api.portal import Portal
@@ -16,7 +17,6 @@ from ekiden.client.audit import Audit
 from ekiden.client.ekiden import at_server
 from ekiden.client.events import Events
 from ekiden.client.handoffs import Handoffs
-from ekiden.client.inbox import Inbox
 from ekiden.client.looking import Traces
 from ekiden.client.modes import Async, M, Sync
 from ekiden.client.runs import Runs
@@ -53,7 +53,6 @@ class _Resources(Generic[M]):
         parts = (self._wire, self._portal)
         self.runs: Runs[M] = Runs(*parts)
         self.sessions: Sessions[M] = Sessions(*parts)
-        self.inbox: Inbox[M] = Inbox(*parts)
         self.handoffs: Handoffs[M] = Handoffs(*parts)
         self.agents: Agents[M] = Agents(*parts)
         self.plans: Plans[M] = Plans(*parts)
@@ -90,6 +89,7 @@ class AsyncClient(_Resources[Async]):
         super().__init__(url, **options)
         there = at_server(self._wire)
         self.costs = there.costs
+        self.inbox = there.inbox
         self.keys = there.keys
         self.mirror = there.mirror
         self.settings = there.settings
@@ -121,6 +121,7 @@ class Client(_Resources[Sync]):
         assert self._portal is not None
         there = at_server(self._wire)
         self.costs = CalledCosts(there.costs, self._portal)
+        self.inbox = CalledInbox(there.inbox, self._portal)
         self.keys = CalledKeys(there.keys, self._portal)
         self.mirror = CalledReplicas(there.mirror, self._portal)
         self.settings = CalledSettings(there.settings, self._portal)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ekiden.api.costs import Costs
+from ekiden.api.inbox import Inbox
 from ekiden.api.keys import Keys
 from ekiden.api.memory import Memory
 from ekiden.api.replicas import Replicas
@@ -22,6 +23,7 @@ class Ekiden:
     """The resources, by name."""
 
     costs: Costs
+    inbox: Inbox
     keys: Keys
     mirror: Replicas
     settings: Settings
@@ -39,6 +41,7 @@ def at_server(wire: Wire) -> Ekiden:
         mirror=remote(Replicas, wire),
         settings=remote(Settings, wire),
         memory=remote(Memory, wire),
+        inbox=remote(Inbox, wire),
         workers=remote(Workers, wire),
     )
 
@@ -47,6 +50,7 @@ def at_store(here: Here) -> Ekiden:
     """What a store of this process has."""
     from ekiden.api.checking import checked
     from ekiden.api.local.costs import LocalCosts
+    from ekiden.api.local.inbox import LocalInbox
     from ekiden.api.local.keys import LocalKeys
     from ekiden.api.local.memory import LocalMemory
     from ekiden.api.local.replicas import LocalReplicas
@@ -55,6 +59,7 @@ def at_store(here: Here) -> Ekiden:
 
     return Ekiden(
         costs=checked(Costs, LocalCosts(here)),
+        inbox=checked(Inbox, LocalInbox(here)),
         keys=checked(Keys, LocalKeys(here)),
         mirror=checked(Replicas, LocalReplicas(here)),
         settings=checked(Settings, LocalSettings(here.loaded, tenant=here.tenant)),

@@ -37,14 +37,23 @@ def _method(interface: type, name: str) -> Any:
         """Path, parameters and body of the call."""
         bound = signature.bind(self, *args, **kwargs).arguments
         path, params, body = about.path, dict[str, Any](), dict[str, Any]()
+        headers: dict[str, str] = {}
         for each in taken:
             if each.in_path:
                 text = part(bound[each.name])
                 path = path.replace(f"{{{each.name}}}", text)
                 path = path.replace(f"{{{each.name}:path}}", text)
             elif (value := bound.get(each.name)) is not None and value != each.default:
-                (body if each.in_body else params)[each.name] = _sent(value)
-        return {"path": path, "params": params, "body": body if has_body else None}
+                if each.in_header:
+                    headers[each.name.replace("_", "-")] = value
+                else:
+                    (body if each.in_body else params)[each.name] = _sent(value)
+            elif each.in_body and each.default is inspect.Parameter.empty:
+                body[each.name] = None
+        if about.flag is not None:
+            body[about.flag] = True
+        sent = body if has_body or about.flag is not None else None
+        return {"path": path, "params": params, "body": sent, "headers": headers}
 
     if member is not None:
 
@@ -54,7 +63,7 @@ def _method(interface: type, name: str) -> Any:
             async def fetch(limit: int, cursor: str | None) -> Page[Any]:
                 place = {"limit": limit} | ({} if cursor is None else {"cursor": cursor})
                 params = {**wanted["params"], **({} if about.is_whole else place)}
-                found = await self.wire.ask("GET", wanted["path"], params=params)
+                found = await self.wire.ask("GET", **{**wanted, "params": params})
                 items = tuple(from_json(member, each) for each in found["items"])
                 return Page(items=items, next_cursor=found.get("next_cursor"))
 

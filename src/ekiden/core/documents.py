@@ -35,10 +35,9 @@ def _describe(schema: dict[str, Any], kind: type) -> None:
             about["description"] = texts[name]
         if may_go:
             about.update(next(each for each in about.pop("anyOf") if each != {"type": "null"}))
-            about.pop("default")
+        about.pop("default", None)
         properties[key] = about
-    names = {name: key for name, key, _ in _written(kind)}
-    schema["required"] = [names[name] for name in schema.get("required", ())]
+    schema["required"] = [key for _, key, may_go in _written(kind) if not may_go]
 
 
 def _field_texts(kind: type) -> dict[str, str]:
@@ -113,6 +112,8 @@ def _converter(hint: Any) -> Convert:
     origin, args = get_origin(hint), get_args(hint)
     if isinstance(hint, type) and is_dataclass(hint):
         return _object_converter(hint)
+    if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_make"):
+        return cast("Convert", hint._make)
     if origin in (Union, UnionType):
         others = [each for each in args if each is not NoneType]
         if len(others) == 1:

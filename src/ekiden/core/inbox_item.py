@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+from ekiden.core.documents import Value, from_json, to_json
 from ekiden.core.errors import UserError
 from ekiden.core.ids import new_id
 
@@ -52,7 +53,7 @@ def option_texts(options: Iterable[Option]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InboxAnswer:
+class InboxAnswer(Value):
     """What a person decided."""
 
     choice: str
@@ -68,21 +69,8 @@ class InboxAnswer:
     """For a confirmation: run the tool with these instead, as JSON text."""
     always: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        """As it is stored and shown."""
-        return {
-            "choice": self.choice,
-            "by": self.by,
-            "at_us": self.at_us,
-            "via": self.via,
-            "text": self.text,
-            "arguments": self.arguments,
-            "always": self.always,
-        }
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EscalationStep:
+class EscalationStep(NamedTuple):
     """A place in an escalation chain: whom to ask, and after how long.
 
     For example::
@@ -97,7 +85,7 @@ class EscalationStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InboxItem:
+class InboxItem(Value):
     """Something that waits for a person.
 
     It is stored together with what made it necessary, and answered once. What it has in its texts
@@ -114,6 +102,7 @@ class InboxItem:
     context: Any = None
     """JSON that helps to decide."""
     priority: int = 2
+    """1 low, 2 normal, 3 high, 4 urgent."""
     created_at_us: int = 0
     deadline_us: int | None = None
     default: str | None = None
@@ -150,51 +139,19 @@ class InboxItem:
     version: int = 0
     """As it was read; raised with every change."""
 
+    @property
+    def etag(self) -> str:
+        """Differs with each change: the versions of a closed item begin anew."""
+        return f'"{self.status}-{self.version}"'
+
     def to_json(self) -> dict[str, Any]:
-        """As it is stored and shown."""
-        data: dict[str, Any] = {
-            "id": self.id,
-            "kind": self.kind,
-            "from_agent": self.from_agent,
-            "subject": self.subject,
-            "body": self.body,
-            "options": list(self.options),
-            "context": self.context,
-            "priority": self.priority,
-            "created_at_us": self.created_at_us,
-            "deadline_us": self.deadline_us,
-            "default": self.default,
-            "role": self.role,
-            "assignee": self.assignee,
-            "chain": [[step.role, step.after_s] for step in self.chain],
-            "escalate_at_us": self.escalate_at_us,
-            "snoozed_until_us": self.snoozed_until_us,
-            "status": self.status,
-            "answer": None if self.answer is None else self.answer.to_json(),
-            "closed_at_us": self.closed_at_us,
-            "closed_by": self.closed_by,
-            "reason": self.reason,
-            "session_id": self.session_id,
-            "task_id": self.task_id,
-            "correlation_id": self.correlation_id,
-            "message_id": self.message_id,
-            "tool": self.tool,
-            "arguments": self.arguments,
-            "notice": self.notice,
-        }
+        """As it is stored: its version is that of the document."""
+        data: dict[str, Any] = to_json(self)
+        del data["version"]
         return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, version: int = 0) -> InboxItem:
         """The inverse of `to_json`; what a later version added is left out."""
-        answer = data.get("answer")
-        fields = {
-            **{name: value for name, value in data.items() if name in cls.__slots__},
-            "options": tuple(data["options"]),
-            "chain": tuple(
-                EscalationStep(role=role, after_s=after) for role, after in data["chain"]
-            ),
-            "answer": None if answer is None else InboxAnswer(**answer),
-            "version": version,
-        }
-        return cls(**fields)
+        item: InboxItem = from_json(cls, {**data, "version": version})
+        return item

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ekiden.core.acting import acting_agent
+from ekiden.core.documents import Value
 from ekiden.core.errors import EkidenError, StaleDocument, UserError
 from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxItemClosed
 from ekiden.core.inbox_item import InboxAnswer, InboxItem
@@ -32,7 +33,7 @@ _OPEN = InboxQuery()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BulkAnswer:
+class BulkAnswer(Value):
     """What became of an answer to all items that ask the same."""
 
     answered: tuple[str, ...]

@@ -15,7 +15,7 @@ from ekiden.inbox.items import folded
 from ekiden.inbox.life import due_changes, is_snoozed
 from ekiden.storage.base import DocumentStore
 
-StatusFilter: TypeAlias = InboxStatus | Literal["closed", "any"]
+StatusFilter: TypeAlias = Literal["open", "answered", "expired", "cancelled", "closed", "any"]
 """`closed`: all but open ones."""
 
 _CURSOR = re.compile(r"(1/[5-8]|2)/[0-9]{17}/[A-Za-z0-9_\-.:@]{1,128}", re.ASCII)

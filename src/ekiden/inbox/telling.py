@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.covering import covered_keys
+from ekiden.core.documents import to_json
 from ekiden.core.events import Event
 from ekiden.core.inbox_errors import InboxItemClosed
 from ekiden.core.inbox_item import NOBODY, InboxItem
@@ -98,7 +99,7 @@ def settle_of(item: InboxItem) -> MessageSettle | None:
     if item.message_id is None or item.status == "open":
         return None
     if item.answer is not None:
-        answer = answer_json(item.answer.to_json())
+        answer = answer_json(to_json(item.answer))
         return MessageSettle(key=item.message_id, state="answered", answer=answer)
     error = error_json(str(closed_error(item)), code=InboxItemClosed.code)
     return MessageSettle(key=item.message_id, state="failed", answer=error)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, assert_never
 
+from ekiden.core.documents import to_json
 from ekiden.core.errors import SessionError
 from ekiden.core.faults import fault_point
 from ekiden.core.guardrail_errors import GuardrailError
@@ -191,7 +192,7 @@ def _see_to_unfinished(
 def _store_decision(
     run: RunState, key: str, question: OpenQuestion, item: InboxItem | None
 ) -> None:
-    answer = None if item is None or item.answer is None else item.answer.to_json()
+    answer = None if item is None or item.answer is None else to_json(item.answer)
     state = "lost" if item is None else item.status
     closed: dict[str, str] = {}
     if item is not None and state == "cancelled":

@@ -13,7 +13,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from ekiden.api.endpoint import (
@@ -33,7 +33,7 @@ from ekiden.app.desk import Desk
 from ekiden.core.documents import to_json
 from ekiden.core.jsonio import dumps
 from ekiden.core.server_errors import IdempotencyConflict
-from ekiden.server.access import needs
+from ekiden.server.access import Caller, TheCaller, needs
 from ekiden.server.answers import JsonLines, answer, json_lines
 from ekiden.server.paging import Cursor, Limit, Page, cursor_as
 from ekiden.server.problems import problems
@@ -48,6 +48,8 @@ def router_of(interface: type, implement: Callable[[Here], Any], *, tag: str) ->
     """The routes of a resource; `implement` gives what does the work for one request."""
     router = APIRouter(tags=[tag])
     for name, about in endpoints(interface).items():
+        if about.flag is not None:
+            continue  # It is chosen by a field of another method's body.
         more: dict[str, Any] = {} if about.file is None else {"response_class": JsonLines}
         router.add_api_route(
             about.path,
@@ -67,11 +69,12 @@ def _route(
     interface: type, name: str, about: Endpoint, implement: Callable[[Here], Any]
 ) -> Callable[..., Any]:
     taken = parameters(interface, name)
+    chosen_by = _chosen_by(interface, about)
     is_list = member_type(answer_type(interface, name)) is not None
     has_pages = is_list and not about.is_whole
     fields = [each for each in taken if each.in_body]
 
-    async def route(request: Request, desk: Desk, **given: Any) -> Response:
+    async def route(request: Request, desk: Desk, caller: Caller, **given: Any) -> Response:
         if about.is_secret and "idempotency-key" in request.headers:
             raise IdempotencyConflict(
                 "Idempotency-Key: the answer is kept nowhere, so there is none; leave it out"
@@ -80,7 +83,11 @@ def _route(
         if body is not None:
             given |= {field: getattr(body, field) for field in type(body).model_fields}
         paging = {key: given.pop(key) for key in ("limit", "cursor") if has_pages}
-        found = getattr(implement(_here(request, desk)), name)(**given)
+        method = next((other for flag, other in chosen_by.items() if given.pop(flag, False)), name)
+        if method != name:
+            own = {each.name for each in parameters(interface, method)}
+            given = {key: value for key, value in given.items() if key in own}
+        found = getattr(implement(_here(request, desk, caller)), method)(**given)
         if about.file is not None:
             return await json_lines(_lines(found), filename=about.file)
         told = await (found.page(**paging) if is_list else found)
@@ -90,22 +97,31 @@ def _route(
         headers = dict(_SECRET) if about.is_secret else {}
         if about.location is not None:
             headers["Location"] = _address(interface, about.location, {**given, **shown})
+        if (etag := getattr(told, "etag", None)) is not None:
+            headers["ETag"] = etag
         return answer(shown, about.status, headers=headers)
 
     shape = [
         _keyword("request", Request),
         _keyword("desk", Annotated[Desk, Depends(needs(about.scope))]),
+        _keyword("caller", TheCaller),
     ]
     for each in taken:
         if not each.in_body:
-            place = Path if each.in_path else Query
+            place: Any = Path if each.in_path else Header if each.in_header else Query
             shape.append(
                 _keyword(
                     each.name, _annotated(_taken(each.type), place(**_limits(each))), each.default
                 )
             )
     if fields:
-        shape.append(_keyword("body", _body(f"{interface.__name__}{name.title()}", fields)))
+        flags = [_flag(interface, *each) for each in chosen_by.items()]
+        body_name = about.body or f"{interface.__name__}{name.title()}"
+        body_type: Any = _body(body_name, [*fields, *flags])
+        is_needed = any(each.default is inspect.Parameter.empty for each in fields)
+        shape.append(
+            _keyword("body", body_type) if is_needed else _keyword("body", body_type | None, None)
+        )
     if has_pages:
         cursor: Any = Cursor
         if about.cursor is not None:
@@ -134,21 +150,46 @@ async def _lines(found: Any) -> AsyncGenerator[str, None]:
             yield dumps(to_json(each)) + "\n"
 
 
-def _here(request: Request, desk: Desk) -> Here:
+def _chosen_by(interface: type, about: Endpoint) -> dict[str, str]:
+    """The other methods with this path, by the field of the body that chooses them."""
+    return {
+        other.flag: name
+        for name, other in endpoints(interface).items()
+        if other.flag is not None and (other.method, other.path) == (about.method, about.path)
+    }
+
+
+def _flag(interface: type, flag: str, name: str) -> Parameter:
+    text = inspect.getdoc(getattr(interface, name)) or ""
+    told = Told(text.partition("\n")[0])
+    return Parameter(name=flag, type=bool, told=told, default=False, in_path=False, in_body=True)
+
+
+def _here(request: Request, desk: Desk, caller: Caller) -> Here:
     return Here(
         store=desk.store,
         settings=desk.project.settings,
         origins=desk.project.loaded.origins,
         tenant=desk.tenant,
         app=desk.app,
+        caller=caller.name,
+        may_name_others=caller.may("admin"),
+        via=_via(request),
         keys_changed=request.app.state.keyring.forget,
         one_at_a_time=partial(one_at_a_time, desk),
     )
 
 
+def _via(request: Request) -> str:
+    """From where: of the console's requests browsers say that they come from the same origin."""
+    return "console" if request.headers.get("sec-fetch-site") == "same-origin" else "http"
+
+
 def _answer_model(interface: type, name: str) -> Any:
     """What the OpenAPI document tells of the answer."""
     given = answer_type(interface, name)
+    for other in _chosen_by(interface, endpoints(interface)[name]).values():
+        given |= answer_type(interface, other)
     member = member_type(given)
     if member is not None:
         pages: Any = Page

@@ -204,14 +204,12 @@ OPERATIONS: Final[Mapping[str, Told]] = {
             }
         },
     ),
-    "get_inbox_item": Told(got={200: _ITEM}, headers=("ETag",)),
-    "list_inbox": Told(got={200: {"items": [_ITEM], "next_cursor": None}}),
-    "answer_inbox_item": Told(
-        sent={"choice": "approve"}, got={200: _ANSWERED}, sometimes=("ETag",)
-    ),
-    "assign_inbox_item": Told(sent={"assignee": "ada"}, headers=("ETag",)),
-    "snooze_inbox_item": Told(sent={"for_s": 10}, headers=("ETag",)),
-    "cancel_inbox_item": Told(sent={"reason": "It is settled."}, headers=("ETag",)),
+    "inbox_get": Told(got={200: _ITEM}, headers=("ETag",)),
+    "inbox_list": Told(got={200: {"items": [_ITEM], "next_cursor": None}}),
+    "inbox_answer": Told(sent={"choice": "approve"}, got={200: _ANSWERED}, sometimes=("ETag",)),
+    "inbox_assign": Told(sent={"assignee": "ada"}, headers=("ETag",)),
+    "inbox_snooze": Told(sent={"for_s": 10}, headers=("ETag",)),
+    "inbox_cancel": Told(sent={"reason": "It is settled."}, headers=("ETag",)),
     "memory_store": Told(
         sent={"key": "colour", "content": "Her favourite colour is blue."},
         got={201: {"key": "colour", "stored": True}},

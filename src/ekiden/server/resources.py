@@ -5,8 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from ekiden.api.costs import Costs
+from ekiden.api.inbox import Inbox
 from ekiden.api.keys import Keys
 from ekiden.api.local.costs import LocalCosts
+from ekiden.api.local.inbox import LocalInbox
 from ekiden.api.local.keys import LocalKeys
 from ekiden.api.local.memory import LocalMemory
 from ekiden.api.local.place import Here
@@ -27,6 +29,7 @@ def _settings(here: Here) -> LocalSettings:
 ROUTERS: tuple[APIRouter, ...] = (
     router_of(Settings, _settings, tag="settings"),
     router_of(Replicas, LocalReplicas, tag="mirror"),
+    router_of(Inbox, LocalInbox, tag="inbox"),
     router_of(Costs, LocalCosts, tag="costs"),
     router_of(Memory, LocalMemory, tag="memory"),
     router_of(Workers, LocalWorkers, tag="workers"),

@@ -79,7 +79,9 @@ async def ekiden(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     if request.param == "here":
         async with open_store(store, create=True) as opened:
             loaded = load_settings(tmp_path)
-            yield at_store(Here(store=opened, settings=loaded.settings, origins=loaded.origins))
+            yield at_store(
+                Here(store=opened, settings=loaded.settings, origins=loaded.origins, caller="local")
+            )
         return
     async with application(tmp_path, store=store, gate=OpenGate()) as app:
         transport = _Checked(app=app, raise_app_exceptions=False)

@@ -78,7 +78,7 @@ async def test_a_run_that_waits_goes_on_after_the_answer(client: AsyncClient) ->
     assert [each.id async for each in client.inbox.list(session="b")] == [item_id]
     assert (await client.inbox.assign(item_id, "ann")).assignee == "ann"
     with pytest.raises(PreconditionFailed):
-        await client.inbox.answer(item_id, "approve", seen=item)
+        await client.inbox.answer(item_id, "approve", if_match=item.etag)
     done = await client.inbox.answer(item_id, item.options[0])
     assert done.status == "answered"
     with pytest.raises(InboxItemClosed) as caught:

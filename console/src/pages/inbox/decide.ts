@@ -1,6 +1,6 @@
 /** What people do with questions, and what they are told when it cannot be done. */
 import { ApiError, get, part, post } from "../../api/http";
-import type { BulkModel, NewAnswer } from "../../api/types";
+import type { BulkAnswer, NewAnswer } from "../../api/types";
 import { t } from "../../lib/words";
 import { errorText } from "../../ui/basics";
 import type { Item } from "./item";
@@ -20,7 +20,7 @@ const at = (item: Item, what: string): string => `/inbox/${part(item.id)}/${what
 /** An answer holds only for the question as it was seen. */
 export async function answer(item: Item, body: NewAnswer): Promise<number> {
   const seen = { "If-Match": `"${item.status}-${item.version}"` };
-  const done = await post<Item | BulkModel>(at(item, "answer"), body, seen);
+  const done = await post<Item | BulkAnswer>(at(item, "answer"), body, seen);
   return "answered" in done ? done.answered.length : 1;
 }
 

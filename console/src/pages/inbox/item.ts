@@ -1,9 +1,9 @@
 /** A question to a person: what can be said to it, and what it hides. */
-import type { InboxItemModel } from "../../api/types";
+import type { InboxItem } from "../../api/types";
 import { hasHidden, pieces } from "../../lib/hidden";
 import { pretty } from "../../ui/basics";
 
-export type Item = InboxItemModel;
+export type Item = InboxItem;
 
 export type Act = "approve" | "answer" | "reject" | "edit" | "snooze" | "assign" | "withdraw";
 

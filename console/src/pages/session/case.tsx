@@ -1,7 +1,7 @@
 /** What the session waits for: questions to people, with a way to each. */
 import type { VNode } from "preact";
 import { part } from "../../api/http";
-import type { InboxItemModel } from "../../api/types";
+import type { InboxItem } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { useResource } from "../../lib/resource";
 import { link } from "../../lib/router";
@@ -11,7 +11,7 @@ import { nameOf } from "./lanes";
 const MOST_SHOWN = 5;
 
 function Open({ id }: { id: string }): VNode | null {
-  const { data } = useResource<InboxItemModel>(`/inbox/${part(id)}`);
+  const { data } = useResource<InboxItem>(`/inbox/${part(id)}`);
   if (data?.status !== "open") return null;
   return (
     <section class="notice wait" aria-label={t("session.question_open")}>

@@ -11,7 +11,7 @@ from ekiden.api.texts import Moment
 from ekiden.app.moments import read_moment
 from ekiden.app.settings import LoadedSettings, SettingOrigin, Settings
 from ekiden.app.tenants import DEFAULT_TENANT
-from ekiden.core.server_errors import RequestInvalid
+from ekiden.core.server_errors import Forbidden, RequestInvalid
 from ekiden.storage.base import Store
 
 
@@ -34,6 +34,12 @@ class Here:
     tenant: str = DEFAULT_TENANT
     app: str | None = None
     """Whose memory and `app:` state this is; else the setting `app`."""
+    caller: str = ""
+    """Who calls: the name of the key at a server; empty: each call names the person with `by`."""
+    may_name_others: bool = True
+    """Whether the caller may act in the name of somebody else."""
+    via: str = "program"
+    """From where answers of people come."""
     keys_changed: Callable[[], None] = field(default=_nothing, repr=False)
     """Called when a key was made or revoked."""
     one_at_a_time: Callable[[str], AbstractContextManager[None]] = field(
@@ -50,6 +56,15 @@ class Here:
     def loaded(self) -> LoadedSettings:
         """The settings, with where each comes from."""
         return LoadedSettings(settings=self.settings, origins=self.origins)
+
+    def person(self, by: str | None) -> str:
+        """Who decides: the caller, or the person `by`; `Forbidden` if the caller may not name
+        others."""
+        if by is None or by == self.caller:
+            return self.caller
+        if not self.may_name_others:
+            raise Forbidden("admin")
+        return by
 
 
 def moment_of(given: Moment | None, *, what: str) -> datetime | None:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import time as clock
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ekiden.cli.options import STORE, JsonOption, StoreOption
-
-if TYPE_CHECKING:
-    from ekiden.core.inbox_item import InboxItem
-    from ekiden.inbox import Inbox, InboxQuery
-    from ekiden.storage.base import Store
+from ekiden.cli.place import HERE, IN_MEMORY, Place
 
 ItemArgument: TypeAlias = Annotated[
     str, Parameter(help="The item's id, or its beginning if no other begins so.")
@@ -53,23 +48,6 @@ class Filters:
         bool, Parameter(negative="", show_default=False, help="Also those that are snoozed.")
     ] = False
 
-    def query(self) -> InboxQuery:
-        """What is asked."""
-        from ekiden.core.messages import PRIORITIES
-        from ekiden.inbox import InboxQuery
-
-        return InboxQuery(
-            status=self.status,
-            role=self.role,
-            assignee=self.assignee,
-            kind=self.kind,
-            agent=self.agent,
-            session_id=self.session,
-            priority=None if self.priority is None else PRIORITIES[self.priority],
-            text=self.text,
-            snoozed=self.snoozed,
-        )
-
 
 OPEN = Filters()
 
@@ -83,33 +61,34 @@ async def inbox_list(
     cursor: Annotated[
         str | None, Parameter(name="--cursor", help="Go on where the last page ended.")
     ] = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """List what waits for people: the most urgent first, then the newest."""
-    from ekiden.cli.inbox_view import print_items
+    from dataclasses import asdict
 
-    async with _opened(store) as (opened, inbox):
-        page = await inbox.list(filters.query(), limit=limit, cursor=cursor)
-        now_us = await opened.now_us()
-    print_items(page.items, now_us=now_us, next_cursor=page.next_cursor, as_json=as_json)
+    from ekiden.cli.views.inbox import print_items
+
+    async with place.open(is_shared=True) as ekiden:
+        page = await ekiden.inbox.list(**asdict(filters)).page(limit=limit, cursor=cursor)
+    print_items(page.items, now_us=_now_us(), next_cursor=page.next_cursor, as_json=as_json)
 
 
 async def inbox_show(
-    item: ItemArgument, /, *, store: StoreOption = STORE, as_json: JsonOption = False
+    item: ItemArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
     """Show everything about a question; what agents wrote in it is marked with |."""
     from ekiden.cli.inbox_asking import find_item
-    from ekiden.cli.inbox_view import item_record, print_item
     from ekiden.cli.output import emit
+    from ekiden.cli.views.inbox import print_item
+    from ekiden.core.documents import to_json
 
-    async with _opened(store) as (opened, inbox):
-        found = await find_item(inbox, item)
-        now_us = await opened.now_us()
+    async with place.open(is_shared=True) as ekiden:
+        found = await find_item(ekiden.inbox, item)
     if as_json:
-        emit(item_record(found))
+        emit(to_json(found))
     else:
-        print_item(found, now_us=now_us)
+        print_item(found, now_us=_now_us())
 
 
 async def inbox_answer(
@@ -150,46 +129,40 @@ async def inbox_answer(
         ),
     ] = False,
     by: ByOption = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question, once: whoever comes second is told who was first."""
     from ekiden.cli.handing_over import plain_text
-    from ekiden.cli.inbox_asking import VIA, chosen, edit_is_meant, find_item, who_answers
+    from ekiden.cli.inbox_asking import chosen, decides, edit_is_meant, find_item
+    from ekiden.cli.views.inbox import tell_bulk, tell_item
 
-    who = who_answers(by)
+    who = decides(by, place)
     plain_text(text, "--text")
     plain_text(arguments or "", "--arguments")
-    async with _opened(store) as (_, inbox):
-        found = await find_item(inbox, item)
+    async with place.open(is_shared=True) as ekiden:
+        found = await find_item(ekiden.inbox, item)
         option, words = chosen(found, choice, text)
         if identical:
-            bulk = await inbox.answer_identical(
-                found.id,
-                choice=option,
-                text=words,
-                arguments=arguments,
-                always=always,
-                by=who,
-                via=VIA,
+            bulk = await ekiden.inbox.answer_identical(
+                found.id, option, text=words, arguments=arguments, always=always, by=who
             )
-            tell_bulk(list(bulk.answered), bulk.closed, as_json=as_json)
+            tell_bulk(bulk, as_json=as_json)
             return
         is_meant = found.status == "open" and await edit_is_meant(found, arguments, yes=yes)
-        done = await inbox.answer(
+        done = await ekiden.inbox.answer(
             found.id,
-            choice=option,
+            option,
             text=words,
             arguments=arguments,
             always=always,
             confirm_edit=is_meant,
-            seen_version=found.version if is_meant else None,
             by=who,
-            via=VIA,
+            if_match=found.etag if is_meant else None,
         )
     answer = done.answer
     said = "" if answer is None else answer.choice or answer.text
-    tell(done, f"answered: {said}" if said else "answered", as_json=as_json)
+    tell_item(done, f"answered: {said}" if said else "answered", as_json=as_json)
 
 
 async def inbox_assign(
@@ -201,22 +174,23 @@ async def inbox_assign(
         bool, Parameter(negative="", show_default=False, help="It is nobody's any more.")
     ] = False,
     by: ByOption = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Say whose a question is; others may still answer it."""
     from ekiden.cli.errors import UsageError
     from ekiden.cli.handing_over import plain_text
-    from ekiden.cli.inbox_asking import VIA, find_item, who_answers
+    from ekiden.cli.inbox_asking import decides, find_item
+    from ekiden.cli.views.inbox import tell_item
 
     if (who is None) != nobody:
         raise UsageError("give the name of a person, or --nobody")
     plain_text(who or "", "the person's name")
-    name = who_answers(by)
-    async with _opened(store) as (_, inbox):
-        found = await find_item(inbox, item)
-        done = await inbox.assign(found.id, who, by=name, via=VIA)
-    tell(done, f"assigned to {done.assignee or 'nobody'}", as_json=as_json)
+    name = decides(by, place)
+    async with place.open(is_shared=True) as ekiden:
+        found = await find_item(ekiden.inbox, item)
+        done = await ekiden.inbox.assign(found.id, who, by=name)
+    tell_item(done, f"assigned to {done.assignee or 'nobody'}", as_json=as_json)
 
 
 async def inbox_snooze(
@@ -225,20 +199,21 @@ async def inbox_snooze(
     /,
     *,
     by: ByOption = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Hide a question for a time; it is not answered, and its deadline stays."""
-    from ekiden.cli.inbox_asking import VIA, find_item, who_answers
+    from ekiden.cli.inbox_asking import decides, find_item
     from ekiden.cli.moments import ahead
     from ekiden.cli.tables import clock_time
+    from ekiden.cli.views.inbox import tell_item
 
-    name, seconds = who_answers(by), ahead(time, what="the time")
-    async with _opened(store) as (_, inbox):
-        found = await find_item(inbox, item)
-        done = await inbox.snooze(found.id, for_s=seconds, by=name, via=VIA)
+    name, seconds = decides(by, place), ahead(time, what="the time")
+    async with place.open(is_shared=True) as ekiden:
+        found = await find_item(ekiden.inbox, item)
+        done = await ekiden.inbox.snooze(found.id, for_s=seconds, by=name)
     until = clock_time((done.snoozed_until_us or 0) / 1e6)
-    tell(done, f"hidden until {until}", as_json=as_json)
+    tell_item(done, f"hidden until {until}", as_json=as_json)
 
 
 async def inbox_cancel(
@@ -247,19 +222,20 @@ async def inbox_cancel(
     *,
     reason: Annotated[str, Parameter(help="Why; whoever waits is told.", show_default=False)] = "",
     by: ByOption = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Withdraw a question: whoever waits is told that nobody will answer."""
     from ekiden.cli.handing_over import plain_text
-    from ekiden.cli.inbox_asking import VIA, find_item, who_answers
+    from ekiden.cli.inbox_asking import decides, find_item
+    from ekiden.cli.views.inbox import tell_item
 
     plain_text(reason, "--reason")
-    name = who_answers(by)
-    async with _opened(store) as (_, inbox):
-        found = await find_item(inbox, item)
-        done = await inbox.cancel(found.id, reason=reason, by=name, via=VIA)
-    tell(done, "cancelled", as_json=as_json)
+    name = decides(by, place)
+    async with place.open(is_shared=True) as ekiden:
+        found = await find_item(ekiden.inbox, item)
+        done = await ekiden.inbox.cancel(found.id, reason=reason, by=name)
+    tell_item(done, "cancelled", as_json=as_json)
 
 
 async def inbox_watch(
@@ -284,13 +260,20 @@ async def inbox_watch(
     Meanwhile deadlines and escalations are kept. Ctrl-C ends it, and says how
     to go on without a gap.
     """
+    from ekiden.app import open_store
+    from ekiden.cli.errors import UsageError
     from ekiden.cli.inbox_watching import InboxSpectator, keeping_time
     from ekiden.cli.onlooker import store_words
+    from ekiden.cli.projects import store_address
     from ekiden.hub import EventHub, Subscription
+    from ekiden.inbox import Inbox
 
-    async with _opened(store) as (opened, inbox):
+    address = store_address(store)
+    if address == "memory:":
+        raise UsageError(IN_MEMORY)
+    async with open_store(address, create=False) as opened:
         words = [*([] if role is None else ["--role", role]), *store_words(opened, store)]
-        spectator = InboxSpectator(inbox=inbox, as_json=as_json, role=role, words=words)
+        spectator = InboxSpectator(inbox=Inbox(opened), as_json=as_json, role=role, words=words)
         hub = EventHub(opened, on_outage=spectator.outage)
         begin = "" if once and after is None else after
         where = Subscription(inbox=True)
@@ -304,37 +287,5 @@ async def inbox_watch(
             return await spectator.show(stream)
 
 
-@asynccontextmanager
-async def _opened(option: str | None) -> AsyncIterator[tuple[Store, Inbox]]:
-    from ekiden.app import open_store
-    from ekiden.cli.errors import UsageError
-    from ekiden.cli.projects import store_address
-    from ekiden.inbox import Inbox
-
-    address = store_address(option)
-    if address == "memory:":
-        raise UsageError("nobody else can write to memory:; name a store that is kept")
-    async with open_store(address, create=False) as store:
-        yield store, Inbox(store)
-
-
-def tell(item: InboxItem, what: str, *, as_json: bool) -> None:
-    """What was done with an item."""
-    from ekiden.cli.inbox_view import item_record
-    from ekiden.cli.output import emit, say
-
-    if as_json:
-        emit(item_record(item))
-    else:
-        say(f"{item.id} {what}")
-
-
-def tell_bulk(ids: list[str], closed: int, *, as_json: bool) -> None:
-    """What was done with all that ask the same."""
-    from ekiden.cli.output import emit, say
-
-    if as_json:
-        emit({"answered": ids, "closed": closed})
-        return
-    others = f"; {closed} were closed by somebody else meanwhile" if closed else ""
-    say(f"answered {len(ids)} that ask the same{others}")
+def _now_us() -> int:
+    return round(clock.time() * 1e6)

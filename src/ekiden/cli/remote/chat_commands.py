@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from ekiden.cli.chain_view import CHAIN_HEADERS, chain_line, chain_rows
 from ekiden.cli.chat.catalogue import COMMANDS, find_command
-from ekiden.cli.chat.inbox_commands import split_answer
-from ekiden.cli.chat.screen import Cleared, Lines, Pairs, Quoted, Reply, Shape, Table, told
+from ekiden.cli.chat.inbox_commands import answer_reply, item_reply, list_reply
+from ekiden.cli.chat.screen import Cleared, Lines, Pairs, Reply, Shape, Table, told
 from ekiden.cli.errors import UsageError
 from ekiden.cli.exits import Exit
-from ekiden.cli.questions_view import answer_words, question_line, question_record
-from ekiden.cli.remote.inbox import find_item
 from ekiden.cli.tables import clock_time
-from ekiden.tools.text import spelled_out
 
 if TYPE_CHECKING:
     from ekiden.cli.remote.talking import RemoteChat
@@ -87,64 +83,16 @@ async def _chain(chat: RemoteChat, argument: str) -> Reply:
 
 
 async def _inbox(chat: RemoteChat, argument: str) -> Reply:
-    from ekiden.cli.inbox_view import span
-
-    own = await chat.questions()
-    mine = {item.id for item in own}
-    page = await chat.client.inbox.list().page(limit=_LISTED)
-    items = [*own, *(item for item in page.items if item.id not in mine)]
-    if not items:
-        return told("inbox", "nothing waits for people", items=[])
-    rows = [
-        (
-            "*" if item.id in mine else "",
-            item.id,
-            span(time.time() - item.created_at_us / 1e6),
-            item.role if item.assignee is None else f"{item.role}: {item.assignee}",
-            question_line(item, with_role=False),
-            answer_words(item, in_chat=True),
-        )
-        for item in items
-    ]
-    record = {"items": [{**question_record(item), "own": item.id in mine} for item in items]}
-    headers = ("", "item", "age", "for", "question", "answers")
-    shapes: list[Shape] = [Table(headers=headers, rows=rows)]
-    if own:
-        shapes.append(Lines(text="* is what this session waits for"))
-    return Reply(type="inbox", record=record, shapes=shapes)
+    shown = await list_reply(chat.client.inbox, await chat.questions())
+    return shown or told("inbox", "nothing waits for people", items=[])
 
 
 async def _item(chat: RemoteChat, argument: str) -> Reply:
-    from ekiden.cli.inbox_view import item_facts, item_record, item_texts, quoted
-
-    if not argument:
-        raise UsageError("say which question: /inbox show ID; /inbox lists them")
-    item = await find_item(chat.client, argument)
-    facts = item_facts(item, round(time.time() * 1e6))
-    shapes: list[Shape] = [Pairs(pairs=[(name, text) for name, text in facts if text])]
-    for heading, text in item_texts(item):
-        if text:
-            shapes += [Lines(text=f"{heading}:"), Quoted(text=quoted(text))]
-    return Reply(type="inbox_item", record=item_record(item), shapes=shapes)
+    return await item_reply(chat.client.inbox, argument)
 
 
 async def _answer(chat: RemoteChat, argument: str) -> Reply:
-    from ekiden.cli.inbox_view import item_record
-
-    item_id, _, said = argument.partition(" ")
-    if not item_id:
-        raise UsageError("say which question and what you answer: /inbox answer ID CHOICE [TEXT]")
-    item = await find_item(chat.client, item_id)
-    if not said.strip():
-        raise UsageError(
-            f"say what you answer: /inbox answer {item.id} {answer_words(item, in_chat=True)}"
-        )
-    choice, text = split_answer(said.strip(), item.options)
-    done = await chat.client.inbox.answer(item.id, choice, text=text)
-    given = done.answer.choice or done.answer.text if done.answer is not None else ""
-    line = f"{item.id} answered: {spelled_out(given)}"
-    record = {**item_record(done), "text": line}
-    return Reply(type="answered", record=record, shapes=(Lines(text=line),))
+    return await answer_reply(chat.client.inbox, argument, await chat.questions())
 
 
 async def entered(chat: RemoteChat, argument: str = "") -> Reply:

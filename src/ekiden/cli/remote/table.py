@@ -47,6 +47,12 @@ WRITTEN_ONCE: Final = frozenset(
         "memory show",
         "memory store",
         "memory sync",
+        "inbox answer",
+        "inbox assign",
+        "inbox cancel",
+        "inbox list",
+        "inbox show",
+        "inbox snooze",
         "worker list",
     }
 )

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from ekiden.app.desk import Desk
-from ekiden.app.records.inbox import item_record
+from ekiden.core.documents import to_json
 from ekiden.core.errors import EkidenError
 from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta
@@ -46,7 +46,7 @@ async def followed(
 
 async def run_result(desk: Desk, record: dict[str, Any]) -> dict[str, Any]:
     """A run, with what people are asked in full: `answer_inbox` takes the ids."""
-    asked = [item_record(await desk.inbox.get(each)) for each in record["questions"]]
+    asked = [to_json(await desk.inbox.get(each)) for each in record["questions"]]
     return {**record, "questions": asked}
 
 

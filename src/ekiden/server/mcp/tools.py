@@ -8,10 +8,10 @@ from ekiden.app.addressing import Address
 from ekiden.app.deciding import decide
 from ekiden.app.records.agents import agent_record
 from ekiden.app.records.handoff_endings import ending_of, start_record
-from ekiden.app.records.inbox import item_record
 from ekiden.app.records.runs import run_id_of
 from ekiden.app.records.sessions import session_record, show_record
 from ekiden.app.runs import RunOrder
+from ekiden.core.documents import to_json
 from ekiden.core.handoff_record import Actor
 from ekiden.inbox import InboxQuery
 from ekiden.server.following import begin_run, join_run, last_event
@@ -84,7 +84,7 @@ async def list_inbox(visit: Visit, given: arguments.ListInbox) -> dict[str, Any]
     """What waits for people, the most urgent first."""
     query = InboxQuery(session_id=given.session_id, role=given.role)
     page = await visit.desk.inbox.list(query, limit=given.limit, cursor=given.cursor)
-    return {"items": [item_record(item) for item in page.items], "next_cursor": page.next_cursor}
+    return {"items": [to_json(item) for item in page.items], "next_cursor": page.next_cursor}
 
 
 async def answer_inbox(visit: Visit, given: arguments.AnswerInbox) -> dict[str, Any]:
@@ -105,7 +105,7 @@ async def answer_inbox(visit: Visit, given: arguments.AnswerInbox) -> dict[str, 
         row = await desk.store.get(item.session_id)
         joined = await join_run(desk, run_id_of(row.id, row.cursor["r"]), after=place)
         run = await followed(visit, joined, wait_s=given.wait_s, is_ours=False)
-    return {"item": item_record(item), "run": run}
+    return {"item": to_json(item), "run": run}
 
 
 async def handoff(visit: Visit, given: arguments.HandOver) -> dict[str, Any]:

@@ -11,14 +11,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ekiden.app.records.inbox import item_record as item_record
 from ekiden.cli.approving import Question, marked
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.tables import clock_time, print_pairs, print_table
 from ekiden.cli.transcript import shorten
+from ekiden.core.documents import to_json
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.jsonio import dumps
 from ekiden.core.messages import PRIORITIES
+from ekiden.inbox.inbox import BulkAnswer
 from ekiden.tools.text import spelled_out
 
 _LONGEST_SUBJECT = 80
@@ -32,7 +33,7 @@ def print_items(
 ) -> None:
     """One page, with the cursor of the next one on standard error."""
     if as_json:
-        emit([item_record(item) for item in items])
+        emit(to_json(items))
     elif items:
         _print_table(items, now_us)
     else:
@@ -48,6 +49,23 @@ def print_item(item: InboxItem, *, now_us: int) -> None:
         if text:
             say(f"{heading}:")
             say(marked(quoted(text)))
+
+
+def tell_item(item: InboxItem, what: str, *, as_json: bool) -> None:
+    """What was done with an item."""
+    if as_json:
+        emit(to_json(item))
+    else:
+        say(f"{item.id} {what}")
+
+
+def tell_bulk(bulk: BulkAnswer, *, as_json: bool) -> None:
+    """What was done with all that ask the same."""
+    if as_json:
+        emit(to_json(bulk))
+        return
+    others = f"; {bulk.closed} were closed by somebody else meanwhile" if bulk.closed else ""
+    say(f"answered {len(bulk.answered)} that ask the same{others}")
 
 
 def quoted(text: str) -> str:

@@ -1,0 +1,157 @@
+"""The inbox of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ekiden.api import inbox as api
+from ekiden.api.local.place import Here
+from ekiden.api.pages import Page, Pages
+from ekiden.core.inbox_errors import InboxAnswerInvalid
+from ekiden.core.inbox_item import InboxItem, InboxKind
+from ekiden.core.jsonio import dumps
+from ekiden.core.messages import PRIORITIES, Priority
+from ekiden.core.server_errors import PreconditionFailed
+from ekiden.inbox.inbox import BulkAnswer, Inbox
+from ekiden.inbox.query import InboxQuery, StatusFilter
+
+
+class LocalInbox(api.Inbox):
+    """See `Inbox`."""
+
+    def __init__(self, here: Here) -> None:
+        self._here = here
+        self._inbox = Inbox(here.store, settings=here.settings.inbox)
+
+    def list(
+        self,
+        *,
+        status: StatusFilter = "open",
+        role: str | None = None,
+        assignee: str | None = None,
+        kind: InboxKind | None = None,
+        agent: str | None = None,
+        session: str | None = None,
+        priority: Priority | None = None,
+        text: str | None = None,
+        snoozed: bool = False,
+    ) -> Pages[InboxItem]:
+        query = InboxQuery(
+            status=status,
+            role=role,
+            assignee=assignee,
+            kind=kind,
+            agent=agent,
+            session_id=session,
+            priority=None if priority is None else PRIORITIES[priority],
+            text=text,
+            snoozed=snoozed,
+        )
+
+        async def fetch(limit: int, cursor: str | None) -> Page[InboxItem]:
+            found = await self._inbox.list(query, limit=limit, cursor=cursor)
+            return Page(items=found.items, next_cursor=found.next_cursor)
+
+        return Pages(fetch)
+
+    async def get(self, item_id: str) -> InboxItem:
+        return await self._inbox.get(item_id)
+
+    async def answer(
+        self,
+        item_id: str,
+        choice: str | None = None,
+        *,
+        text: str = "",
+        arguments: str | Mapping[str, Any] | None = None,
+        always: bool = False,
+        confirm_edit: bool = False,
+        by: str | None = None,
+        if_match: str | None = None,
+    ) -> InboxItem:
+        who = self._here.person(by)
+        seen = await self._seen(item_id, if_match)
+        try:
+            return await self._inbox.answer(
+                item_id,
+                choice=choice,
+                text=text,
+                arguments=_json_text(arguments),
+                always=always,
+                confirm_edit=confirm_edit,
+                seen_version=seen,
+                by=who,
+                via=self._here.via,
+            )
+        except InboxAnswerInvalid:
+            await self._seen(item_id, if_match)
+            raise
+
+    async def answer_identical(
+        self,
+        item_id: str,
+        choice: str | None = None,
+        *,
+        text: str = "",
+        arguments: str | Mapping[str, Any] | None = None,
+        always: bool = False,
+        by: str | None = None,
+        if_match: str | None = None,
+    ) -> BulkAnswer:
+        who = self._here.person(by)
+        await self._seen(item_id, if_match)
+        return await self._inbox.answer_identical(
+            item_id,
+            choice=choice,
+            text=text,
+            arguments=_json_text(arguments),
+            always=always,
+            by=who,
+            via=self._here.via,
+        )
+
+    async def assign(
+        self, item_id: str, assignee: str | None, *, by: str | None = None
+    ) -> InboxItem:
+        who = self._here.person(by)
+        return await self._inbox.assign(item_id, assignee, by=who, via=self._here.via)
+
+    async def snooze(
+        self,
+        item_id: str,
+        *,
+        for_s: float | None = None,
+        until_us: int | None = None,
+        by: str | None = None,
+    ) -> InboxItem:
+        who = self._here.person(by)
+        return await self._inbox.snooze(
+            item_id, for_s=for_s, until_us=until_us, by=who, via=self._here.via
+        )
+
+    async def cancel(self, item_id: str, *, reason: str = "", by: str | None = None) -> InboxItem:
+        who = self._here.person(by)
+        return await self._inbox.cancel(item_id, reason=reason, by=who, via=self._here.via)
+
+    async def _seen(self, item_id: str, if_match: str | None) -> int | None:
+        """The version that the caller knows; `PreconditionFailed` if the item has another by now.
+
+        For a closed item no version is expected: the error says who closed it.
+        """
+        if if_match is None:
+            return None
+        item = await self._inbox.get(item_id)
+        known = {each.strip() for each in if_match.split(",")}
+        if item.status != "open" or "*" in known:
+            return None
+        if item.etag not in known:
+            raise PreconditionFailed(
+                f"inbox item {item_id} was changed since you looked at it: look at it again, then "
+                "answer"
+            )
+        return item.version
+
+
+def _json_text(arguments: str | Mapping[str, Any] | None) -> str | None:
+    return arguments if isinstance(arguments, str | None) else dumps(arguments)
