@@ -24,6 +24,9 @@ from typing import (
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
 
+_PLAIN = frozenset({str, int, float, bool, NoneType})
+"""Types that are JSON themselves; most values are of one, and to ask further takes long."""
+
 
 def _describe(schema: dict[str, Any], kind: type) -> None:
     """Tell in the JSON Schema of a value what its class says: names, and what each field is."""
@@ -75,10 +78,13 @@ def left_out(**options: Any) -> Any:
 
 def to_json(value: Any) -> Any:
     """The value as JSON: objects in the order of their fields."""
+    if type(value) in _PLAIN:
+        return value
     if hasattr(value, "__dataclass_fields__"):
         kind: Any = type(value)
+        as_it_is = _json_fields(kind)
         return {
-            key: to_json(found)
+            key: found if name in as_it_is else to_json(found)
             for name, key, may_go in _written(kind)
             if (found := getattr(value, name)) is not None or not may_go
         }
@@ -96,6 +102,12 @@ def from_json(type: Any, data: Any) -> Any:
     program can talk with a server that is older or newer.
     """
     return _converter(type)(data)
+
+
+@cache
+def _json_fields(kind: Any) -> frozenset[str]:
+    """The fields that hold JSON already, however deep it is."""
+    return frozenset(each.name for each in fields(kind) if each.type in (Any, "Any"))
 
 
 @cache

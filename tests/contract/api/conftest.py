@@ -74,8 +74,10 @@ _SETTINGS = '{"memory": {"embedding_model": "hashing", "dimension": 64}}'
 async def ekiden(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ekiden]:
     """Everything that there is."""
     store = str(tmp_path / "s.db")
-    (tmp_path / ".ekiden").mkdir()
-    (tmp_path / ".ekiden" / "settings.json").write_text(_SETTINGS)
+    settings = tmp_path / ".ekiden" / "settings.json"
+    if not settings.exists():
+        settings.parent.mkdir()
+        settings.write_text(_SETTINGS)
     if request.param == "here":
         async with open_store(store, create=True) as opened:
             loaded = load_settings(tmp_path)

@@ -139,3 +139,10 @@ async def test_what_cannot_be_an_id_is_not_found(inbox: Inbox, item_id: str) -> 
     with pytest.raises(InboxItemNotFound):
         await inbox.get(item_id)
     assert await inbox.ids(item_id) == ()
+
+
+def test_the_context_may_be_nested_as_deep_as_json_can_be() -> None:
+    context: object = None
+    for _ in range(900):
+        context = [context]
+    assert question(context=context).to_json()["context"] is context

@@ -13,6 +13,7 @@ from ekiden.app.settings.model import Settings
 from ekiden.app.settings.places import Group, ServerEntry, place_of
 from ekiden.core.documents import Value
 from ekiden.core.errors import UnknownSetting
+from ekiden.core.inbox_item import EscalationStep
 
 OriginKind: TypeAlias = Literal["default", "user", "project", "environment", "call"]
 
@@ -115,6 +116,8 @@ def _plain(value: object) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         pairs = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
         return {_written(name): _plain(each) for name, each in pairs}
+    if isinstance(value, EscalationStep):
+        return value._asdict()
     if isinstance(value, Mapping):
         return {str(name): _plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
