@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
-from ekiden.api.endpoint import Parameter, Told, endpoints, parameters
+from ekiden.api.endpoint import Told, endpoints, parameters, told_of
 from ekiden.core.server_errors import RequestInvalid
 
 T = TypeVar("T")
@@ -32,34 +32,47 @@ def _method(interface: type, name: str, implementation: Any) -> Callable[..., An
         given = signature.bind(*args, **kwargs).arguments
         for each in taken:
             if each.name in given and (value := given[each.name]) is not None:
-                _check(each, value)
+                _check(each.name, each.type, each.told or Told(""), value)
         return function(*args, **kwargs)
 
     return call
 
 
-def _check(each: Parameter, value: Any) -> None:
-    told = each.told or Told("")
-    options = _options(each.type)
+def _check(name: str, hint: Any, told: Told, value: Any) -> None:
+    options = _options(hint)
     parts = value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else [value]
     if options and any(part not in options for part in parts):
-        _refuse(each, f"must be one of {', '.join(map(str, options))}")
-    if isinstance(value, str | Sequence):
+        _refuse(name, f"must be one of {', '.join(map(str, options))}")
+    if isinstance(value, str | Sequence | Mapping):
         if told.min_length is not None and len(value) < told.min_length:
-            _refuse(each, f"is shorter than {told.min_length}")
+            _refuse(name, f"is shorter than {told.min_length}")
         if told.max_length is not None and len(value) > told.max_length:
-            _refuse(each, f"is longer than {told.max_length}")
+            _refuse(name, f"is longer than {told.max_length}")
     if told.pattern is not None and isinstance(value, str) and not re.search(told.pattern, value):
-        _refuse(each, "is not written as it must be")
+        _refuse(name, "is not written as it must be")
     if told.is_unique and len(set(parts)) < len(parts):
-        _refuse(each, "something is named twice")
+        _refuse(name, "something is named twice")
     if isinstance(value, int | float):
         if told.ge is not None and not value >= told.ge:
-            _refuse(each, f"must be at least {told.ge:g}")
+            _refuse(name, f"must be at least {told.ge:g}")
         if told.gt is not None and not value > told.gt:
-            _refuse(each, f"must be more than {told.gt:g}")
+            _refuse(name, f"must be more than {told.gt:g}")
         if told.le is not None and not value <= told.le:
-            _refuse(each, f"must be at most {told.le:g}")
+            _refuse(name, f"must be at most {told.le:g}")
+    for inner, part in _parts(hint, value):
+        kind, about = told_of(inner)
+        if about is not None:
+            _check(name, kind, about, part)
+
+
+def _parts(hint: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+    """The members of a list, or the keys and values of an object, each with its type."""
+    if get_origin(hint) is Mapping and isinstance(value, Mapping):
+        for pair in value.items():
+            yield from zip(get_args(hint), pair, strict=True)
+    if get_origin(hint) is Sequence and not isinstance(value, str):
+        for part in value:
+            yield get_args(hint)[0], part
 
 
 def _options(hint: Any) -> tuple[Any, ...]:
@@ -67,12 +80,12 @@ def _options(hint: Any) -> tuple[Any, ...]:
     if get_origin(hint) is Literal:
         return get_args(hint)
     if get_origin(hint) is Sequence:
-        return _options(get_args(hint)[0])
+        return _options(told_of(get_args(hint)[0])[0])
     if get_origin(hint) in (Union, UnionType):
         others = [each for each in get_args(hint) if each is not NoneType]
         return _options(others[0]) if len(others) == 1 else ()
     return ()
 
 
-def _refuse(each: Parameter, problem: str) -> None:
-    raise RequestInvalid(f"{each.name}: {problem}")
+def _refuse(name: str, problem: str) -> None:
+    raise RequestInvalid(f"{name}: {problem}")

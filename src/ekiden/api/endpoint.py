@@ -14,8 +14,11 @@ Scope: TypeAlias = Literal["read", "run", "answer", "admin"]
 """`read`: look at everything of the tenant; `run`: start runs, hand over, change sessions, state
 and memory; `answer`: decide what people are asked; `admin`: all of it, and remove and restore."""
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Etag: TypeAlias = Callable[[Any, Mapping[str, Any]], int | None]
+"""A version of an answer, which is told with what the method was given; `None` if it has none."""
 
 _MARK: Final = "__endpoint__"
+_NO_MORE: Final[Mapping[str, Any]] = {}
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
@@ -45,6 +48,10 @@ class Endpoint:
     """The field of the body that chooses this method, among those with the same path."""
     body: str | None
     """What the OpenAPI document calls the body, if the usual name means something else."""
+    etag: Etag | None
+    """The version that the header `ETag` of the answer tells."""
+    body_schema: Mapping[str, Any]
+    """What else JSON Schema is to say of the body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,8 @@ class Told:
     """It stands in the query, though the request has a body."""
     in_header: bool = False
     """Whether it is sent as the header of its name, such as `If-Match` for `if_match`."""
+    if_match: bool = False
+    """It is the header `If-Match`: a version that was looked at, or several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +111,8 @@ def endpoint(
     location: str | None = None,
     flag: str | None = None,
     body: str | None = None,
+    etag: Etag | None = None,
+    body_schema: Mapping[str, Any] = _NO_MORE,
 ) -> Callable[[F], F]:
     """Say what a method is over HTTP; see `Endpoint`."""
     about = Endpoint(
@@ -116,6 +127,8 @@ def endpoint(
         file=file,
         location=location,
         flag=flag,
+        etag=etag,
+        body_schema=body_schema,
         body=body,
     )
 
@@ -152,20 +165,25 @@ def answer_type(interface: type, name: str) -> Any:
 
 
 def _parameter(each: inspect.Parameter, hint: Any, about: Endpoint) -> Parameter:
-    told = None
-    if hasattr(hint, "__metadata__"):
-        told = next((part for part in hint.__metadata__ if isinstance(part, Told)), None)
-        hint = get_args(hint)[0]
+    hint, told = told_of(hint)
     in_path = f"{{{each.name}}}" in about.path or f"{{{each.name}:path}}" in about.path
-    is_apart = told is not None and (told.in_query or told.in_header)
+    is_beside = told is not None and (told.in_query or told.in_header or told.if_match)
     return Parameter(
         name=each.name,
         type=hint,
         told=told,
         default=each.default,
         in_path=in_path,
-        in_body=about.method in _WITH_BODY and not (in_path or is_apart),
+        in_body=about.method in _WITH_BODY and not (in_path or is_beside),
     )
+
+
+def told_of(hint: Any) -> tuple[Any, Told | None]:
+    """A type, and what is told of it where it is annotated."""
+    if not hasattr(hint, "__metadata__"):
+        return hint, None
+    told = next((part for part in hint.__metadata__ if isinstance(part, Told)), None)
+    return get_args(hint)[0], told
 
 
 def member_type(pages: Any) -> Any:

@@ -80,6 +80,17 @@ class Place:
         async with _at_store(self.store, create=create, in_memory=in_memory, app=app) as here:
             yield here
 
+    def who(self, by: str | None) -> str | None:
+        """The name of the person at this machine, else `by`; at a server `None`, which tells itself
+        who calls. `UsageError` if there is no name, and for one at a server."""
+        from ekiden.cli.inbox_asking import who_answers
+
+        if not self.is_server:
+            return who_answers(by)
+        if by is not None:
+            raise UsageError("leave out --by: the server tells by your key who you are")
+        return None
+
     @property
     def is_server(self) -> bool:
         """Whether a server is asked."""

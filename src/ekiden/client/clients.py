@@ -11,6 +11,7 @@ from ekiden.api.memory import CalledMemory
 from ekiden.api.portal import Portal
 from ekiden.api.replicas import CalledReplicas
 from ekiden.api.settings import CalledSettings
+from ekiden.api.state import CalledState
 from ekiden.api.workers import CalledWorkers
 from ekiden.client.address import api_key_of, server_address
 from ekiden.client.audit import Audit
@@ -21,7 +22,6 @@ from ekiden.client.looking import Traces
 from ekiden.client.modes import Async, M, Sync
 from ekiden.client.runs import Runs
 from ekiden.client.sessions import Sessions
-from ekiden.client.state import State
 from ekiden.client.talk import Collaborations, Messages
 from ekiden.client.team import Agents, Plans
 from ekiden.client.wire import Manners, Wire
@@ -57,7 +57,6 @@ class _Resources(Generic[M]):
         self.agents: Agents[M] = Agents(*parts)
         self.plans: Plans[M] = Plans(*parts)
         self.events: Events[M] = Events(*parts)
-        self.state: State[M] = State(*parts)
         self.audit: Audit[M] = Audit(*parts)
         self.traces: Traces[M] = Traces(*parts)
         self.messages: Messages[M] = Messages(*parts)
@@ -94,6 +93,7 @@ class AsyncClient(_Resources[Async]):
         self.mirror = there.mirror
         self.settings = there.settings
         self.memory = there.memory
+        self.state = there.state
         self.workers = there.workers
 
     async def close(self) -> None:
@@ -126,6 +126,7 @@ class Client(_Resources[Sync]):
         self.mirror = CalledReplicas(there.mirror, self._portal)
         self.settings = CalledSettings(there.settings, self._portal)
         self.memory = CalledMemory(there.memory, self._portal)
+        self.state = CalledState(there.state, self._portal)
         self.workers = CalledWorkers(there.workers, self._portal)
 
     def _own_portal(self) -> Portal | None:

@@ -11,6 +11,7 @@ from ekiden.api.keys import Keys
 from ekiden.api.memory import Memory
 from ekiden.api.replicas import Replicas
 from ekiden.api.settings import Settings
+from ekiden.api.state import State
 from ekiden.api.workers import Workers
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Ekiden:
     mirror: Replicas
     settings: Settings
     memory: Memory
+    state: State
     workers: Workers
 
 
@@ -42,6 +44,7 @@ def at_server(wire: Wire) -> Ekiden:
         settings=remote(Settings, wire),
         memory=remote(Memory, wire),
         inbox=remote(Inbox, wire),
+        state=remote(State, wire),
         workers=remote(Workers, wire),
     )
 
@@ -55,6 +58,7 @@ def at_store(here: Here) -> Ekiden:
     from ekiden.api.local.memory import LocalMemory
     from ekiden.api.local.replicas import LocalReplicas
     from ekiden.api.local.settings import LocalSettings
+    from ekiden.api.local.state import LocalState
     from ekiden.api.local.workers import LocalWorkers
 
     return Ekiden(
@@ -64,5 +68,6 @@ def at_store(here: Here) -> Ekiden:
         mirror=checked(Replicas, LocalReplicas(here)),
         settings=checked(Settings, LocalSettings(here.loaded, tenant=here.tenant)),
         memory=checked(Memory, LocalMemory(here)),
+        state=checked(State, LocalState(here)),
         workers=checked(Workers, LocalWorkers(here)),
     )

@@ -1,4 +1,4 @@
-"""Values of state, the audit, traces and settings."""
+"""Values of the audit, traces and settings."""
 
 from __future__ import annotations
 
@@ -7,31 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ekiden.client.values import Value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionStateView(Value):
-    """How a session stands, or stood after one of its events."""
-
-    session_id: str
-    seq: int = 0
-    version: int = 0
-    """The number of the last event that changed `variables`; 0 if none did."""
-    current_task: str | None = None
-    task_status: str = "pending"
-    current_agent: str | None = None
-    variables: Mapping[str, Any] = field(default_factory=dict)
-    last_action: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedVariableView(Value):
-    """A variable of a user or an app."""
-
-    value: Any
-    version: int
-    by: str = ""
-    updated_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,9 @@ def _method(interface: type, name: str) -> Any:
                 path = path.replace(f"{{{each.name}}}", text)
                 path = path.replace(f"{{{each.name}:path}}", text)
             elif (value := bound.get(each.name)) is not None and value != each.default:
-                if each.in_header:
+                if each.told is not None and each.told.if_match:
+                    headers["If-Match"] = _tags(value)
+                elif each.in_header:
                     headers[each.name.replace("_", "-")] = value
                 else:
                     (body if each.in_body else params)[each.name] = _sent(value)
@@ -91,6 +93,12 @@ async def _lines(wire: Wire, kind: Any, wanted: Mapping[str, Any]) -> AsyncGener
         async for line in answer.aiter_lines():
             if line:
                 yield from_json(kind, loads(line))
+
+
+def _tags(versions: Any) -> str:
+    """Versions as ETags."""
+    several = [versions] if isinstance(versions, int) else versions
+    return ", ".join(f'"v{each}"' for each in several)
 
 
 def _sent(value: Any) -> Any:

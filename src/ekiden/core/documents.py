@@ -40,6 +40,8 @@ def _describe(schema: dict[str, Any], kind: type) -> None:
             about.update(next(each for each in about.pop("anyOf") if each != {"type": "null"}))
         about.pop("default", None)
         properties[key] = about
+    if "description" in schema:
+        schema["description"] = schema["description"].partition("\n\nFor example::")[0]
     schema["required"] = [key for _, key, may_go in _written(kind) if not may_go]
 
 

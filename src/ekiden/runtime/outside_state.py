@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ekiden.core.acting import acting_agent
+from ekiden.core.documents import Value
 from ekiden.core.errors import StaleDocument, UserError
 from ekiden.core.events import Event
 from ekiden.core.state_errors import StaleState, StateRefused
@@ -40,11 +41,9 @@ _MAX_BY = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharedVariable:
+class SharedVariable(Value):
     """A variable of a user or an app."""
 
-    name: str
-    """Without the prefix."""
     value: Any
     version: int
     by: str
@@ -175,7 +174,6 @@ async def shared_state(store: Store, scope: SharedScope, owner: str) -> dict[str
     documents = await stored_variables(store, _collection(scope, owner))
     return {
         name: SharedVariable(
-            name=name,
             value=value_of(each),
             version=each.version,
             by=str(each.body.get("by") or each.body.get("session") or ""),

@@ -45,7 +45,6 @@ from ekiden.server.routes import (
     session_care,
     session_handoffs,
     sessions,
-    state,
     tasks,
     traces,
 )
@@ -60,7 +59,6 @@ _ROUTERS: tuple[APIRouter, ...] = (
     search.router,
     session_care.router,
     sessions.router,
-    state.router,
     audit.router,
     traces.router,
     runs.router,

@@ -25,6 +25,7 @@ from ekiden.api.endpoint import (
     member_type,
     parameters,
     streamed_type,
+    told_of,
 )
 from ekiden.api.local.place import Here
 from ekiden.api.pages import PAGE
@@ -38,6 +39,7 @@ from ekiden.server.answers import JsonLines, answer, json_lines
 from ekiden.server.paging import Cursor, Limit, Page, cursor_as
 from ekiden.server.problems import problems
 from ekiden.server.turns import one_at_a_time
+from ekiden.server.versions import Match, Matching, etag_of
 
 _SECRET: Final = {"Cache-Control": "no-store"}
 _API: Final = "/api/v1"
@@ -73,6 +75,7 @@ def _route(
     is_list = member_type(answer_type(interface, name)) is not None
     has_pages = is_list and not about.is_whole
     fields = [each for each in taken if each.in_body]
+    conditions = [each.name for each in taken if each.told is not None and each.told.if_match]
 
     async def route(request: Request, desk: Desk, caller: Caller, **given: Any) -> Response:
         if about.is_secret and "idempotency-key" in request.headers:
@@ -82,6 +85,8 @@ def _route(
         body: BaseModel | None = given.pop("body", None)
         if body is not None:
             given |= {field: getattr(body, field) for field in type(body).model_fields}
+        for each in conditions:
+            given[each] = _versions(given[each])
         paging = {key: given.pop(key) for key in ("limit", "cursor") if has_pages}
         method = next((other for flag, other in chosen_by.items() if given.pop(flag, False)), name)
         if method != name:
@@ -99,6 +104,9 @@ def _route(
             headers["Location"] = _address(interface, about.location, {**given, **shown})
         if (etag := getattr(told, "etag", None)) is not None:
             headers["ETag"] = etag
+        version = None if about.etag is None else about.etag(told, given)
+        if version is not None:
+            headers["ETag"] = etag_of(version)
         return answer(shown, about.status, headers=headers)
 
     shape = [
@@ -107,20 +115,26 @@ def _route(
         _keyword("caller", TheCaller),
     ]
     for each in taken:
-        if not each.in_body:
+        if each.name in conditions:
+            shape.append(_keyword(each.name, Matching))
+        elif not each.in_body:
             place: Any = Path if each.in_path else Header if each.in_header else Query
             shape.append(
                 _keyword(
-                    each.name, _annotated(_taken(each.type), place(**_limits(each))), each.default
+                    each.name,
+                    _annotated(_taken(each.type), place(**_limits(each.type, each.told))),
+                    each.default,
                 )
             )
     if fields:
         flags = [_flag(interface, *each) for each in chosen_by.items()]
-        body_name = about.body or f"{interface.__name__}{name.title()}"
-        body_type: Any = _body(body_name, [*fields, *flags])
+        body_name = about.body or f"{interface.__name__}{name.title().replace('_', '')}"
+        body_type: Any = _body(body_name, [*fields, *flags], about.body_schema)
         is_needed = any(each.default is inspect.Parameter.empty for each in fields)
         shape.append(
-            _keyword("body", body_type) if is_needed else _keyword("body", body_type | None, None)
+            _keyword("body", body_type)
+            if is_needed or about.body_schema
+            else _keyword("body", body_type | None, None)
         )
     if has_pages:
         cursor: Any = Cursor
@@ -142,6 +156,13 @@ def _address(interface: type, name: str, known: Mapping[str, Any]) -> str:
         elif value is not None and value != each.default:
             query[each.name] = str(value).lower() if isinstance(value, bool) else value
     return f"{_API}{path}" + (f"?{urlencode(query)}" if query else "")
+
+
+def _versions(match: Match) -> int | Sequence[int] | None:
+    """What `If-Match` asks for: a version, one of several, or whatever there is."""
+    if match.versions is None or len(match.versions) != 1:
+        return None if match.versions is None else sorted(match.versions)
+    return next(iter(match.versions))
 
 
 async def _lines(found: Any) -> AsyncGenerator[str, None]:
@@ -175,6 +196,7 @@ def _here(request: Request, desk: Desk, caller: Caller) -> Here:
         caller=caller.name,
         may_name_others=caller.may("admin"),
         via=_via(request),
+        busy_timeout_s=request.app.state.config.wait_s,
         keys_changed=request.app.state.keyring.forget,
         one_at_a_time=partial(one_at_a_time, desk),
     )
@@ -197,13 +219,14 @@ def _answer_model(interface: type, name: str) -> Any:
     return None if given is NoneType or streamed_type(given) is not None else given
 
 
-def _body(name: str, fields: Sequence[Parameter]) -> type[BaseModel]:
+def _body(name: str, fields: Sequence[Parameter], more: Mapping[str, Any]) -> type[BaseModel]:
     """What a request with a body may hold, and nothing else."""
     given: dict[str, Any] = {}
     for each in fields:
         default = ... if each.default is inspect.Parameter.empty else each.default
-        given[each.name] = (_taken(each.type), Field(default, **_limits(each)))
-    return create_model(name, __config__=ConfigDict(extra="forbid"), **given)
+        given[each.name] = (_taken(each.type), Field(default, **_limits(each.type, each.told)))
+    config = ConfigDict(extra="forbid", json_schema_extra=dict(more))
+    return create_model(name, __config__=config, **given)
 
 
 def _annotated(type_: Any, about: Any) -> Any:
@@ -221,8 +244,14 @@ def _taken(hint: Any) -> Any:
         return str | None if NoneType in get_args(hint) else str
     if get_origin(hint) in (Union, UnionType):
         return Union[tuple(_taken(each) for each in get_args(hint))]  # noqa: UP007
+    if hasattr(hint, "__metadata__"):
+        kind, told = told_of(hint)
+        return _annotated(_taken(kind), Field(**_limits(kind, told)))
     if get_origin(hint) is Sequence:
-        return list[get_args(hint)[0]]  # type: ignore[misc]
+        return list[_taken(get_args(hint)[0])]  # type: ignore[misc]
+    if get_origin(hint) is Mapping:
+        key, value = map(_taken, get_args(hint))
+        return dict[key, value]  # type: ignore[valid-type]
     return hint
 
 
@@ -230,16 +259,16 @@ def _is_time(hint: Any) -> bool:
     return {each for each in get_args(hint) if each is not NoneType} == set(get_args(Moment))
 
 
-def _limits(each: Parameter) -> dict[str, Any]:
-    """What is told of the parameter, and what is taken, in the words of pydantic."""
-    told = each.told or Told("")
+def _limits(type_: Any, told: Told | None) -> dict[str, Any]:
+    """What is told of a parameter, and what is taken, in the words of pydantic."""
+    told = told or Told("")
     found: dict[str, Any] = {
         name: value
         for name in ("min_length", "max_length", "pattern", "ge", "gt", "le")
         if (value := getattr(told, name)) is not None
     }
     text = told.text
-    if _is_time(each.type):
+    if _is_time(type_):
         found |= {"max_length": 40, "pattern": MOMENT, "examples": ["7d"]}
         text += (
             " A date, a date with a time (UTC, unless it names its zone), or how long ago: `90s`, "

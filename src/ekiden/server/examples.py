@@ -176,14 +176,14 @@ OPERATIONS: Final[Mapping[str, Told]] = {
     "fork_session": Told(sent={"at": 4}, headers=("Location",)),
     "import_session": Told(headers=("Location",)),
     "export_session": Told(headers=("Content-Disposition",)),
-    "get_session_state": Told(sometimes=("ETag",)),
-    "change_session_state": Told(
+    "state_session": Told(sometimes=("ETag",)),
+    "state_update_session": Told(
         sent={"set": {"tier": "gold"}},
         got={200: {"session_id": "ses_06gy3h8cvm929wgjh9ga", "version": 10}},
         headers=("ETag",),
     ),
-    "get_user_state": Told(headers=("ETag",)),
-    "get_app_state": Told(headers=("ETag",)),
+    "state_user": Told(headers=("ETag",)),
+    "state_app": Told(headers=("ETag",)),
     "initiate_handoff": Told(
         sent={
             "source_agent_id": "triage",

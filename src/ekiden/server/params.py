@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeAlias
 
-from fastapi import Path, Query
+from fastapi import Query
 
-from ekiden.api.texts import ADDRESSED, MOMENT, MOST_EVENTS, PLAIN
+from ekiden.api.texts import MOMENT, MOST_EVENTS, PLAIN
 from ekiden.app.moments import read_moment
 from ekiden.core.server_errors import RequestInvalid
 
@@ -42,13 +42,4 @@ def moment(text: str | None, *, what: str) -> datetime | None:
 
 
 User: TypeAlias = Annotated[str | None, word("Only those of this user.", most=500)]
-UserInPath: TypeAlias = Annotated[
-    str,
-    Path(
-        min_length=1,
-        max_length=500,
-        pattern=ADDRESSED,
-        description="The user, as sessions name it.",
-    ),
-]
 EventNumber: TypeAlias = Annotated[int, Query(ge=1, le=MOST_EVENTS)]

@@ -14,10 +14,12 @@ from ekiden.api.local.memory import LocalMemory
 from ekiden.api.local.place import Here
 from ekiden.api.local.replicas import LocalReplicas
 from ekiden.api.local.settings import LocalSettings
+from ekiden.api.local.state import LocalState
 from ekiden.api.local.workers import LocalWorkers
 from ekiden.api.memory import Memory
 from ekiden.api.replicas import Replicas
 from ekiden.api.settings import Settings
+from ekiden.api.state import State
 from ekiden.api.workers import Workers
 from ekiden.server.derived import router_of
 
@@ -32,6 +34,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     router_of(Inbox, LocalInbox, tag="inbox"),
     router_of(Costs, LocalCosts, tag="costs"),
     router_of(Memory, LocalMemory, tag="memory"),
+    router_of(State, LocalState, tag="state"),
     router_of(Workers, LocalWorkers, tag="workers"),
     router_of(Keys, LocalKeys, tag="keys"),
 )

@@ -13,9 +13,10 @@ before, in the first such event of a session that had some before anything was t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from ekiden.core.documents import Value, to_json
 from ekiden.core.events import Event
 from ekiden.core.items import is_message, text_of
 from ekiden.sessions.conversation import is_rewind, is_transfer, rewound
@@ -41,16 +42,16 @@ _OWN = frozenset({STATE, "hash", "undoes", "keeps", "moves"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class Action(Value):
     """The last thing that happened."""
 
     type: str
     timestamp: float
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionState:
+class SessionState(Value):
     """How a session stands, or stood after one of its events; a copy, which changes nothing.
 
     For example::
@@ -74,19 +75,8 @@ class SessionState:
 
     def to_json(self) -> dict[str, Any]:
         """As people and programs read it."""
-        last = self.last_action
-        return {
-            "session_id": self.session_id,
-            "seq": self.seq,
-            "version": self.version,
-            "current_task": self.current_task,
-            "task_status": self.task_status,
-            "current_agent": self.current_agent,
-            "variables": copy_json(dict(self.variables)),
-            "last_action": None
-            if last is None
-            else {"type": last.type, "timestamp": last.timestamp, "details": dict(last.details)},
-        }
+        record: dict[str, Any] = to_json(self)
+        return record
 
 
 def state_of(row: SessionRow, events: Sequence[Event]) -> SessionState:

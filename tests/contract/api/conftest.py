@@ -6,10 +6,10 @@ What the server sends is held against the OpenAPI document, whatever a test asks
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import httpx2
 import jsonschema_rs
@@ -19,9 +19,16 @@ from ekiden.api.local.place import Here
 from ekiden.app import load_settings, open_store
 from ekiden.client import AsyncClient
 from ekiden.client.ekiden import Ekiden, at_server, at_store
+from ekiden.core.agent import Agent
+from ekiden.runtime import Runner
 from ekiden.server.application import OpenGate
 from ekiden.server.document import openapi_document
+from ekiden.sessions import Session
+from ekiden.testing import ScriptedModel, say
 from tests.support.serving import application
+
+Begin: TypeAlias = Callable[[str], Awaitable[None]]
+"""Begins the session with this id."""
 
 
 @cache
@@ -47,8 +54,9 @@ def _validator(status: str, pattern: str, method: str) -> Any:
 async def _as_documented(response: httpx2.Response) -> None:
     """Every answer is what the OpenAPI document says."""
     request = response.request
+    asked = request.url.raw_path.decode().partition("?")[0]
     for method, pattern, operation in _operations():
-        if method == request.method and pattern.fullmatch(request.url.path):
+        if method == request.method and pattern.fullmatch(asked):
             status = str(response.status_code)
             assert status in operation["responses"], f"{method} {request.url.path}: {status}"
             if response.status_code < 300 and response.status_code != 204:
@@ -89,3 +97,15 @@ async def ekiden(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         transport = _Checked(app=app, raise_app_exceptions=False)
         async with AsyncClient("http://127.0.0.1", transport=transport, retries=0) as client:
             yield at_server(client._wire)
+
+
+@pytest.fixture
+def begin(ekiden: Ekiden, tmp_path: Path) -> Begin:
+    """Begins a session in the store of `ekiden`."""
+
+    async def session(session_id: str) -> None:
+        agent: Agent[Any] = Agent("clerk", model=ScriptedModel([say("hello")]))
+        async with open_store(str(tmp_path / "s.db"), create=False) as store:
+            await Runner.run(agent, "hi", session=Session(session_id, store=store))
+
+    return session

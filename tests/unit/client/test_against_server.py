@@ -23,6 +23,7 @@ from ekiden.core.inbox_errors import InboxItemClosed
 from ekiden.core.memory_errors import MemoryNotFound
 from ekiden.core.model import ModelDelta
 from ekiden.core.server_errors import PreconditionFailed, Unauthenticated
+from ekiden.core.state_errors import StaleState
 from tests.support.proxy import Proxy
 from tests.support.relay_team import relay_team
 from tests.support.server_thread import server_in_thread
@@ -157,12 +158,12 @@ async def test_handoffs_agents_routes_and_plans(client: AsyncClient) -> None:
 
 async def test_state_and_memory(client: AsyncClient) -> None:
     await client.runs.run("hi", session_id="v")
-    version = await client.state.update_session("v", {"a": 1})
+    version = (await client.state.update_session("v", {"a": 1})).version
     assert (await client.state.session("v")).variables["a"] == 1
-    with pytest.raises(PreconditionFailed):
+    with pytest.raises(StaleState):
         await client.state.update_session("v", {"a": 2}, expected_version=version - 1)
-    assert await client.state.update_shared("user", "ann", {"x": 1}) == {"x": 1}
-    assert (await client.state.shared("user", "ann"))["x"].value == 1
+    assert (await client.state.update_user("ann", {"x": 1})).versions == {"x": 1}
+    assert (await client.state.user("ann")).variables["x"].value == 1
     key = (await client.memory.store("likes blue", metadata={"n": 1}, user="ann")).key
     assert (await client.memory.get(key, user="ann")).content == "likes blue"
     assert (await client.memory.search("blue", user="ann")).items[0].key == key

@@ -221,8 +221,8 @@ async def test_variables_of_users_have_versions_of_their_own(store: Any) -> None
         with pytest.raises(StaleState) as caught:
             await update_shared_state(store, "user", "ada", {"a": 3}, expected={"a": 1})
         assert caught.value.found == 2
-        [only] = (await shared_state(store, "user", "ada")).values()
-        assert (only.name, only.value, only.version, only.by) == ("a", 2, 2, "outside")
+        [(name, only)] = (await shared_state(store, "user", "ada")).items()
+        assert (name, only.value, only.version, only.by) == ("a", 2, 2, "outside")
         assert only.updated_at > 0
         assert await shared_state(store, "app", "ada") == {}
 

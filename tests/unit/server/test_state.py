@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from ekiden.runtime.outside_state import shared_state, update_shared_state
-from ekiden.server.models import state as models
 from ekiden.sessions.scopes import SharedScope
 from ekiden.storage.base import Store
 from tests.unit.server.desks import As, Served, problem, serving
@@ -29,7 +28,6 @@ async def test_state_is_what_the_command_shows(desk: Served) -> None:
     answer = await desk("GET", "/sessions/s/state")
     assert answer.json() == await desk.command("state", "show", "s")
     assert answer.headers["etag"] == f'"v{answer.json()["version"]}"'
-    models.StateModel.model_validate(answer.json())
 
 
 async def test_state_is_shown_as_it_was(desk: Served) -> None:
@@ -49,7 +47,6 @@ async def test_a_change_is_told_with_who_made_it(
         await desk.ask("Where is my order 1042?", session_id="s")
         changed = await desk("PATCH", "/sessions/s/state", {"set": {"a": [1, None]}})
         assert changed.status_code == 200
-        models.ChangedState.model_validate(changed.json())
         version = changed.json()["version"]
         assert changed.headers["etag"] == f'"v{version}"'
         [event] = (await desk.get(f"/sessions/s/events?after={version - 1}"))["items"]
@@ -65,7 +62,7 @@ async def test_a_change_of_what_somebody_else_changed_is_refused(desk: Served) -
     first = await desk("PATCH", "/sessions/s/state", {"set": {"a": 1}}, headers=mine)
     assert first.status_code == 200
     second = await desk("PATCH", "/sessions/s/state", {"set": {"a": 2}}, headers=mine)
-    problem(second, 412, "request.stale")
+    problem(second, 412, "state.stale")
     assert (await desk.get("/sessions/s/state"))["variables"] == {"a": 1}
     for tags in (f'"x", {first.headers["etag"]}', "*"):
         again = await desk(
@@ -143,10 +140,8 @@ async def test_variables_of_a_user_are_what_the_command_shows(desk: Served) -> N
     assert (await desk.get(path)) == {"user": user, "variables": {}}
     changed = await desk("PATCH", path, {"set": {"语言": "zh", "n": 2}})
     assert changed.json() == {"user": user, "versions": {"语言": 1, "n": 1}}
-    models.ChangedUserState.model_validate(changed.json())
     shown = await desk.get(path)
     assert shown == await desk.command("state", "show", "--user", user)
-    models.UserState.model_validate(shown)
     gone = await desk("PATCH", path, {"delete": ["n"]})
     assert gone.json()["versions"] == {"n": 0}
     assert set((await desk.get(path))["variables"]) == {"语言"}
@@ -170,7 +165,7 @@ async def test_variables_of_a_user_that_others_changed_stay(desk: Served) -> Non
 async def test_a_change_between_the_look_and_the_write_is_noticed(
     desk: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ekiden.server.routes import state
+    from ekiden.api.local import state
 
     async def looked(store: Store, scope: SharedScope, owner: str) -> Any:
         found = await shared_state(store, scope, owner)
@@ -203,10 +198,8 @@ async def test_variables_of_users_that_cannot_be_stored_are_refused(desk: Served
 async def test_only_the_own_app_can_be_reached(desk: Served) -> None:
     changed = await desk("PATCH", "/state/apps/ekiden", {"set": {"open": True}})
     assert changed.json() == {"app": "ekiden", "versions": {"open": 1}}
-    models.ChangedAppState.model_validate(changed.json())
     shown = await desk.get("/state/apps/ekiden")
     assert shown == await desk.command("state", "show", "--app", "ekiden")
-    models.AppState.model_validate(shown)
     for other in ("shop", "ekiden@other", "EKIDEN", "ekiden/"):
         problem(await desk("GET", f"/state/apps/{other}"), 404)
         problem(await desk("PATCH", f"/state/apps/{other}", {"set": {"a": 1}}), 404)

@@ -147,7 +147,7 @@ class LocalMemory(api.Memory):
         return Memory(
             self._here.store,
             user=user,
-            app=self._here.app_name,
+            app=self._here.stored_app,
             settings=MemorySettings(
                 type=kind,
                 scope="app" if shared else "user",

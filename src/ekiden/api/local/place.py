@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from ekiden.api.texts import Moment
 from ekiden.app.moments import read_moment
+from ekiden.app.running import tenant_app
 from ekiden.app.settings import LoadedSettings, SettingOrigin, Settings
 from ekiden.app.tenants import DEFAULT_TENANT
 from ekiden.core.server_errors import Forbidden, RequestInvalid
@@ -33,13 +34,15 @@ class Here:
     """Where settings come from that somebody set, by name."""
     tenant: str = DEFAULT_TENANT
     app: str | None = None
-    """Whose memory and `app:` state this is; else the setting `app`."""
+    """Another app than that of the settings."""
     caller: str = ""
     """Who calls: the name of the key at a server; empty: each call names the person with `by`."""
     may_name_others: bool = True
     """Whether the caller may act in the name of somebody else."""
     via: str = "program"
     """From where answers of people come."""
+    busy_timeout_s: float = 30.0
+    """How long to wait for a session that somebody else runs."""
     keys_changed: Callable[[], None] = field(default=_nothing, repr=False)
     """Called when a key was made or revoked."""
     one_at_a_time: Callable[[str], AbstractContextManager[None]] = field(
@@ -49,13 +52,18 @@ class Here:
 
     @property
     def app_name(self) -> str:
-        """What the store calls the app."""
+        """The app, as people call it."""
         return self.settings.app if self.app is None else self.app
 
     @property
     def loaded(self) -> LoadedSettings:
         """The settings, with where each comes from."""
         return LoadedSettings(settings=self.settings, origins=self.origins)
+
+    @property
+    def stored_app(self) -> str:
+        """The app, as the store calls it: whose memory and `app:` state this is."""
+        return tenant_app(self.settings, self.tenant) if self.app is None else self.app
 
     def person(self, by: str | None) -> str:
         """Who decides: the caller, or the person `by`; `Forbidden` if the caller may not name

@@ -17,7 +17,7 @@ _NOTHING = "nothing was said yet: there is no state"
 
 async def state(chat: Chat, argument: str) -> Reply:
     """`/state [at SEQ]`."""
-    from ekiden.cli.state_view import state_pairs, variable_rows
+    from ekiden.cli.views.state import state_pairs, variable_rows
 
     at = _number(argument)
     if chat.row is None:
@@ -60,7 +60,8 @@ async def cost(chat: Chat, argument: str) -> Reply:
 
 async def _shared(chat: Chat, record: dict[str, Any]) -> list[Shape]:
     """The variables of the session's user and of the app, if there are any."""
-    from ekiden.cli.state_view import HEADERS, shared_record, shared_rows
+    from ekiden.cli.views.state import HEADERS, shared_rows
+    from ekiden.core.documents import to_json
     from ekiden.runtime.outside_state import shared_state
 
     assert chat.row is not None
@@ -72,7 +73,7 @@ async def _shared(chat: Chat, record: dict[str, Any]) -> list[Shape]:
     for scope, owner in owners:
         if owner:
             found: dict[str, SharedVariable] = await shared_state(chat.store, scope, owner)
-            record[scope] = shared_record(found)
+            record[scope] = to_json(dict(sorted(found.items())))
             if found:
                 heading = f"of the {scope} {owner}"
                 shapes.append(Table(headers=HEADERS, rows=shared_rows(found), heading=heading))

@@ -9,15 +9,14 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.options import STORE, JsonOption, NoWaitOption, StoreOption
+from ekiden.cli.options import JsonOption, NoWaitOption
 from ekiden.cli.output import emit, say
-from ekiden.cli.tables import print_pairs, print_table
+from ekiden.cli.place import HERE, Place
+from ekiden.cli.tables import print_table
 from ekiden.core.jsonio import loads
 
 if TYPE_CHECKING:
-    from ekiden.sessions import SessionState
     from ekiden.sessions.scopes import SharedScope
-    from ekiden.storage.base import Store
 
 UserOption: TypeAlias = Annotated[
     str | None, Parameter(name="--user", help="A user's variables, instead of a session's.")
@@ -50,32 +49,35 @@ async def state_show(
     ] = None,
     user: UserOption = None,
     app: AppOption = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Show how a session stands or stood, or the variables of a user or an app."""
-    from ekiden.app import open_store
-    from ekiden.cli.projects import store_address
-    from ekiden.cli.state_view import HEADERS, shared_record, shared_rows
+    from ekiden.cli.views.state import HEADERS, print_state, shared_rows
+    from ekiden.core.documents import to_json
 
-    owner = whose(session, user, app)
+    owner = _whose(session, user, app)
     if owner is None:
         assert session is not None
-        async with open_store(store_address(store), create=False) as opened:
-            await _show_session(opened, session, at, as_json=as_json)
+        async with place.open() as ekiden:
+            state = await ekiden.state.session(session, at=at)
+        if as_json:
+            emit(to_json(state))
+        else:
+            print_state(state)
         return
     if at is not None:
         raise UsageError("--at is for sessions: of users and apps only what is now is kept")
-    from ekiden.runtime.outside_state import shared_state
-
-    async with open_store(store_address(store), create=False) as opened:
-        found = await shared_state(opened, *owner)
+    scope, name = owner
+    async with place.open(app=_other_app(place, app)) as ekiden:
+        resource = ekiden.state
+        found = await (resource.user(name) if scope == "user" else resource.app(name))
     if as_json:
-        emit({owner[0]: owner[1], "variables": shared_record(found)})
-    elif found:
-        print_table(HEADERS, shared_rows(found))
+        emit(to_json(found))
+    elif found.variables:
+        print_table(HEADERS, shared_rows(found.variables))
     else:
-        say(f"the {owner[0]} {owner[1]} has no variables")
+        say(f"the {scope} {name} has no variables")
 
 
 async def state_set(
@@ -92,15 +94,15 @@ async def state_set(
     expect: ExpectOption = None,
     by: ByOption = None,
     no_wait: NoWaitOption = False,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Set variables of a session, a user or an app."""
-    session, given = split(words, user, app)
-    changes = parse_changes(given)
+    session, given = _split(words, user, app)
+    changes = _parse_changes(given)
     await _change(
         session, changes, (), user=user, app=app, expect=expect, by=by, no_wait=no_wait,
-        store=store, as_json=as_json,
+        place=place, as_json=as_json,
     )  # fmt: skip
 
 
@@ -116,35 +118,15 @@ async def state_delete(
     expect: ExpectOption = None,
     by: ByOption = None,
     no_wait: NoWaitOption = False,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Delete variables of a session, a user or an app."""
-    session, given = split(words, user, app)
+    session, given = _split(words, user, app)
     await _change(
         session, {}, given, user=user, app=app, expect=expect, by=by, no_wait=no_wait,
-        store=store, as_json=as_json,
+        place=place, as_json=as_json,
     )  # fmt: skip
-
-
-async def _show_session(opened: Store, session: str, at: int | None, *, as_json: bool) -> None:
-    from ekiden.sessions import Session
-
-    state = await Session(session, store=opened).state(at)
-    if as_json:
-        emit(state.to_json())
-    else:
-        print_state(state)
-
-
-def print_state(state: SessionState) -> None:
-    """How a session stands, for people."""
-    from ekiden.cli.state_view import state_pairs, variable_rows
-
-    print_pairs(state_pairs(state))
-    if state.variables:
-        say()
-        print_table(("variable", "value"), variable_rows(state.variables))
 
 
 async def _change(
@@ -157,51 +139,48 @@ async def _change(
     expect: int | None,
     by: str | None,
     no_wait: bool,
-    store: str | None,
+    place: Place,
     as_json: bool,
 ) -> None:
-    from ekiden.app import open_store
-    from ekiden.cli.inbox_asking import who_answers
-    from ekiden.cli.projects import store_address
-    from ekiden.runtime.outside_state import update_shared_state, update_state
+    from ekiden.cli.views.state import versions_text
+    from ekiden.core.documents import to_json
 
     names = [*changes, *delete]
-    who = who_answers(by)
-    owner = whose(session, user, app)
+    who = place.who(by)
+    owner = _whose(session, user, app)
     if owner is not None and expect is not None and len(names) != 1:
         raise UsageError("--expect with --user or --app is the version of one variable: name one")
-    async with open_store(store_address(store), create=False) as opened:
-        if owner is None:
-            assert session is not None
-            version = await update_state(
-                opened,
+    if owner is None:
+        assert session is not None
+        async with place.open() as ekiden:
+            done = await ekiden.state.update_session(
                 session,
                 changes,
                 delete=delete,
-                expected_version=expect,
                 by=who,
                 on_busy="refuse" if no_wait else "wait",
+                expected_version=expect,
             )
-            record: dict[str, Any] = {"session_id": session, "version": version}
-            text = f"{session} has version {version}"
-        else:
-            versions = await update_shared_state(
-                opened,
-                *owner,
-                changes,
-                delete=delete,
-                expected=None if expect is None else {names[0]: expect},
-                by=who,
-            )
-            record = {owner[0]: owner[1], "versions": versions}
-            text = versions_text(versions)
+        record, text = to_json(done), f"{session} has version {done.version}"
+    else:
+        scope, name = owner
+        expected = {} if expect is None else {names[0]: expect}
+        async with place.open(app=_other_app(place, app)) as ekiden:
+            update = ekiden.state.update_user if scope == "user" else ekiden.state.update_app
+            changed = await update(name, changes, delete=delete, by=who, expected=expected)
+        record, text = to_json(changed), versions_text(changed.versions)
     if as_json:
         emit(record)
     else:
         say(text)
 
 
-def parse_changes(given: Sequence[str]) -> dict[str, Any]:
+def _other_app(place: Place, app: str | None) -> str | None:
+    """The app whose variables are meant; a server has one, and says itself if it is another."""
+    return None if place.is_server else app
+
+
+def _parse_changes(given: Sequence[str]) -> dict[str, Any]:
     """What NAME=VALUE, once or more, sets; `UsageError`."""
     changes: dict[str, Any] = {}
     for each in given:
@@ -214,15 +193,9 @@ def parse_changes(given: Sequence[str]) -> dict[str, Any]:
     return changes
 
 
-def versions_text(versions: Mapping[str, int]) -> str:
-    """The new versions of variables, for people."""
-    return ", ".join(
-        f"{name} has version {version}" if version else f"{name} is deleted"
-        for name, version in versions.items()
-    )
-
-
-def whose(session: str | None, user: str | None, app: str | None) -> tuple[SharedScope, str] | None:
+def _whose(
+    session: str | None, user: str | None, app: str | None
+) -> tuple[SharedScope, str] | None:
     """Whose variables are meant; `None`: the session's."""
     from ekiden.cli.handing_over import plain_text
 
@@ -234,7 +207,7 @@ def whose(session: str | None, user: str | None, app: str | None) -> tuple[Share
     return None if app is None else ("app", app)
 
 
-def split(
+def _split(
     words: Sequence[str], user: str | None, app: str | None
 ) -> tuple[str | None, Sequence[str]]:
     """The session, if one is meant, and what is to be changed; `UsageError`."""

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ekiden.audit import AuditRecord, Verification
-    from ekiden.runtime.outside_state import SharedVariable
-    from ekiden.sessions import SessionState
     from ekiden.storage.base import SessionRow
 
 
@@ -32,21 +30,6 @@ def row_of(record: Mapping[str, Any]) -> SessionRow:
         updated_at_us=_us(record["updated_at"]),
         priority=record.get("priority", 2),
     )
-
-
-def state_of(record: Mapping[str, Any]) -> SessionState:
-    """The state of a session."""
-    from ekiden.sessions.state import Action, SessionState
-
-    last = record["last_action"]
-    return SessionState(**{**record, "last_action": None if last is None else Action(**last)})
-
-
-def variables_of(record: Mapping[str, Any]) -> dict[str, SharedVariable]:
-    """The variables of a user or an app."""
-    from ekiden.runtime.outside_state import SharedVariable
-
-    return {name: SharedVariable(name=name, **each) for name, each in record.items()}
 
 
 def audit_record_of(record: Mapping[str, Any]) -> AuditRecord:

@@ -53,6 +53,9 @@ WRITTEN_ONCE: Final = frozenset(
         "inbox list",
         "inbox show",
         "inbox snooze",
+        "state delete",
+        "state set",
+        "state show",
         "worker list",
     }
 )

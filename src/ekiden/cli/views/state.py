@@ -1,21 +1,27 @@
-"""State as it is shown."""
+"""State, for people."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ekiden.app.records.state import shared_record as shared_record
-from ekiden.cli.tables import clock_time
+from ekiden.cli.output import say
+from ekiden.cli.tables import clock_time, print_pairs, print_table
 from ekiden.cli.transcript import shorten
 from ekiden.core.jsonio import dumps
-
-if TYPE_CHECKING:
-    from ekiden.runtime.outside_state import SharedVariable
-    from ekiden.sessions import SessionState
+from ekiden.runtime.outside_state import SharedVariable
+from ekiden.sessions.state import SessionState
 
 HEADERS = ("variable", "value", "version", "by", "changed")
 _LONGEST = 400
+
+
+def print_state(state: SessionState) -> None:
+    """How a session stands."""
+    print_pairs(state_pairs(state))
+    if state.variables:
+        say()
+        print_table(("variable", "value"), variable_rows(state.variables))
 
 
 def state_pairs(state: SessionState) -> list[tuple[str, str]]:
@@ -36,23 +42,25 @@ def state_pairs(state: SessionState) -> list[tuple[str, str]]:
 
 def variable_rows(variables: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The variables, by name."""
-    return [(name, shown_value(variables[name])) for name in sorted(variables)]
+    return [(name, _shown(variables[name])) for name in sorted(variables)]
 
 
 def shared_rows(variables: Mapping[str, SharedVariable]) -> list[tuple[str, ...]]:
     """The variables of a user or an app, by name."""
     return [
-        (
-            name,
-            shown_value(each.value),
-            str(each.version),
-            each.by,
-            clock_time(each.updated_at),
-        )
+        (name, _shown(each.value), str(each.version), each.by, clock_time(each.updated_at))
         for name, each in sorted(variables.items())
     ]
 
 
-def shown_value(value: Any) -> str:
+def versions_text(versions: Mapping[str, int]) -> str:
+    """The new versions of variables."""
+    return ", ".join(
+        f"{name} has version {version}" if version else f"{name} is deleted"
+        for name, version in versions.items()
+    )
+
+
+def _shown(value: Any) -> str:
     """A value as JSON, on one line."""
     return shorten(dumps(value), _LONGEST)

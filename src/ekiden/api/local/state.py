@@ -1,0 +1,145 @@
+"""Variables in a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from ekiden.api import state as api
+from ekiden.api.local.place import Here
+from ekiden.core.server_errors import NotServed, PreconditionFailed, RequestInvalid
+from ekiden.runtime.outside_state import (
+    SharedVariable,
+    shared_state,
+    update_shared_state,
+    update_state,
+)
+from ekiden.sessions import Session
+from ekiden.sessions.scopes import SharedScope
+from ekiden.sessions.state import SessionState
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+class LocalState(api.State):
+    """See `State`."""
+
+    def __init__(self, here: Here) -> None:
+        self._here = here
+
+    async def session(self, session_id: str, *, at: int | None = None) -> SessionState:
+        return await Session(session_id, store=self._here.store).state(at)
+
+    async def update_session(
+        self,
+        session_id: str,
+        set: Mapping[str, Any] = _NOTHING,
+        *,
+        delete: Sequence[str] = (),
+        by: str | None = None,
+        on_busy: Literal["refuse", "wait"] = "refuse",
+        expected_version: int | Sequence[int] | None = None,
+    ) -> api.ChangedState:
+        who = self._here.person(by) or "local"
+        _check_once(delete)
+        if expected_version is not None and not isinstance(expected_version, int):
+            expected_version = _seen((await self.session(session_id)).version, expected_version)
+        version = await update_state(
+            self._here.store,
+            session_id,
+            set,
+            delete=delete,
+            expected_version=expected_version,
+            by=who,
+            on_busy=on_busy,
+            busy_timeout_s=self._here.busy_timeout_s,
+        )
+        return api.ChangedState(session_id=session_id, version=version)
+
+    async def user(self, user: str) -> api.UserState:
+        return api.UserState(user=user, variables=await self._variables("user", user))
+
+    async def update_user(
+        self,
+        user: str,
+        set: Mapping[str, Any] = _NOTHING,
+        *,
+        delete: Sequence[str] = (),
+        by: str | None = None,
+        expected: Mapping[str, int] = _NOTHING,
+        expected_version: int | Sequence[int] | None = None,
+    ) -> api.ChangedUserState:
+        who, names = self._here.person(by) or "local", _checked_names(set, delete, expected)
+        if expected_version is not None:
+            found = await self.user(user)
+            _seen(found.version, expected_version)
+            expected = {**_versions(found.variables, names), **expected}
+        versions = await update_shared_state(
+            self._here.store, "user", user, set, delete=delete, expected=expected, by=who
+        )
+        return api.ChangedUserState(user=user, versions=versions)
+
+    async def app(self, app: str) -> api.AppState:
+        return api.AppState(app=app, variables=await self._variables("app", self._own_app(app)))
+
+    async def update_app(
+        self,
+        app: str,
+        set: Mapping[str, Any] = _NOTHING,
+        *,
+        delete: Sequence[str] = (),
+        by: str | None = None,
+        expected: Mapping[str, int] = _NOTHING,
+        expected_version: int | Sequence[int] | None = None,
+    ) -> api.ChangedAppState:
+        owner = self._own_app(app)
+        who, names = self._here.person(by) or "local", _checked_names(set, delete, expected)
+        if expected_version is not None:
+            found = await self.app(app)
+            _seen(found.version, expected_version)
+            expected = {**_versions(found.variables, names), **expected}
+        versions = await update_shared_state(
+            self._here.store, "app", owner, set, delete=delete, expected=expected, by=who
+        )
+        return api.ChangedAppState(app=app, versions=versions)
+
+    async def _variables(self, scope: SharedScope, owner: str) -> dict[str, SharedVariable]:
+        found = await shared_state(self._here.store, scope, owner)
+        return {name: found[name] for name in sorted(found)}
+
+    def _own_app(self, name: str) -> str:
+        """What the store calls the app; `NotServed` for any but the one that is here."""
+        if name != self._here.app_name:
+            raise NotServed(
+                f"no app is called {name[:80]!r} here; it is the one of the setting `app`"
+            )
+        return self._here.stored_app
+
+
+def _checked_names(
+    changes: Mapping[str, Any], delete: Sequence[str], expected: Mapping[str, int]
+) -> Sequence[str]:
+    """The names that are to be changed; `RequestInvalid` if others are expected."""
+    _check_once(delete)
+    beside = expected.keys() - {*changes, *delete}
+    if beside:
+        raise RequestInvalid(f"expected: {min(beside)[:80]!r} is not to be changed here")
+    return (*changes, *delete)
+
+
+def _check_once(delete: Sequence[str]) -> None:
+    if len(dict.fromkeys(delete)) < len(delete):
+        raise RequestInvalid("delete: something is named twice")
+
+
+def _versions(found: Mapping[str, SharedVariable], names: Sequence[str]) -> dict[str, int]:
+    return {each: found[each].version if each in found else 0 for each in names}
+
+
+def _seen(version: int, expected: int | Sequence[int]) -> int:
+    """The version, if it is among those that were looked at; `PreconditionFailed`."""
+    if version not in ([expected] if isinstance(expected, int) else expected):
+        raise PreconditionFailed(
+            "somebody changed it since it was read: read it again, and decide again"
+        )
+    return version

@@ -1,0 +1,237 @@
+"""State: variables of sessions, users and the app, which agents and people share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
+
+from ekiden.api.called import Called, calls
+from ekiden.api.endpoint import Told, endpoint
+from ekiden.api.texts import ADDRESSED, MOST_EVENTS, PLAIN, SESSION_ID
+from ekiden.core.documents import Value
+from ekiden.core.jsonio import dumps
+from ekiden.runtime.outside_state import SharedVariable
+from ekiden.sessions.scopes import MAX_NAME, MAX_VARIABLES
+from ekiden.sessions.state import SessionState
+
+SessionId: TypeAlias = Annotated[
+    str, Told("The session's id.", min_length=1, max_length=128, pattern=SESSION_ID)
+]
+UserName: TypeAlias = Annotated[
+    str, Told("The user, as sessions name it.", min_length=1, max_length=500, pattern=ADDRESSED)
+]
+AppName: TypeAlias = Annotated[
+    str, Told("The app, as settings name it.", min_length=1, max_length=200, pattern=ADDRESSED)
+]
+VariableName: TypeAlias = Annotated[str, Told("", min_length=1, max_length=MAX_NAME, pattern=PLAIN)]
+NewValues: TypeAlias = Annotated[
+    Mapping[VariableName, Any],
+    Told("New values by name.", max_length=MAX_VARIABLES, examples=({"tier": "gold"},)),
+]
+Deleted: TypeAlias = Annotated[
+    Sequence[VariableName],
+    Told("Names of variables, each once.", max_length=MAX_VARIABLES, is_unique=True),
+]
+By: TypeAlias = Annotated[
+    str | None,
+    Told(
+        "Who does it, if it is not the caller; needs the scope `admin`.",
+        min_length=1,
+        max_length=200,
+        pattern=PLAIN,
+    ),
+]
+Expected: TypeAlias = Annotated[
+    Mapping[VariableName, Annotated[int, Told("", ge=0)]],
+    Told(
+        "Versions that were looked at, by name; 0 for what was not there. If one is another by "
+        "now, nothing is written, and it is 412.",
+        max_length=MAX_VARIABLES,
+    ),
+]
+Seen: TypeAlias = Annotated[
+    int | Sequence[int] | None, Told("The version that was looked at.", if_match=True)
+]
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+_SAYS_SOMETHING: Final = {
+    "anyOf": [
+        {"required": ["set"], "properties": {"set": {"minProperties": 1}}},
+        {"required": ["delete"], "properties": {"delete": {"minItems": 1}}},
+    ]
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedState(Value):
+    """The version after a change."""
+
+    session_id: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserState(Value):
+    """The variables of a user."""
+
+    user: str
+    variables: Mapping[str, SharedVariable]
+
+    @property
+    def version(self) -> int:
+        """A version of all of them: another one whenever one was written, added or deleted."""
+        return _version_of(self.variables)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppState(Value):
+    """The variables of the app."""
+
+    app: str
+    variables: Mapping[str, SharedVariable]
+
+    @property
+    def version(self) -> int:
+        """As for `UserState`."""
+        return _version_of(self.variables)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedUserState(Value):
+    """The new versions of a user's variables; 0 is one that is deleted."""
+
+    user: str
+    versions: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedAppState(Value):
+    """The new versions of the app's variables; 0 is one that is deleted."""
+
+    app: str
+    versions: Mapping[str, int]
+
+
+class State(Protocol):
+    """What agents and people remember by name, with versions."""
+
+    @endpoint(
+        "GET",
+        "/sessions/{session_id}/state",
+        scope="read",
+        problems=(404,),
+        etag=lambda told, given: told.version if given["at"] is None else None,
+    )
+    async def session(
+        self,
+        session_id: SessionId,
+        *,
+        at: Annotated[int | None, Told("As it was after this event.", ge=1, le=MOST_EVENTS)] = None,
+    ) -> SessionState:
+        """How a session stands or stood. `ETag` is the version of its variables as they are now."""
+        ...
+
+    @endpoint(
+        "PATCH",
+        "/sessions/{session_id}/state",
+        scope="run",
+        problems=(404, 409, 412, 413),
+        body_schema=_SAYS_SOMETHING,
+        etag=lambda told, given: told.version,
+    )
+    async def update_session(
+        self,
+        session_id: SessionId,
+        set: NewValues = _NOTHING,
+        *,
+        delete: Deleted = (),
+        by: By = None,
+        on_busy: Annotated[
+            Literal["refuse", "wait"], Told("If somebody runs the session.")
+        ] = "refuse",
+        expected_version: Seen = None,
+    ) -> ChangedState:
+        """Set and delete variables of a session, as one change that an event tells of.
+
+        With `If-Match` nothing is written if somebody changed them since they were looked at.
+        """
+        ...
+
+    @endpoint(
+        "GET", "/state/users/{user:path}", scope="read", etag=lambda told, given: told.version
+    )
+    async def user(self, user: UserName) -> UserState:
+        """The variables of a user; there are none of one whom nobody has heard of."""
+        ...
+
+    @endpoint(
+        "PATCH",
+        "/state/users/{user:path}",
+        scope="run",
+        problems=(412, 413),
+        body_schema=_SAYS_SOMETHING,
+    )
+    async def update_user(
+        self,
+        user: UserName,
+        set: NewValues = _NOTHING,
+        *,
+        delete: Deleted = (),
+        by: By = None,
+        expected: Expected = _NOTHING,
+        expected_version: Seen = None,
+    ) -> ChangedUserState:
+        """Set and delete variables of a user, as one change.
+
+        With `If-Match` nothing is written if one of them was changed since all were looked at.
+        """
+        ...
+
+    @endpoint(
+        "GET",
+        "/state/apps/{app:path}",
+        scope="read",
+        problems=(404,),
+        etag=lambda told, given: told.version,
+    )
+    async def app(self, app: AppName) -> AppState:
+        """The variables of the app, which all sessions share."""
+        ...
+
+    @endpoint(
+        "PATCH",
+        "/state/apps/{app:path}",
+        scope="run",
+        problems=(404, 412, 413),
+        body_schema=_SAYS_SOMETHING,
+    )
+    async def update_app(
+        self,
+        app: AppName,
+        set: NewValues = _NOTHING,
+        *,
+        delete: Deleted = (),
+        by: By = None,
+        expected: Expected = _NOTHING,
+        expected_version: Seen = None,
+    ) -> ChangedAppState:
+        """Set and delete variables of the app, as one change; `If-Match` as for users."""
+        ...
+
+
+class CalledState(Called):
+    """`State`, called."""
+
+    session = calls(State.session)
+    update_session = calls(State.update_session)
+    user = calls(State.user)
+    update_user = calls(State.update_user)
+    app = calls(State.app)
+    update_app = calls(State.update_app)
+
+
+def _version_of(variables: Mapping[str, SharedVariable]) -> int:
+    versions = {name: variables[name].version for name in sorted(variables)}
+    return int.from_bytes(sha256(dumps(versions).encode()).digest()[:7])
