@@ -34,7 +34,7 @@ NOT_ASKED: Final = {
 NOT_CHECKED: Final = {
     ("fork_session", "positive_data_acceptance"): "only some numbers are those of an event",
     ("rewind_session", "positive_data_acceptance"): "only some numbers are those of an event",
-    ("get_session_state", "positive_data_acceptance"): "only some numbers are those of an event",
+    ("state_session", "positive_data_acceptance"): "only some numbers are those of an event",
     ("import_session", "positive_data_acceptance"): "only what an export wrote is taken",
     ("resume_session", "positive_data_acceptance"): "only a run that stopped can be resumed",
     ("inbox_snooze", "positive_data_acceptance"): "the time has to come, before the deadline",
@@ -47,14 +47,14 @@ GOOD: Final = ["2xx", "401", "403", "404", "409", "412", "429"]
 
 _OF_MEMORY: Final = frozenset(
     {
-        "list_memories",
-        "store_memory",
-        "clear_memories",
-        "get_memory",
-        "put_memory",
-        "forget_memory",
-        "search_memories",
-        "export_memories",
+        "memory_list",
+        "memory_store",
+        "memory_clear",
+        "memory_get",
+        "memory_put",
+        "memory_forget",
+        "memory_search",
+        "memory_export",
     }
 )
 
@@ -117,9 +117,9 @@ AMENDED: Final[dict[str, Callable[[Case[Any]], None]]] = {
     "run_agui": _says_something,
     "create_response": _input_says_something,
     "prune_sessions": _keeps_some,
-    "change_session_state": _expects_nothing,
-    "change_user_state": _expects_nothing,
-    "change_app_state": _expects_nothing,
+    "state_update_session": _expects_nothing,
+    "state_update_user": _expects_nothing,
+    "state_update_app": _expects_nothing,
 }
 """What is changed in a case that is meant to be good."""
 

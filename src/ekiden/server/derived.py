@@ -192,7 +192,6 @@ def _here(request: Request, desk: Desk, caller: Caller) -> Here:
         settings=desk.project.settings,
         origins=desk.project.loaded.origins,
         tenant=desk.tenant,
-        app=desk.app,
         caller=caller.name,
         may_name_others=caller.may("admin"),
         via=_via(request),
