@@ -52,6 +52,10 @@ class Endpoint:
     """The version that the header `ETag` of the answer tells."""
     body_schema: Mapping[str, Any]
     """What else JSON Schema is to say of the body."""
+    pending: str | None
+    """What it means that the status is 202, which it is while the value `is_pending`."""
+    read_at: str | None
+    """Where the value `{0}` can be read from then on, as a pattern for `str.format`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,8 @@ def endpoint(
     body: str | None = None,
     etag: Etag | None = None,
     body_schema: Mapping[str, Any] = _NO_MORE,
+    pending: str | None = None,
+    read_at: str | None = None,
 ) -> Callable[[F], F]:
     """Say what a method is over HTTP; see `Endpoint`."""
     about = Endpoint(
@@ -130,6 +136,8 @@ def endpoint(
         etag=etag,
         body_schema=body_schema,
         body=body,
+        pending=pending,
+        read_at=read_at,
     )
 
     def give(function: F) -> F:

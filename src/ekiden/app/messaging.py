@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ekiden.bus.checks import check_message
 from ekiden.bus.settings import BusSettings
 from ekiden.core.errors import QueueFull
 from ekiden.core.message_errors import MailboxFull
 from ekiden.core.messages import MAILBOX_BOUND, AgentMessage, Letter, agent_queue, wait_node
+from ekiden.core.team import Team
 from ekiden.runtime.question_sessions import ANSWERS, bus_session_id, session_for
-from ekiden.storage.base import Batch, QueuePut
-
-if TYPE_CHECKING:
-    from ekiden.app.desk import Desk
+from ekiden.storage.base import Batch, QueuePut, Store
 
 OUTSIDER: Final = "caller:"
 """How the names of senders begin that are no agents."""
@@ -28,14 +26,14 @@ def outsider(name: str) -> str:
     return f"{OUTSIDER}{name}".replace("#", "＃")[:_MAX_NAME]
 
 
-async def post_message(desk: Desk, message: AgentMessage) -> str:
+async def post_message(store: Store, team: Team, message: AgentMessage) -> str:
     """Store a message for an agent of the team, with the session in which it sees to it.
 
-    Gives the id of the session, which the desk's worker goes on with. What the agent says at its
+    Gives the id of the session, which a worker goes on with. What the agent says at its
     end is the answer to the message. `UnknownAgent`, `UserError` for what cannot be carried, and
     `MailboxFull`.
     """
-    agent = desk.team[message.to_agent or ""].name
+    agent = team[message.to_agent or ""].name
     payload = check_message(message, _CHECKED_WITH)
     message.payload = payload
     queue = agent_queue(agent)
@@ -59,7 +57,7 @@ async def post_message(desk: Desk, message: AgentMessage) -> str:
         lease_s=_FOR_EVER_S,
     )
     try:
-        await desk.store.write(Batch(openings=[opening], messages=[put]))
+        await store.write(Batch(openings=[opening], messages=[put]))
     except QueueFull as exc:
         raise MailboxFull(agent, MAILBOX_BOUND) from exc
     return session_id

@@ -8,6 +8,7 @@ from ekiden.api.costs import CalledCosts
 from ekiden.api.inbox import CalledInbox
 from ekiden.api.keys import CalledKeys
 from ekiden.api.memory import CalledMemory
+from ekiden.api.messages import CalledMessages
 from ekiden.api.portal import Portal
 from ekiden.api.replicas import CalledReplicas
 from ekiden.api.settings import CalledSettings
@@ -22,7 +23,7 @@ from ekiden.client.looking import Traces
 from ekiden.client.modes import Async, M, Sync
 from ekiden.client.runs import Runs
 from ekiden.client.sessions import Sessions
-from ekiden.client.talk import Collaborations, Messages
+from ekiden.client.talk import Collaborations
 from ekiden.client.team import Agents, Plans
 from ekiden.client.wire import Manners, Wire
 
@@ -59,7 +60,6 @@ class _Resources(Generic[M]):
         self.events: Events[M] = Events(*parts)
         self.audit: Audit[M] = Audit(*parts)
         self.traces: Traces[M] = Traces(*parts)
-        self.messages: Messages[M] = Messages(*parts)
         self.collaborations: Collaborations[M] = Collaborations(*parts)
 
     def _own_portal(self) -> Portal | None:
@@ -94,6 +94,7 @@ class AsyncClient(_Resources[Async]):
         self.settings = there.settings
         self.memory = there.memory
         self.state = there.state
+        self.messages = there.messages
         self.workers = there.workers
 
     async def close(self) -> None:
@@ -127,6 +128,7 @@ class Client(_Resources[Sync]):
         self.settings = CalledSettings(there.settings, self._portal)
         self.memory = CalledMemory(there.memory, self._portal)
         self.state = CalledState(there.state, self._portal)
+        self.messages = CalledMessages(there.messages, self._portal)
         self.workers = CalledWorkers(there.workers, self._portal)
 
     def _own_portal(self) -> Portal | None:

@@ -9,6 +9,7 @@ from ekiden.api.costs import Costs
 from ekiden.api.inbox import Inbox
 from ekiden.api.keys import Keys
 from ekiden.api.memory import Memory
+from ekiden.api.messages import Messages
 from ekiden.api.replicas import Replicas
 from ekiden.api.settings import Settings
 from ekiden.api.state import State
@@ -30,6 +31,7 @@ class Ekiden:
     settings: Settings
     memory: Memory
     state: State
+    messages: Messages
     workers: Workers
 
 
@@ -45,6 +47,7 @@ def at_server(wire: Wire) -> Ekiden:
         memory=remote(Memory, wire),
         inbox=remote(Inbox, wire),
         state=remote(State, wire),
+        messages=remote(Messages, wire),
         workers=remote(Workers, wire),
     )
 
@@ -56,6 +59,7 @@ def at_store(here: Here) -> Ekiden:
     from ekiden.api.local.inbox import LocalInbox
     from ekiden.api.local.keys import LocalKeys
     from ekiden.api.local.memory import LocalMemory
+    from ekiden.api.local.messages import LocalMessages
     from ekiden.api.local.replicas import LocalReplicas
     from ekiden.api.local.settings import LocalSettings
     from ekiden.api.local.state import LocalState
@@ -69,5 +73,6 @@ def at_store(here: Here) -> Ekiden:
         settings=checked(Settings, LocalSettings(here.loaded, tenant=here.tenant)),
         memory=checked(Memory, LocalMemory(here)),
         state=checked(State, LocalState(here)),
+        messages=checked(Messages, LocalMessages(here)),
         workers=checked(Workers, LocalWorkers(here)),
     )

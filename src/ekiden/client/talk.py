@@ -1,4 +1,4 @@
-"""What agents say to each other: messages, and collaborations."""
+"""What agents agree on."""
 
 from __future__ import annotations
 
@@ -8,29 +8,6 @@ from typing import Any
 from ekiden.client.modes import M, Resource, answers, given, lists
 from ekiden.client.paths import part
 from ekiden.client.streams import Listing
-
-
-class Messages(Resource[M]):
-    """Messages between agents."""
-
-    @lists
-    def list(
-        self,
-        *,
-        agent: str | None = None,
-        state: str | None = None,
-        waiter: str | None = None,
-        session: str | None = None,
-    ) -> Listing[Mapping[str, Any]]:
-        """Those to an agent, those in a state, those that somebody or some session waits for."""
-        params = given(agent=agent, state=state, waiter=waiter, session=session)
-        return Listing(path="/messages", params=params, parse=dict)
-
-    @answers
-    async def get(self, message_id: str) -> Mapping[str, Any]:
-        """One message."""
-        found: Mapping[str, Any] = await self._wire.ask("GET", f"/messages/{part(message_id)}")
-        return found
 
 
 class Collaborations(Resource[M]):

@@ -61,7 +61,7 @@ def router_of(interface: type, implement: Callable[[Here], Any], *, tag: str) ->
             status_code=about.status,
             **more,
             response_model=_answer_model(interface, name),
-            responses=problems(*about.problems),
+            responses={**_pending(interface, name), **problems(*about.problems)},
             description=inspect.getdoc(getattr(interface, name)),
         )
     return router
@@ -107,7 +107,10 @@ def _route(
         version = None if about.etag is None else about.etag(told, given)
         if version is not None:
             headers["ETag"] = etag_of(version)
-        return answer(shown, about.status, headers=headers)
+        if about.read_at is not None:
+            headers["Location"] = _API + about.read_at.format(told)
+        status = 202 if about.pending is not None and told.is_pending else about.status
+        return answer(shown, status, headers=headers)
 
     shape = [
         _keyword("request", Request),
@@ -171,6 +174,13 @@ async def _lines(found: Any) -> AsyncGenerator[str, None]:
             yield dumps(to_json(each)) + "\n"
 
 
+def _pending(interface: type, name: str) -> dict[int | str, dict[str, Any]]:
+    text = endpoints(interface)[name].pending
+    if text is None:
+        return {}
+    return {202: {"model": answer_type(interface, name), "description": text}}
+
+
 def _chosen_by(interface: type, about: Endpoint) -> dict[str, str]:
     """The other methods with this path, by the field of the body that chooses them."""
     return {
@@ -192,6 +202,8 @@ def _here(request: Request, desk: Desk, caller: Caller) -> Here:
         settings=desk.project.settings,
         origins=desk.project.loaded.origins,
         tenant=desk.tenant,
+        team=desk.team,
+        runs=desk.runs,
         caller=caller.name,
         may_name_others=caller.may("admin"),
         via=_via(request),

@@ -215,7 +215,7 @@ OPERATIONS: Final[Mapping[str, Told]] = {
         got={201: {"key": "colour", "stored": True}},
         headers=("Location",),
     ),
-    "send_message": Told(
+    "messages_send": Told(
         sent={"to": "orders", "type": "query", "payload": {"text": _QUESTION}},
         headers=("Location",),
     ),

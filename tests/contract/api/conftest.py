@@ -16,7 +16,7 @@ import jsonschema_rs
 import pytest
 
 from ekiden.api.local.place import Here
-from ekiden.app import load_settings, open_store
+from ekiden.app import load_project, load_settings, open_store
 from ekiden.client import AsyncClient
 from ekiden.client.ekiden import Ekiden, at_server, at_store
 from ekiden.core.agent import Agent
@@ -89,9 +89,16 @@ async def ekiden(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     if request.param == "here":
         async with open_store(store, create=True) as opened:
             loaded = load_settings(tmp_path)
-            yield at_store(
-                Here(store=opened, settings=loaded.settings, origins=loaded.origins, caller="local")
-            )
+            async with load_project(tmp_path, home=tmp_path / "home") as project:
+                yield at_store(
+                    Here(
+                        store=opened,
+                        settings=loaded.settings,
+                        origins=loaded.origins,
+                        team=project.team,
+                        caller="local",
+                    )
+                )
         return
     async with application(tmp_path, store=store, gate=OpenGate()) as app:
         transport = _Checked(app=app, raise_app_exceptions=False)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from ekiden.core.messages import AgentMessage, Letter, agent_queue
-from ekiden.server.models import messages as models
 from ekiden.storage.base import MessageSettle, QueuePut
 from tests.unit.server.counters import counter, done, nobody_works, posted
 from tests.unit.server.desks import As, Served, problem
@@ -38,7 +37,6 @@ async def test_an_agent_is_asked_and_its_answer_told(desk: Served) -> None:
         "priority": "high",
     }
     told = done(await desk("POST", "/messages", body))
-    models.MessageModel.model_validate(told)
     assert (told["state"], told["error"]) == ("answered", None)
     assert told["answer"].endswith("退款👋")
     message = told["message"]
@@ -103,8 +101,6 @@ async def test_messages_are_found_by_who_gets_them_and_what_became_of_them(desk:
 
     async def ids(query: str) -> list[str]:
         found = (await desk.get(f"/messages{query}"))["items"]
-        for each in found:
-            models.MessageModel.model_validate(each)
         return [each["message"]["id"] for each in found]
 
     assert await ids("") == ["m0", "m1", "m2", "odd"]

@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from ekiden.api.texts import Moment
 from ekiden.app.moments import read_moment
 from ekiden.app.running import tenant_app
+from ekiden.app.runs import Runs
 from ekiden.app.settings import LoadedSettings, SettingOrigin, Settings
 from ekiden.app.tenants import DEFAULT_TENANT
 from ekiden.core.server_errors import Forbidden, RequestInvalid
+from ekiden.core.team import Team
 from ekiden.storage.base import Store
 
 
@@ -35,6 +37,10 @@ class Here:
     tenant: str = DEFAULT_TENANT
     app: str | None = None
     """Another app than that of the settings."""
+    team: Team | None = None
+    """Who works here; `None`: only what is stored can be used."""
+    runs: Runs | None = None
+    """The runs of this process; `None`: others run the sessions."""
     caller: str = ""
     """Who calls: the name of the key at a server; empty: each call names the person with `by`."""
     may_name_others: bool = True

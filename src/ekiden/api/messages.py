@@ -1,0 +1,199 @@
+"""Messages: what agents tell and ask each other, and telling and asking them from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Protocol, TypeAlias
+
+from ekiden.api.called import Called, calls, lists
+from ekiden.api.endpoint import Told, endpoint
+from ekiden.api.pages import Pages
+from ekiden.api.texts import ONE_LINE, PLAIN
+from ekiden.core.documents import Value, left_out
+from ekiden.core.messages import Priority
+from ekiden.storage.messages import MessageState
+
+MessageId: TypeAlias = Annotated[
+    str, Told("The message's id.", min_length=1, max_length=400, pattern=ONE_LINE)
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageContent(Value):
+    """One message."""
+
+    id: str
+    type: str
+    from_agent: str
+    """The sender; `caller:NAME` for one that is no agent."""
+    to_agent: str | None
+    subject: str
+    payload: Any
+    priority: int
+    """1 low, 2 normal, 3 high, 4 urgent."""
+    correlation_id: str | None
+    timeout_seconds: float
+    ttl: float | None
+    created_at: float
+    """Seconds since 1970."""
+    task: str | None
+    depth: int | None = left_out()
+    """How many messages led to it, one after the other; not given for the first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageDetails(Value):
+    """A message and what became of it."""
+
+    message: MessageContent
+    state: MessageState
+    attempts: int
+    """How often it was delivered."""
+    answer: Any
+    """The payload of the answer."""
+    error: str | None
+    """Why it failed, or is dead."""
+    error_code: str | None
+    stored_at: float
+    """Seconds since 1970, on the store's clock."""
+    ended_at: float | None
+    waiter: str | None
+    """Who waits for the answer: a name, or `NAME#TASK`."""
+    asked_in: str | None
+    """The session that waits for the answer."""
+    answered_in: str | None
+    """The session in which it is answered."""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is not answered yet."""
+        return self.state == "open"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requeued(Value):
+    """How many messages were put back."""
+
+    requeued: int
+
+
+class Messages(Protocol):
+    """Messages between agents."""
+
+    @endpoint("GET", "/messages", scope="read", cursor=r"^[0-9]{1,18}$")
+    def list(
+        self,
+        *,
+        agent: Annotated[
+            str | None, Told("Only those to this agent.", max_length=200, pattern=PLAIN)
+        ] = None,
+        sender: Annotated[
+            str | None, Told("Only those of this agent.", max_length=200, pattern=PLAIN)
+        ] = None,
+        task: Annotated[
+            str | None, Told("Only those of this task.", max_length=200, pattern=PLAIN)
+        ] = None,
+        correlation: Annotated[
+            str | None,
+            Told(
+                "Only those that correlate with this id, and the message with it.",
+                max_length=200,
+                pattern=PLAIN,
+            ),
+        ] = None,
+        state: Annotated[MessageState | None, Told("Only those in this state.")] = None,
+        waiter: Annotated[
+            str | None,
+            Told(
+                "Only those whose answer this one waits for: `NAME` or `NAME#TASK`.",
+                max_length=200,
+                pattern=PLAIN,
+            ),
+        ] = None,
+        session: Annotated[
+            str | None, Told("Only those that this session asked.", max_length=200, pattern=PLAIN)
+        ] = None,
+    ) -> Pages[MessageDetails]:
+        """List messages between agents, the oldest first.
+
+        A message and its answer stay until retention removes them.
+        """
+        ...
+
+    @endpoint(
+        "POST",
+        "/messages",
+        scope="run",
+        problems=(404, 413),
+        pending="It is stored, and not answered yet.",
+        read_at="/messages/{0.message.id}",
+    )
+    async def send(
+        self,
+        to: Annotated[
+            str,
+            Told(
+                "The agent's name.",
+                min_length=1,
+                max_length=200,
+                pattern=PLAIN,
+                examples=("billing",),
+            ),
+        ],
+        *,
+        type: Annotated[
+            Literal["query", "notify"],
+            Told("`query`: wait for what it says; `notify`: only tell it."),
+        ] = "query",
+        subject: Annotated[str, Told("", max_length=500)] = "",
+        payload: Annotated[Any, Told("JSON of at most a million bytes.")] = None,
+        priority: Priority = "normal",
+        correlation_id: Annotated[
+            str | None, Told("", min_length=1, max_length=400, pattern=ONE_LINE)
+        ] = None,
+        wait_s: Annotated[
+            float,
+            Told(
+                "How long a query waits for its answer here, in seconds. An answer that comes "
+                "later is stored.",
+                ge=0,
+                le=600,
+            ),
+        ] = 30.0,
+    ) -> MessageDetails:
+        """Tell an agent of the team something, or ask it and wait for what it says.
+
+        The message and the session in which the agent sees to it are stored together, so nothing is
+        lost whatever happens; a worker runs the session. 200: it is answered, or failed (`state`).
+        202: not yet; look again with `GET /messages/{id}`.
+        """
+        ...
+
+    @endpoint("POST", "/messages/requeue", scope="admin", problems=(413,))
+    async def requeue(
+        self,
+        ids: Annotated[
+            Sequence[Annotated[str, Told("", min_length=1, max_length=400, pattern=ONE_LINE)]],
+            Told("", min_length=1, max_length=1000),
+        ],
+    ) -> Requeued:
+        """Deliver messages again that are dead or expired, as if for the first time.
+
+        Others, and those that nobody knows, are passed over.
+        """
+        ...
+
+    @endpoint("GET", "/messages/{message_id}", scope="read", problems=(404,))
+    async def get(self, message_id: MessageId) -> MessageDetails:
+        """A message and what became of it."""
+        ...
+
+
+class CalledMessages(Called):
+    """`Messages`, called."""
+
+    list = lists(Messages.list)
+    send = calls(Messages.send)
+    requeue = calls(Messages.requeue)
+    get = calls(Messages.get)
