@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
@@ -89,13 +89,16 @@ class CalledPages(Generic[T]):
         return self._portal.run(self._pages.page(limit=limit, cursor=cursor))
 
     def __iter__(self) -> Iterator[T]:
-        members = self._pages.__aiter__()
-        while True:
-            try:
-                yield self._portal.run(_next(members))
-            except StopAsyncIteration:
-                return
+        return _each(self._pages.__aiter__(), self._portal)
 
 
-async def _next(members: Any) -> Any:
+def _each(members: AsyncIterator[T], portal: Portal) -> Iterator[T]:
+    while True:
+        try:
+            yield portal.run(_next(members))
+        except StopAsyncIteration:
+            return
+
+
+async def _next(members: AsyncIterator[T]) -> T:
     return await members.__anext__()

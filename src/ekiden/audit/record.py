@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from ekiden.audit.chain import HASH
+from ekiden.core.documents import Value
 from ekiden.core.events import QUESTIONS, Event, EventType
 from ekiden.storage.digests import ITEM_DIGEST
 
@@ -20,11 +21,11 @@ _SHOWN = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditActor:
+class AuditActor(Value):
     """Who did it: an agent, a person, a program, or the system by itself, as a trigger does."""
 
     kind: AuditActorKind
-    name: str = ""
+    name: str
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}".rstrip()
@@ -203,7 +204,7 @@ def _settler(source: str, details: Mapping[str, Any]) -> AuditActor:
     if details["moves"] == ["completed"]:
         return AuditActor(kind="agent", name=_text(details.get("to")) or "")
     if details["moves"] in (["rolled_back"], []):
-        return AuditActor(kind="system")
+        return AuditActor(kind="system", name="")
     return AuditActor(kind="agent", name=source)
 
 
@@ -211,7 +212,7 @@ def _chooser(router: str, details: Mapping[str, Any]) -> AuditActor:
     """Who decided on an agent: a person who named it, a rule that it stays, else the router."""
     match details.get("method"):
         case "named":
-            return AuditActor(kind="person")
+            return AuditActor(kind="person", name="")
         case "sticky" | "default" as method:
             return AuditActor(kind="system", name=method)
         case _:

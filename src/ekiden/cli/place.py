@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
@@ -14,6 +14,7 @@ from ekiden.cli.errors import UsageError
 
 if TYPE_CHECKING:
     from ekiden.api.settings import Settings
+    from ekiden.audit import Verification
     from ekiden.client.ekiden import Ekiden
 
 _SERVER: Final = "EKIDEN_SERVER"
@@ -54,12 +55,14 @@ class Place:
         kept: str = "",
         is_shared: bool = False,
         app: str | None = None,
+        progress: Callable[[Verification], None] | None = None,
     ) -> AsyncIterator[Ekiden]:
         """Everything that is there; with `create` a store that does not exist is made.
 
-        `app`: another than that of the settings. `UsageError` if a store and a server are named,
-        for another app at a server, and for a store in memory if something must be `kept`, or if it
-        `is_shared` with others who write to it.
+        `app`: another than that of the settings. `progress` is called while the audit of a store of
+        this machine is verified. `UsageError` if a store and a server are named, for another app at
+        a server, and for a store in memory if something must be `kept`, or if it `is_shared` with
+        others who write to it.
         """
         if self.server is not None and self.store is not None:
             raise UsageError(
@@ -77,7 +80,9 @@ class Place:
         in_memory = IN_MEMORY if is_shared else ""
         if kept:
             in_memory = f"a server cannot see {kept} in memory:; name a store that is kept"
-        async with _at_store(self.store, create=create, in_memory=in_memory, app=app) as here:
+        async with _at_store(
+            self.store, create=create, in_memory=in_memory, app=app, progress=progress
+        ) as here:
             yield here
 
     def who(self, by: str | None) -> str | None:
@@ -135,7 +140,12 @@ async def _at_server(url: str) -> AsyncIterator[Ekiden]:
 
 @asynccontextmanager
 async def _at_store(
-    option: str | None, *, create: bool, in_memory: str, app: str | None
+    option: str | None,
+    *,
+    create: bool,
+    in_memory: str,
+    app: str | None,
+    progress: Callable[[Verification], None] | None,
 ) -> AsyncIterator[Ekiden]:
     from pathlib import Path
 
@@ -155,5 +165,6 @@ async def _at_store(
                 origins=loaded.origins,
                 app=app,
                 via=VIA,
+                progress=progress,
             )
         )

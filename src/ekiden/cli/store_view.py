@@ -7,10 +7,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ekiden.api.local.audit import verification_of
 from ekiden.app.copying import CopyReport, CopyStep, StoreFindings
-from ekiden.cli.audit_view import print_verification
 from ekiden.cli.output import is_terminal, note, say
 from ekiden.cli.tables import print_table
+from ekiden.cli.views.audit import print_verification
 
 _EVERY_S = 0.2
 _PHASES = {"copy": "copying", "compare": "reading", "audit": "verifying"}
@@ -90,7 +91,8 @@ def print_findings(found: Sequence[StoreFindings]) -> None:
     for each in found:
         if len(found) > 1:
             say(f"tenant {each.tenant}:")
-        print_verification(each.audit, also=each.checked, also_not=each.not_checked)
+        audit = verification_of(each.audit)
+        print_verification(audit, also=each.checked, also_not=each.not_checked)
         for fault in each.faults:
             say(f"wrong: {fault}")
     if all(each.ok for each in found):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, Self
 
+from ekiden.api.audit import CalledAudit
 from ekiden.api.costs import CalledCosts
 from ekiden.api.inbox import CalledInbox
 from ekiden.api.keys import CalledKeys
@@ -15,7 +16,6 @@ from ekiden.api.settings import CalledSettings
 from ekiden.api.state import CalledState
 from ekiden.api.workers import CalledWorkers
 from ekiden.client.address import api_key_of, server_address
-from ekiden.client.audit import Audit
 from ekiden.client.ekiden import at_server
 from ekiden.client.events import Events
 from ekiden.client.handoffs import Handoffs
@@ -58,7 +58,6 @@ class _Resources(Generic[M]):
         self.agents: Agents[M] = Agents(*parts)
         self.plans: Plans[M] = Plans(*parts)
         self.events: Events[M] = Events(*parts)
-        self.audit: Audit[M] = Audit(*parts)
         self.traces: Traces[M] = Traces(*parts)
         self.collaborations: Collaborations[M] = Collaborations(*parts)
 
@@ -87,6 +86,7 @@ class AsyncClient(_Resources[Async]):
     def __init__(self, url: str | None = None, **options: Any) -> None:
         super().__init__(url, **options)
         there = at_server(self._wire)
+        self.audit = there.audit
         self.costs = there.costs
         self.inbox = there.inbox
         self.keys = there.keys
@@ -121,6 +121,7 @@ class Client(_Resources[Sync]):
         super().__init__(url, **options)
         assert self._portal is not None
         there = at_server(self._wire)
+        self.audit = CalledAudit(there.audit, self._portal)
         self.costs = CalledCosts(there.costs, self._portal)
         self.inbox = CalledInbox(there.inbox, self._portal)
         self.keys = CalledKeys(there.keys, self._portal)

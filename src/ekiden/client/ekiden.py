@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ekiden.api.audit import Audit
 from ekiden.api.costs import Costs
 from ekiden.api.inbox import Inbox
 from ekiden.api.keys import Keys
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 class Ekiden:
     """The resources, by name."""
 
+    audit: Audit
     costs: Costs
     inbox: Inbox
     keys: Keys
@@ -40,6 +42,7 @@ def at_server(wire: Wire) -> Ekiden:
     from ekiden.client.remote import remote
 
     return Ekiden(
+        audit=remote(Audit, wire),
         costs=remote(Costs, wire),
         keys=remote(Keys, wire),
         mirror=remote(Replicas, wire),
@@ -55,6 +58,7 @@ def at_server(wire: Wire) -> Ekiden:
 def at_store(here: Here) -> Ekiden:
     """What a store of this process has."""
     from ekiden.api.checking import checked
+    from ekiden.api.local.audit import LocalAudit
     from ekiden.api.local.costs import LocalCosts
     from ekiden.api.local.inbox import LocalInbox
     from ekiden.api.local.keys import LocalKeys
@@ -66,6 +70,7 @@ def at_store(here: Here) -> Ekiden:
     from ekiden.api.local.workers import LocalWorkers
 
     return Ekiden(
+        audit=checked(Audit, LocalAudit(here)),
         costs=checked(Costs, LocalCosts(here)),
         inbox=checked(Inbox, LocalInbox(here)),
         keys=checked(Keys, LocalKeys(here)),

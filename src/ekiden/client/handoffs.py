@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
-from ekiden.client.audit import Moment, moment_text
-from ekiden.client.modes import M, Resource, answers, given, lists
+from ekiden.api.texts import Moment
+from ekiden.client.modes import M, Resource, answers, given, lists, moment_text
 from ekiden.client.paths import part
 from ekiden.client.streams import Listing
 from ekiden.client.values import Run, Value

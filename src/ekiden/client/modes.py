@@ -8,6 +8,7 @@ type checkers and editors which is which, with the parameters of the method.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
@@ -111,3 +112,8 @@ class lists(Generic[P, T]):
 def given(**values: Any) -> Mapping[str, Any]:
     """Those that are not `None`: the server has its own defaults for the others."""
     return {name: value for name, value in values.items() if value is not None}
+
+
+def moment_text(value: Any) -> Any:
+    """A time as the server reads it; anything else as it is."""
+    return value.astimezone().isoformat() if isinstance(value, datetime) else value

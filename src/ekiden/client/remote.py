@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from types import NoneType
 from typing import Any
@@ -92,7 +92,7 @@ async def _lines(wire: Wire, kind: Any, wanted: Mapping[str, Any]) -> AsyncGener
     async with wire.stream("GET", **wanted) as answer:
         async for line in answer.aiter_lines():
             if line:
-                yield from_json(kind, loads(line))
+                yield line if kind is str else from_json(kind, loads(line))
 
 
 def _tags(versions: Any) -> str:
@@ -104,4 +104,6 @@ def _tags(versions: Any) -> str:
 def _sent(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if isinstance(value, Iterable) and not isinstance(value, str | Collection):
+        return "".join(value)
     return list(value) if isinstance(value, tuple | frozenset | set) else value

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.client.audit import Moment, moment_text
-from ekiden.client.modes import M, Resource, answers, given, lists
+from ekiden.api.texts import Moment
+from ekiden.client.modes import M, Resource, answers, given, lists, moment_text
 from ekiden.client.paths import part
 from ekiden.client.runs import Strategy
 from ekiden.client.streams import Listing

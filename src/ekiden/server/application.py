@@ -30,7 +30,6 @@ from ekiden.server.openai.errors import EVERYWHERE as OPENAI_EVERYWHERE
 from ekiden.server.openai.shaping import OpenAIShape
 from ekiden.server.routes import (
     agents,
-    audit,
     collaborations,
     events,
     handoff,
@@ -58,7 +57,6 @@ _ROUTERS: tuple[APIRouter, ...] = (
     search.router,
     session_care.router,
     sessions.router,
-    audit.router,
     traces.router,
     runs.router,
     events.router,

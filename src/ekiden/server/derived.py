@@ -7,7 +7,7 @@ becomes a route, which calls the local implementation with what the request brin
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin
@@ -171,7 +171,7 @@ def _versions(match: Match) -> int | Sequence[int] | None:
 async def _lines(found: Any) -> AsyncGenerator[str, None]:
     async with found as stream:
         async for each in stream:
-            yield dumps(to_json(each)) + "\n"
+            yield f"{each if isinstance(each, str) else dumps(to_json(each))}\n"
 
 
 def _pending(interface: type, name: str) -> dict[int | str, dict[str, Any]]:
@@ -210,6 +210,7 @@ def _here(request: Request, desk: Desk, caller: Caller) -> Here:
         busy_timeout_s=request.app.state.config.wait_s,
         keys_changed=request.app.state.keyring.forget,
         one_at_a_time=partial(one_at_a_time, desk),
+        has_deadlines=True,
     )
 
 
@@ -250,11 +251,13 @@ def _keyword(name: str, type_: Any, default: Any = inspect.Parameter.empty) -> i
 
 
 def _taken(hint: Any) -> Any:
-    """The type as it comes from outside: times are texts, and what is many is a list."""
+    """The type as it comes from outside: times are texts, what is many is a list, and lines are one
+    text."""
     if _is_time(hint):
         return str | None if NoneType in get_args(hint) else str
     if get_origin(hint) in (Union, UnionType):
-        return Union[tuple(_taken(each) for each in get_args(hint))]  # noqa: UP007
+        known = [each for each in get_args(hint) if get_origin(each) is not Iterable]
+        return Union[tuple(_taken(each) for each in known)]  # noqa: UP007
     if hasattr(hint, "__metadata__"):
         kind, told = told_of(hint)
         return _annotated(_taken(kind), Field(**_limits(kind, told)))

@@ -225,7 +225,7 @@ OPERATIONS: Final[Mapping[str, Told]] = {
     ),
     "route_request": Told(sent={"text": "I want my money back"}),
     "preview_plan": Told(sent={"text": "Check the weather in Kyoto and find a hotel"}),
-    "verify_audit_records": Told(
+    "audit_verify": Told(
         sent={},
         got={
             200: {

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from ekiden.api.audit import Audit
 from ekiden.api.costs import Costs
 from ekiden.api.inbox import Inbox
 from ekiden.api.keys import Keys
+from ekiden.api.local.audit import LocalAudit
 from ekiden.api.local.costs import LocalCosts
 from ekiden.api.local.inbox import LocalInbox
 from ekiden.api.local.keys import LocalKeys
@@ -31,6 +33,7 @@ def _settings(here: Here) -> LocalSettings:
 
 
 ROUTERS: tuple[APIRouter, ...] = (
+    router_of(Audit, LocalAudit, tag="audit"),
     router_of(Settings, _settings, tag="settings"),
     router_of(Replicas, LocalReplicas, tag="mirror"),
     router_of(Inbox, LocalInbox, tag="inbox"),

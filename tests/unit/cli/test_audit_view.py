@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from ekiden.audit import Verification
-from ekiden.cli.audit_view import ProgressLine
+from ekiden.cli.views.audit import ProgressLine
 
 
 class Terminal(io.StringIO):

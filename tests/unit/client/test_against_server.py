@@ -22,7 +22,7 @@ from ekiden.core.events import Event
 from ekiden.core.inbox_errors import InboxItemClosed
 from ekiden.core.memory_errors import MemoryNotFound
 from ekiden.core.model import ModelDelta
-from ekiden.core.server_errors import PreconditionFailed, Unauthenticated
+from ekiden.core.server_errors import NotServed, PreconditionFailed, Unauthenticated
 from ekiden.core.state_errors import StaleState
 from tests.support.proxy import Proxy
 from tests.support.relay_team import relay_team
@@ -179,7 +179,7 @@ async def test_the_audit_traces_costs_and_settings(client: AsyncClient) -> None:
     await client.runs.run("hi", session_id="x")
     records = [each async for each in client.audit.list(session="x", oldest_first=True)]
     assert records[0].source == "triage"
-    assert (await client.audit.get(records[0].id))[0].raw == records[0].raw
+    assert [each async for each in client.audit.get(records[0].id)] == records[:1]
     lines = [line async for line in client.audit.export(session="x")]
     verified = await client.audit.verify(against="\n".join(lines))
     assert verified.ok
@@ -300,6 +300,19 @@ def test_the_plain_client_does_the_same(plain: Client) -> None:
     assert plain.sessions.list().page(limit=1).items[0].events == plain.sessions.get("a").events
     with pytest.raises(SessionNotFound):
         plain.sessions.get("nope")
+
+
+def test_the_plain_client_reads_the_audit_and_settings(plain: Client) -> None:
+    plain.runs.run("hi", session_id="plain")
+    records = list(plain.audit.list(session="plain", oldest_first=True))
+    assert list(plain.audit.get(records[0].id)) == records[:1]
+    lines = list(plain.audit.export(session="plain"))
+    assert len(lines) == len(records) + 1
+    assert plain.audit.verify(against="\n".join(lines)).compared == len(records)
+    assert next(plain.audit.export()).startswith("{")
+    assert plain.settings.get("app") in list(plain.settings.list())
+    with pytest.raises(NotServed, match="no mirror"):
+        plain.mirror.status()
 
 
 async def test_the_plain_client_works_beside_an_event_loop(plain: Client) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from ekiden.api.local import audit
 from ekiden.audit import AuditQuery
 from ekiden.core.errors import StoreUnavailable
 from ekiden.server.answers import answer, json_lines
-from ekiden.server.routes import audit
 from ekiden.storage.base import Store
 from tests.support.serving import served
 from tests.unit.server.desks import API, problem, serving

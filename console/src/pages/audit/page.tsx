@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { address, get, part, type Page } from "../../api/http";
-import type { AuditRecordModel } from "../../api/types";
+import type { AuditEntry } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { useLive, useResource, useThrottled } from "../../lib/resource";
 import { link, type Route } from "../../lib/router";
@@ -17,7 +17,7 @@ const PAGE = 50;
 
 interface Rest {
   key: string;
-  items: AuditRecordModel[];
+  items: AuditEntry[];
   next: string | null;
   busy: boolean;
 }
@@ -25,7 +25,7 @@ interface Rest {
 /** The newest records, and older ones as they are asked for: what is written never changes. */
 function Found({ query }: { query: Record<string, string> }): VNode {
   const key = JSON.stringify(query);
-  const first = useResource<Page<AuditRecordModel>>("/audit/records", { ...query, limit: PAGE });
+  const first = useResource<Page<AuditEntry>>("/audit/records", { ...query, limit: PAGE });
   const [rest, setRest] = useState<Rest | null>(null);
   const older = rest?.key === key ? rest : null;
   // Whoever reads on is not disturbed by what is new.
@@ -39,7 +39,7 @@ function Found({ query }: { query: Record<string, string> }): VNode {
     const items = older?.items ?? [];
     setRest({ key, items, next, busy: true });
     const went = await attempt(async () => {
-      const page = await get<Page<AuditRecordModel>>("/audit/records", { ...query, limit: PAGE * 2, cursor: next });
+      const page = await get<Page<AuditEntry>>("/audit/records", { ...query, limit: PAGE * 2, cursor: next });
       setRest({ key, items: [...items, ...page.items], next: page.next_cursor, busy: false });
     });
     if (!went) setRest({ key, items, next, busy: false });
@@ -54,7 +54,7 @@ function Found({ query }: { query: Record<string, string> }): VNode {
 
 /** One record, or all of one handoff. */
 function Chosen({ id }: { id: string }): VNode {
-  const found = useResource<Page<AuditRecordModel>>(`/audit/records/${id.split("/").map(part).join("/")}`);
+  const found = useResource<Page<AuditEntry>>(`/audit/records/${id.split("/").map(part).join("/")}`);
   return (
     <>
       <p><a href={link(["audit"])}>← {t("audit.all")}</a></p>

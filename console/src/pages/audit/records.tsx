@@ -1,7 +1,7 @@
 /** What the audit knows, one thing a line: who did what, from whom to whom, why and when. */
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
-import type { AuditRecordModel } from "../../api/types";
+import type { AuditEntry } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { Code } from "../../lib/markdown";
 import { link } from "../../lib/router";
@@ -9,7 +9,7 @@ import { exact, Moment } from "../../lib/time";
 import { named, t, type Word } from "../../lib/words";
 import { Badge, Facts, pretty, type Tone } from "../../ui/basics";
 
-type AuditRecord = AuditRecordModel;
+type AuditRecord = AuditEntry;
 
 const TONES: Record<string, Tone> = { completed: "good", failed: "bad", rolled_back: "bad", guardrail: "bad", inbox: "wait" };
 

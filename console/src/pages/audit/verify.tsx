@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { ApiError, post } from "../../api/http";
-import type { BrokenLinkModel, NewVerification, VerificationModel } from "../../api/types";
+import type { BrokenRecord, AuditVerify, AuditVerification } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { link } from "../../lib/router";
 import { exact, useNow } from "../../lib/time";
@@ -13,7 +13,7 @@ type State =
   | { is: "idle" }
   | { is: "busy"; since: number }
   | { is: "failed"; error: ApiError; again: () => void }
-  | { is: "done"; found: VerificationModel };
+  | { is: "done"; found: AuditVerification };
 
 function Busy({ since }: { since: number }): VNode {
   const seconds = Math.max(0, Math.round(useNow() - since));
@@ -27,7 +27,7 @@ function Busy({ since }: { since: number }): VNode {
   );
 }
 
-function Broken({ at }: { at: BrokenLinkModel }): VNode {
+function Broken({ at }: { at: BrokenRecord }): VNode {
   return (
     <li>
       <strong>{named("audit", `fault_${at.fault}`)}</strong>{" "}
@@ -46,7 +46,7 @@ function Broken({ at }: { at: BrokenLinkModel }): VNode {
 
 const SHOWN = 100;
 
-function Found({ found }: { found: VerificationModel }): VNode {
+function Found({ found }: { found: AuditVerification }): VNode {
   return (
     <div class={`notice ${found.ok ? "good" : "bad"}`}>
       <p role={found.ok ? "status" : "alert"}>
@@ -72,10 +72,10 @@ function Found({ found }: { found: VerificationModel }): VNode {
 export function Verify({ session }: { session: string }): VNode {
   const [state, setState] = useState<State>({ is: "idle" });
   const file = useRef<HTMLInputElement>(null);
-  const verify = async (body: NewVerification): Promise<void> => {
+  const verify = async (body: AuditVerify): Promise<void> => {
     setState({ is: "busy", since: Date.now() / 1000 });
     try {
-      setState({ is: "done", found: await post<VerificationModel>("/audit/verify", body) });
+      setState({ is: "done", found: await post<AuditVerification>("/audit/verify", body) });
     } catch (problem) {
       const error = problem instanceof ApiError ? problem : new ApiError(0, "", String(problem));
       setState({ is: "failed", error, again: () => void verify(body) });

@@ -13,6 +13,7 @@ from ekiden.app.running import tenant_app
 from ekiden.app.runs import Runs
 from ekiden.app.settings import LoadedSettings, SettingOrigin, Settings
 from ekiden.app.tenants import DEFAULT_TENANT
+from ekiden.audit import Verification
 from ekiden.core.server_errors import Forbidden, RequestInvalid
 from ekiden.core.team import Team
 from ekiden.storage.base import Store
@@ -54,7 +55,11 @@ class Here:
     one_at_a_time: Callable[[str], AbstractContextManager[None]] = field(
         default=_at_once, repr=False
     )
-    """Entered for long work, with its name; it may refuse a second one of the same name."""
+    """Goes around long work of this kind; `TooManyRequests` while the same is done already."""
+    has_deadlines: bool = False
+    """Whether the `timeout_s` of a call counts: at a server, whose callers wait for an answer."""
+    progress: Callable[[Verification], None] | None = field(default=None, repr=False)
+    """Called again and again while the audit is verified."""
 
     @property
     def app_name(self) -> str:

@@ -39,7 +39,7 @@ class SettingEntry(Value):
 
     key: str
     value: Any
-    """As JSON has it."""
+    """As JSON has it; servers mask the secrets in it."""
     origin: SettingOrigin
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.cli.options import STORE, JsonOption, StoreOption
-
-if TYPE_CHECKING:
-    from ekiden.audit import AuditQuery
+from ekiden.api.audit import AuditedType, HandoffMove
+from ekiden.cli.options import JsonOption
+from ekiden.cli.place import HERE, Place
 
 
 @Parameter(name="*")
@@ -28,37 +27,23 @@ class Filters:
         None
     )
     status: Annotated[
-        Literal["initiated", "validating", "transferring", "completed", "failed", "rolled_back"]
-        | None,
-        Parameter(help="Only moves of handoffs to this status."),
+        HandoffMove | None, Parameter(help="Only moves of handoffs to this status.")
     ] = None
     session: Annotated[str | None, Parameter(help="Only those of this session.")] = None
     handoff: Annotated[str | None, Parameter(help="Only those of the handoff with this id.")] = None
-    type: Annotated[
-        Literal["handoff", "route", "tool_confirmation", "inbox", "guardrail"] | None,
-        Parameter(help="Only those of this type."),
-    ] = None
+    type: Annotated[AuditedType | None, Parameter(help="Only those of this type.")] = None
     since: Annotated[
         str | None, Parameter(help="From then on: a date, a date with a time, or 2h, 7d ago.")
     ] = None
     until: Annotated[str | None, Parameter(help="Before then; as --since.")] = None
 
-    def query(self) -> AuditQuery:
-        """What the audit is asked; `UsageError` for what is no time."""
-        from ekiden.audit import AuditQuery
+    def given(self) -> dict[str, Any]:
+        """The filters by name; `UsageError` for what is no time."""
         from ekiden.cli.moments import moment
 
-        return AuditQuery(
-            agent=self.agent,
-            task=self.task,
-            correlation_id=self.correlation,
-            status=self.status,
-            session_id=self.session,
-            handoff_id=self.handoff,
-            type=self.type,
-            since=moment(self.since, option="--since"),
-            until=moment(self.until, option="--until"),
-        )
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        times = {name: moment(found[name], option=f"--{name}") for name in ("since", "until")}
+        return {**found, **times}
 
 
 EVERYTHING = Filters()
@@ -75,20 +60,16 @@ async def audit_list(
     oldest_first: Annotated[
         bool, Parameter(negative="", show_default=False, help="Begin with the oldest.")
     ] = False,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """List who handed what to whom, who decided and why, newest first."""
-    from dataclasses import replace
+    from ekiden.cli.views.audit import print_page
 
-    from ekiden.app import open_store
-    from ekiden.audit import audit_records
-    from ekiden.cli.audit_view import print_page
-    from ekiden.cli.projects import store_address
-
-    query = replace(filters.query(), newest_first=not oldest_first)
-    async with open_store(store_address(store), create=False) as opened:
-        page = await audit_records(opened, query, limit=limit, cursor=cursor)
+    wanted = filters.given()
+    async with place.open() as ekiden:
+        found = ekiden.audit.list(**wanted, oldest_first=oldest_first)
+        page = await found.page(limit=limit, cursor=cursor)
     print_page(page, as_json=as_json)
 
 
@@ -96,24 +77,26 @@ async def audit_show(
     record: Annotated[str, Parameter(help="The id of a record, or of a handoff.")],
     /,
     *,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Show a record, or all records of a handoff."""
-    from ekiden.app import open_store
-    from ekiden.audit import find_records
-    from ekiden.cli.audit_view import record_pairs
     from ekiden.cli.errors import NoRecord
     from ekiden.cli.output import emit, say
-    from ekiden.cli.projects import store_address
     from ekiden.cli.tables import print_pairs
+    from ekiden.cli.views.audit import record_pairs
+    from ekiden.core.documents import to_json
+    from ekiden.core.server_errors import AuditRecordNotFound
 
-    async with open_store(store_address(store), create=False) as opened:
-        found = await find_records(opened, record)
-    if not found:
+    if not record:
         raise NoRecord(record)
+    async with place.open() as ekiden:
+        try:
+            found = [each async for each in ekiden.audit.get(record)]
+        except AuditRecordNotFound:
+            raise NoRecord(record) from None
     if as_json:
-        emit([each.to_json() for each in found])
+        emit(to_json(found))
         return
     for number, each in enumerate(found):
         if number:
@@ -128,32 +111,28 @@ async def audit_verify(
         Path | None,
         Parameter(help="An earlier export: each of its records must still be there as it was."),
     ] = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
     """Find out whether somebody changed what is stored; names the first broken link."""
     from contextlib import ExitStack
 
-    from ekiden.app import open_store
-    from ekiden.audit import verify_audit
     from ekiden.cli.audit_files import export_lines
-    from ekiden.cli.audit_view import ProgressLine, print_verification
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit
-    from ekiden.cli.projects import store_address
+    from ekiden.cli.views.audit import ProgressLine, print_verification
+    from ekiden.core.documents import to_json
 
     progress = ProgressLine(as_json=as_json)
     with ExitStack() as files:
         lines = None if against is None else files.enter_context(export_lines(against))
-        async with open_store(store_address(store), create=False) as opened:
+        async with place.open(progress=progress) as ekiden:
             try:
-                found = await verify_audit(
-                    opened, session_id=session, against=lines, progress=progress
-                )
+                found = await ekiden.audit.verify(session_id=session, against=lines)
             finally:
                 progress.close()
     if as_json:
-        emit(found.to_json())
+        emit(to_json(found))
     else:
         print_verification(found)
     return Exit.OK if found.ok else Exit.TAMPERED
@@ -163,22 +142,25 @@ async def audit_export(
     filters: Filters = EVERYTHING,
     *,
     output: OutputOption = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Write records as JSON lines, which they are with or without --json; the last line is the
     manifest."""
-    from ekiden.app import open_store
-    from ekiden.audit import export_audit
+    from contextlib import aclosing
+
     from ekiden.cli.audit_files import new_file
     from ekiden.cli.output import note, say
-    from ekiden.cli.projects import store_address
 
-    query = filters.query()
-    async with open_store(store_address(store), create=False) as opened:
+    wanted = filters.given()
+    count = 0
+    async with place.open() as ekiden, aclosing(ekiden.audit.export(**wanted)) as lines:
         if output is None:
-            await export_audit(opened, query, lambda line: say(line.removesuffix("\n")))
+            async for line in lines:
+                say(line)
             return
         with new_file(output) as file:
-            manifest = await export_audit(opened, query, file.write)
-    note(f"{manifest.records} records are in {output}")
+            async for line in lines:
+                file.write(f"{line}\n")
+                count += 1
+    note(f"{max(count - 1, 0)} records are in {output}")

@@ -32,6 +32,10 @@ LOCAL_ONLY: Final[Mapping[str, str]] = {
 
 WRITTEN_ONCE: Final = frozenset(
     {
+        "audit export",
+        "audit list",
+        "audit show",
+        "audit verify",
         "config get",
         "config list",
         "cost",

@@ -5,20 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from ekiden.audit import AuditPage, AuditRecord, Verification
+from ekiden.api.audit import AuditEntry, AuditVerification
+from ekiden.api.pages import Page
+from ekiden.audit import Verification
 from ekiden.cli.output import emit, is_terminal, note, say
 from ekiden.cli.tables import clock_time, print_table
+from ekiden.core.documents import to_json
 from ekiden.core.jsonio import dumps
 
 _LINKS_SHOWN = 20
 
 
-def print_page(page: AuditPage, *, as_json: bool) -> None:
+def print_page(page: Page[AuditEntry], *, as_json: bool) -> None:
     """One page of records, with the cursor of the next one on standard error."""
     if as_json:
-        emit([record.to_json() for record in page.records])
-    elif page.records:
-        print_records(page.records)
+        emit(to_json(page.items))
+    elif page.items:
+        print_records(page.items)
     else:
         say("no records")
     if page.next_cursor is not None:
@@ -29,13 +32,13 @@ def print_page(page: AuditPage, *, as_json: bool) -> None:
         )
 
 
-def print_records(records: Sequence[AuditRecord]) -> None:
+def print_records(records: Sequence[AuditEntry]) -> None:
     """A table, one line for each record."""
     print_table(
         ("time", "record", "what", "from", "to", "who", "why"),
         [
             (
-                clock_time(record.at_us / 1e6),
+                clock_time(record.timestamp),
                 record.id,
                 record.move or record.type,
                 record.source or "",
@@ -48,11 +51,11 @@ def print_records(records: Sequence[AuditRecord]) -> None:
     )
 
 
-def record_pairs(record: AuditRecord) -> list[tuple[str, str]]:
+def record_pairs(record: AuditEntry) -> list[tuple[str, str]]:
     """Everything about a record; what is empty is left out."""
     pairs = [
         ("record", record.id),
-        ("time", clock_time(record.at_us / 1e6)),
+        ("time", clock_time(record.timestamp)),
         ("session", record.session_id),
         ("type", record.type),
         ("move", record.move),
@@ -72,14 +75,14 @@ def record_pairs(record: AuditRecord) -> list[tuple[str, str]]:
     return [(name, value) for name, value in pairs if value]
 
 
-def why(record: AuditRecord) -> str:
+def why(record: AuditEntry) -> str:
     """The reason, or what went wrong, on one line."""
     parts = (record.code, record.error or record.reason)
     return ": ".join(part for part in parts if part)
 
 
 def print_verification(
-    found: Verification, *, also: Sequence[str] = (), also_not: Sequence[str] = ()
+    found: AuditVerification, *, also: Sequence[str] = (), also_not: Sequence[str] = ()
 ) -> None:
     """What was looked at, and each broken link; `also` besides the audit, and `also_not`."""
     say(

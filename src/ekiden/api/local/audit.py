@@ -1,0 +1,158 @@
+"""The audit of a store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from typing import Final
+
+from ekiden.api import audit as api
+from ekiden.api.local.place import Here, moment_of
+from ekiden.api.pages import Page, Pages
+from ekiden.api.streams import AsyncStream
+from ekiden.api.texts import Moment
+from ekiden.audit import (
+    AuditQuery,
+    AuditRecord,
+    Verification,
+    audit_records,
+    find_records,
+    verify_audit,
+)
+from ekiden.audit.export import export_lines
+from ekiden.core.documents import from_json
+from ekiden.core.server_errors import AuditRecordNotFound, TookTooLong
+from ekiden.storage.base import Store
+
+_MOST_LOOKED_AT: Final = 10_000
+"""Events in which one page looks for a text."""
+
+
+class LocalAudit(api.Audit):
+    """See `Audit`."""
+
+    def __init__(self, here: Here) -> None:
+        self._here = here
+
+    def list(
+        self,
+        *,
+        agent: str | None = None,
+        task: str | None = None,
+        correlation: str | None = None,
+        status: api.HandoffMove | None = None,
+        session: str | None = None,
+        handoff: str | None = None,
+        type: api.AuditedType | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        text: str | None = None,
+        oldest_first: bool = False,
+    ) -> Pages[api.AuditEntry]:
+        query = AuditQuery(
+            agent=agent,
+            task=task,
+            correlation_id=correlation,
+            status=status,
+            session_id=session,
+            handoff_id=handoff,
+            type=type,
+            since=moment_of(since, what="since"),
+            until=moment_of(until, what="until"),
+            text=text or "",
+            newest_first=not oldest_first,
+        )
+        most = _MOST_LOOKED_AT if text else None
+
+        async def fetch(limit: int, cursor: str | None) -> Page[api.AuditEntry]:
+            found = await audit_records(
+                self._here.store, query, limit=limit, cursor=cursor, most=most
+            )
+            return Page(
+                items=[_entry(each) for each in found.records], next_cursor=found.next_cursor
+            )
+
+        return Pages(fetch)
+
+    def get(self, record_id: str) -> Pages[api.AuditEntry]:
+        async def fetch(limit: int, cursor: str | None) -> Page[api.AuditEntry]:
+            found = await find_records(self._here.store, record_id)
+            if not found:
+                raise AuditRecordNotFound(record_id)
+            return Page(items=[_entry(each) for each in found])
+
+        return Pages(fetch)
+
+    async def verify(
+        self,
+        *,
+        session_id: str | None = None,
+        against: str | Iterable[str] | None = None,
+        timeout_s: float = 55.0,
+    ) -> api.AuditVerification:
+        with self._here.one_at_a_time("verify"):
+            try:
+                async with asyncio.timeout(timeout_s if self._here.has_deadlines else None):
+                    found = await verify_audit(
+                        self._here.store,
+                        session_id=session_id,
+                        against=_lines(against) if isinstance(against, str) else against,
+                        progress=self._here.progress,
+                    )
+            except TimeoutError as exc:
+                raise TookTooLong(
+                    f"the audit could not be verified within {timeout_s:g} s; verify sessions one "
+                    "by one, or use `ekiden audit verify`"
+                ) from exc
+        return verification_of(found)
+
+    def export(
+        self,
+        *,
+        agent: str | None = None,
+        task: str | None = None,
+        correlation: str | None = None,
+        status: api.HandoffMove | None = None,
+        session: str | None = None,
+        handoff: str | None = None,
+        type: api.AuditedType | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        text: str | None = None,
+    ) -> AsyncStream[str]:
+        query = AuditQuery(
+            agent=agent,
+            task=task,
+            correlation_id=correlation,
+            status=status,
+            session_id=session,
+            handoff_id=handoff,
+            type=type,
+            since=moment_of(since, what="since"),
+            until=moment_of(until, what="until"),
+            text=text or "",
+        )
+        return AsyncStream(_exported(self._here.store, query))
+
+
+async def _exported(store: Store, query: AuditQuery) -> AsyncGenerator[str, None]:
+    async with aclosing(export_lines(store, query)) as lines:
+        async for line in lines:
+            yield line.removesuffix("\n")
+
+
+def verification_of(found: Verification) -> api.AuditVerification:
+    """What a verification found, as it is told."""
+    told: api.AuditVerification = from_json(api.AuditVerification, found.to_json())
+    return told
+
+
+def _entry(record: AuditRecord) -> api.AuditEntry:
+    entry: api.AuditEntry = from_json(api.AuditEntry, record.to_json())
+    return entry
+
+
+def _lines(text: str) -> Iterable[str]:
+    lines = text.split("\n")
+    return lines if lines[-1] else lines[:-1]
