@@ -159,7 +159,7 @@ def test_deadlines_are_kept_while_somebody_watches(
 ) -> None:
     office.post(question("late", deadline_us=1, default="no"))
     assert next_change(watching) == ("inbox.new_item", "late")
-    assert next_change(watching) == ("inbox.answered", "late")
+    assert next_change(watching) == ("inbox.expired", "late")
     assert office("inbox", "show", "late", "--json").json["closed_by"] == "nobody"
 
 

@@ -7,7 +7,7 @@ import getpass
 from ekiden.app.records.handoff_endings import Ending as Ending
 from ekiden.app.records.handoff_endings import cancel_record, start_record
 from ekiden.app.records.handoff_endings import ending_of as ending_of
-from ekiden.cli.errors import BadInput
+from ekiden.cli.errors import BadInput, UsageError
 from ekiden.cli.exits import Exit, exit_for_outcome, exit_for_refusal
 from ekiden.cli.output import complain, emit, note, say
 from ekiden.core.handoff_record import HandoffResult
@@ -31,6 +31,15 @@ def person_name(option: str | None) -> str:
         return plain_text(getpass.getuser(), "the user's name")
     except (OSError, KeyError, ImportError, BadInput):
         return ""
+
+
+def who_answers(option: str | None) -> str:
+    """The person: as the option says, else this machine's user; `UsageError` if that has no
+    name."""
+    name = person_name(option)
+    if not name.strip():
+        raise UsageError("nobody knows who you are: give your name with --by")
+    return name
 
 
 def plain_text(text: str, what: str) -> str:

@@ -10,7 +10,7 @@ from ekiden.api.inbox import Inbox
 from ekiden.api.texts import SESSION_ID
 from ekiden.cli.approving import ask_on_terminal
 from ekiden.cli.errors import UsageError
-from ekiden.cli.handing_over import person_name, plain_text
+from ekiden.cli.handing_over import plain_text, who_answers
 from ekiden.cli.place import Place
 from ekiden.cli.views.inbox import edit_question
 from ekiden.core.inbox_errors import InboxItemNotFound
@@ -20,15 +20,6 @@ from ekiden.inbox.answers import needs_words, same_arguments
 _LISTED: Final = 10
 _LONGEST: Final = 128
 _YES = frozenset({"y", "yes", "j", "ja", "是", "好", "はい"})
-
-
-def who_answers(option: str | None) -> str:
-    """The person: as the option says, else this machine's user; `UsageError` if that has no
-    name."""
-    name = person_name(option)
-    if not name.strip():
-        raise UsageError("nobody knows who you are: give your name with --by")
-    return name
 
 
 def decides(option: str | None, place: Place) -> str | None:

@@ -88,7 +88,7 @@ class Place:
     def who(self, by: str | None) -> str | None:
         """The name of the person at this machine, else `by`; at a server `None`, which tells itself
         who calls. `UsageError` if there is no name, and for one at a server."""
-        from ekiden.cli.inbox_asking import who_answers
+        from ekiden.cli.handing_over import who_answers
 
         if not self.is_server:
             return who_answers(by)
