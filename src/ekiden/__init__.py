@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 def _listed() -> tuple[Mapping[str, str], list[str]]:
     """By public name the module that has it, and `__all__`, as `__init__.pyi` lists them."""
     text = (get_data(__name__, "__init__.pyi") or b"").decode()
-    found = re.findall(r"^from (\S+) import (\w+) as", text, re.MULTILINE)
+    found = re.findall(r"^from (\S+) import (?:\(\s+)?(\w+) as", text, re.MULTILINE)
     return {name: module for module, name in found}, re.findall(
         r'^    "(\w+)",$', text, re.MULTILINE
     )

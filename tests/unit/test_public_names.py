@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pydoc
 import subprocess
@@ -25,6 +26,17 @@ def test_what_most_programs_need_is_short() -> None:
     assert len(ekiden.__all__) <= 80
     assert set(ekiden.__all__) <= set(dir(ekiden))
     assert ekiden.__all__ == sorted(ekiden.__all__)
+
+
+def test_programs_and_type_checkers_know_the_same_names() -> None:
+    tree = ast.parse((ROOT / "src/ekiden/__init__.pyi").read_text(encoding="utf-8"))
+    told = {
+        alias.asname: node.module
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert told == ekiden._listed()[0]  # type: ignore[attr-defined]
 
 
 def test_every_public_name_can_be_imported() -> None:
