@@ -31,10 +31,13 @@ Begin: TypeAlias = Callable[[str], Awaitable[None]]
 """Begins the session with this id."""
 
 
+_document = cache(openapi_document)
+
+
 @cache
 def _operations() -> list[tuple[str, re.Pattern[str], dict[str, Any]]]:
     found = []
-    for path, item in openapi_document()["paths"].items():
+    for path, item in _document()["paths"].items():
         # Only the last part of a path may have slashes in it, as the ids of audit records have.
         last = re.sub(r"\{[^}]*\}$", ".+", path)
         pattern = re.compile(re.sub(r"\{[^}]*\}", "[^/]+", last))
@@ -49,7 +52,7 @@ def _rank(pattern: str) -> tuple[bool, int, int]:
 
 @cache
 def _validator(status: str, pattern: str, method: str) -> Any:
-    document = openapi_document()
+    document = _document()
     [operation] = [
         each for verb, path, each in _operations() if (verb, path.pattern) == (method, pattern)
     ]
