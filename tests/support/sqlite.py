@@ -41,6 +41,7 @@ def one_event(session_id: str, seq: int, **fields: Any) -> Commit:
 def execute(path: Path, sql: str) -> list[tuple[Any, ...]]:
     """Meddle with the file behind the store's back."""
     db = apsw.Connection(str(path))
+    db.set_busy_timeout(60_000)  # Whoever works with the store may be writing just now.
     try:
         return db.execute(sql).fetchall()
     finally:
