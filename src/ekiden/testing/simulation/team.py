@@ -60,9 +60,12 @@ async def pay(ctx: ToolContext[Outside], what: str, cents: int) -> str:
 
 
 def _wish(request: ModelRequest) -> tuple[str, str]:
-    """What is wanted last: the kind of it, and its name."""
+    """What is wanted last: the kind of it, and its name; empty if nobody wrote yet, because a
+    program handed the session over before its first message came."""
     said = " ".join(text_of(item) for item in request.input if is_message(item))
     words = re.split(r"[^\w/]+", said)
+    if "please" not in words:
+        return "", ""
     last = len(words) - words[::-1].index("please")
     return words[last], words[last + 1]
 
@@ -83,6 +86,8 @@ def _script(request: ModelRequest) -> StepLike:
 
 def _answer(request: ModelRequest, kind: str, name: str) -> Any:
     match request.agent, kind:
+        case _, "":
+            return say("nobody asked for anything yet")
         case "triage", "fail" | "hang" if not _was_told(request, "handoff to shipping"):
             return transfer("shipping", reason="to be sent")
         case "triage", "fail" | "hang":
