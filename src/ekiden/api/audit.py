@@ -30,7 +30,7 @@ class AuditEntry(Value):
     """Seconds since 1970."""
     session_id: str
     type: Literal[AuditedType, "message"]
-    """`message` is what agents asked each other, which is told of a task or a correlation."""
+    """`message` is a question between agents; it is listed only with a task or a correlation."""
     move: str | None
     """The status that a handoff moved to."""
     actor: AuditActor
@@ -189,7 +189,7 @@ class Audit(Protocol):
             float, Told("How long it may take; then it is 504.", ge=1, le=600)
         ] = 55.0,
     ) -> AuditVerification:
-        """Find out whether somebody changed what is stored; names the first broken link.
+        """Find out whether what is stored was changed, and where first.
 
         If that takes longer than `timeout_s`, verify sessions one by one, or use the command.
         """

@@ -30,7 +30,7 @@ class CostEntry(Value):
     reasoning_tokens: int
     tokens: int
     cost: float | None
-    """In US dollars; `null` if nobody knows."""
+    """In US dollars; `null` if the price is not known."""
     unpriced_requests: int
 
 
@@ -43,7 +43,7 @@ class CostSummary(Value):
     """The dearest first."""
     total: CostEntry
     unpriced_models: Sequence[str]
-    """Models whose price nobody knows."""
+    """Models whose price is not known."""
 
 
 class Costs(Protocol):

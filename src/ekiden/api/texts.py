@@ -47,5 +47,10 @@ _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?"
 _ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?"
 MOMENT: Final = rf"^(?:[0-9]{{1,4}}[smhdw]|{_DATE}(?:T{_CLOCK}{_ZONE})?)$"
 """A time as a text: a date, a date with a time, or how long ago."""
+TIMES: Final = (
+    "A date, a date with a time (UTC, unless it names its zone), or how long ago: `90s`, `30m`, "
+    "`2h`, `7d`, `4w`."
+)
+"""What people are told of a time that they may give."""
 Moment: TypeAlias = datetime | str
 """A time: a `datetime`, or a text that fits `MOMENT`; without a zone it is UTC."""

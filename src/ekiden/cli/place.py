@@ -132,10 +132,9 @@ THIS_MACHINE: Final = Machine()
 @asynccontextmanager
 async def _at_server(url: str) -> AsyncIterator[Ekiden]:
     from ekiden.client import AsyncClient
-    from ekiden.client.ekiden import at_server
 
     async with AsyncClient(url) as client:
-        yield at_server(client._wire)
+        yield client.ekiden
 
 
 @asynccontextmanager

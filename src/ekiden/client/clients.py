@@ -16,7 +16,7 @@ from ekiden.api.settings import CalledSettings
 from ekiden.api.state import CalledState
 from ekiden.api.workers import CalledWorkers
 from ekiden.client.address import api_key_of, server_address
-from ekiden.client.ekiden import at_server
+from ekiden.client.ekiden import Ekiden, at_server
 from ekiden.client.events import Events
 from ekiden.client.handoffs import Handoffs
 from ekiden.client.looking import Traces
@@ -60,6 +60,10 @@ class _Resources(Generic[M]):
         self.events: Events[M] = Events(*parts)
         self.traces: Traces[M] = Traces(*parts)
         self.collaborations: Collaborations[M] = Collaborations(*parts)
+        self._add(at_server(self._wire))
+
+    def _add(self, there: Ekiden) -> None:
+        """Give the client the resources of the interface."""
 
     def _own_portal(self) -> Portal | None:
         return None
@@ -83,9 +87,8 @@ class AsyncClient(_Resources[Async]):
                 print(shown)
     """
 
-    def __init__(self, url: str | None = None, **options: Any) -> None:
-        super().__init__(url, **options)
-        there = at_server(self._wire)
+    def _add(self, there: Ekiden) -> None:
+        self.ekiden = there
         self.audit = there.audit
         self.costs = there.costs
         self.inbox = there.inbox
@@ -117,10 +120,8 @@ class Client(_Resources[Sync]):
             print(client.runs.run("Where is my order 1042?").output)
     """
 
-    def __init__(self, url: str | None = None, **options: Any) -> None:
-        super().__init__(url, **options)
+    def _add(self, there: Ekiden) -> None:
         assert self._portal is not None
-        there = at_server(self._wire)
         self.audit = CalledAudit(there.audit, self._portal)
         self.costs = CalledCosts(there.costs, self._portal)
         self.inbox = CalledInbox(there.inbox, self._portal)

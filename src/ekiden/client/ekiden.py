@@ -57,7 +57,7 @@ def at_server(wire: Wire) -> Ekiden:
 
 def at_store(here: Here) -> Ekiden:
     """What a store of this process has."""
-    from ekiden.api.checking import checked
+    from ekiden.api.arguments import checked
     from ekiden.api.local.audit import LocalAudit
     from ekiden.api.local.costs import LocalCosts
     from ekiden.api.local.inbox import LocalInbox

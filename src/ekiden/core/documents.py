@@ -100,8 +100,8 @@ def to_json(value: Any) -> Any:
 def from_json(type: Any, data: Any) -> Any:
     """The value of this type that JSON tells.
 
-    What another version adds is left aside, and what it leaves out has its default, so that a
-    program can talk with a server that is older or newer.
+    What another version adds is left aside, and what it leaves out has its default, or is `None`
+    if it has none, so that a program can talk with a server that is older or newer.
     """
     return _converter(type)(data)
 

@@ -29,7 +29,7 @@ from ekiden.api.endpoint import (
 )
 from ekiden.api.local.place import Here
 from ekiden.api.pages import PAGE
-from ekiden.api.texts import MOMENT, Moment
+from ekiden.api.texts import MOMENT, TIMES, Moment
 from ekiden.app.desk import Desk
 from ekiden.core.documents import to_json
 from ekiden.core.jsonio import dumps
@@ -284,10 +284,7 @@ def _limits(type_: Any, told: Told | None) -> dict[str, Any]:
     text = told.text
     if _is_time(type_):
         found |= {"max_length": 40, "pattern": MOMENT, "examples": ["7d"]}
-        text += (
-            " A date, a date with a time (UTC, unless it names its zone), or how long ago: `90s`, "
-            "`30m`, `2h`, `7d`, `4w`."
-        )
+        text = f"{text} {TIMES}"
     if told.examples is not None:
         found["examples"] = list(told.examples)
     if told.is_unique:

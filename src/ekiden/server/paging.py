@@ -7,6 +7,8 @@ from typing import Annotated, Any, Generic, TypeAlias, TypeVar
 from fastapi import Path, Query
 from pydantic import BaseModel, Field
 
+from ekiden.api.texts import SESSION_ID
+
 T = TypeVar("T")
 
 Limit: TypeAlias = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
@@ -19,7 +21,7 @@ SessionId: TypeAlias = Annotated[
     Path(
         min_length=1,
         max_length=128,
-        pattern=r"^[A-Za-z0-9_\-.:@]+$",
+        pattern=SESSION_ID,
         description="The session's id.",
     ),
 ]

@@ -18,7 +18,7 @@ import pytest
 from ekiden.api.local.place import Here
 from ekiden.app import load_project, load_settings, open_store
 from ekiden.client import AsyncClient
-from ekiden.client.ekiden import Ekiden, at_server, at_store
+from ekiden.client.ekiden import Ekiden, at_store
 from ekiden.core.agent import Agent
 from ekiden.runtime import Runner
 from ekiden.server.application import OpenGate
@@ -114,7 +114,7 @@ async def ekiden(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     async with application(tmp_path, store=store, gate=OpenGate()) as app:
         transport = _Checked(app=app, raise_app_exceptions=False)
         async with AsyncClient("http://127.0.0.1", transport=transport, retries=0) as client:
-            yield at_server(client._wire)
+            yield client.ekiden
 
 
 @pytest.fixture

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from ekiden.app import open_store
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.server_errors import KeyNotFound, RequestInvalid
+from ekiden.engine.registry import BEATS, WORKERS
+from ekiden.storage.base import DocumentWrite, NewSession
 
 
 async def test_keys_are_made_listed_and_revoked(ekiden: Ekiden) -> None:
@@ -34,10 +39,27 @@ async def test_keys_are_made_listed_and_revoked(ekiden: Ekiden) -> None:
         await ekiden.keys.create("x", scopes=[])
 
 
-async def test_workers_are_listed(ekiden: Ekiden) -> None:
+async def test_workers_are_listed_and_whom_nobody_runs(ekiden: Ekiden, tmp_path: Path) -> None:
+    async with open_store(str(tmp_path / "s.db")) as store:
+        entry = {
+            "owner": "far-1-a", "host": "far", "pid": 1, "version": "0.1.0", "engine": "worker",
+            "tenant": "default", "agents": ["triage"], "needs": {"painter": ["gpu"]}, "labels": [],
+            "concurrency": 8, "started_us": 0,
+        }  # fmt: skip
+        seen = {"seen_us": await store.now_us(), "running": 2, "finished": 3, "state": "working"}
+        documents = [
+            DocumentWrite(collection=WORKERS, key="w", body=entry),
+            DocumentWrite(collection=BEATS, key="w", body=seen),
+        ]
+        await store.write_documents(documents)
+        await store.create(NewSession(id="p", agent="painter", status="ready"))
     found = await ekiden.workers.list()
-    assert all(each.engine == "server" for each in found.workers)
-    assert found.unserved in ((), [])
+    [far] = [each for each in found.workers if each.host == "far"]
+    assert (far.engine, far.running, far.finished, tuple(far.agents)) == (
+        "worker", 2, 3, ("triage",),
+    )  # fmt: skip
+    [left] = found.unserved
+    assert (left.agent, left.sessions, tuple(left.needs)) == ("painter", 1, ("gpu",))
 
 
 async def test_costs_of_nothing(ekiden: Ekiden) -> None:

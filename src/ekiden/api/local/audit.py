@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Final
 
 from ekiden.api import audit as api
@@ -50,17 +51,8 @@ class LocalAudit(api.Audit):
         text: str | None = None,
         oldest_first: bool = False,
     ) -> Pages[api.AuditEntry]:
-        query = AuditQuery(
-            agent=agent,
-            task=task,
-            correlation_id=correlation,
-            status=status,
-            session_id=session,
-            handoff_id=handoff,
-            type=type,
-            since=moment_of(since, what="since"),
-            until=moment_of(until, what="until"),
-            text=text or "",
+        query = replace(
+            _query(agent, task, correlation, status, session, handoff, type, since, until, text),
             newest_first=not oldest_first,
         )
         most = _MOST_LOOKED_AT if text else None
@@ -121,19 +113,34 @@ class LocalAudit(api.Audit):
         until: Moment | None = None,
         text: str | None = None,
     ) -> AsyncStream[str]:
-        query = AuditQuery(
-            agent=agent,
-            task=task,
-            correlation_id=correlation,
-            status=status,
-            session_id=session,
-            handoff_id=handoff,
-            type=type,
-            since=moment_of(since, what="since"),
-            until=moment_of(until, what="until"),
-            text=text or "",
-        )
+        query = _query(agent, task, correlation, status, session, handoff, type, since, until, text)
         return AsyncStream(_exported(self._here.store, query))
+
+
+def _query(
+    agent: str | None,
+    task: str | None,
+    correlation: str | None,
+    status: api.HandoffMove | None,
+    session: str | None,
+    handoff: str | None,
+    type: api.AuditedType | None,
+    since: Moment | None,
+    until: Moment | None,
+    text: str | None,
+) -> AuditQuery:
+    return AuditQuery(
+        agent=agent,
+        task=task,
+        correlation_id=correlation,
+        status=status,
+        session_id=session,
+        handoff_id=handoff,
+        type=type,
+        since=moment_of(since, what="since"),
+        until=moment_of(until, what="until"),
+        text=text or "",
+    )
 
 
 async def _exported(store: Store, query: AuditQuery) -> AsyncGenerator[str, None]:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from ekiden.api.texts import SESSION_ID
 from ekiden.app.desk import Desk
 from ekiden.app.records.runs import run_id_of, run_range
 from ekiden.app.runs import RunOrder
@@ -47,7 +48,7 @@ class AguiInput(BaseModel):
     threadId: str = Field(
         min_length=1,
         max_length=128,
-        pattern=r"^[A-Za-z0-9_\-.:@]+$",
+        pattern=SESSION_ID,
         description="The session: a new one is begun, another one gone on with.",
     )
     runId: str = Field(min_length=1, max_length=200)

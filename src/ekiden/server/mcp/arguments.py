@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ekiden.api.texts import SESSION_ID
+
 _MAX_TEXT = 1_000_000
 
 SessionId = Annotated[
@@ -13,7 +15,7 @@ SessionId = Annotated[
     Field(
         min_length=1,
         max_length=128,
-        pattern=r"^[A-Za-z0-9_\-.:@]+$",
+        pattern=SESSION_ID,
         description="The session's id, as ask_team and list_sessions give it.",
     ),
 ]

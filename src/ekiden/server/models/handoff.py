@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ekiden.api.texts import PERSON, PLAIN, SAID
+from ekiden.api.texts import PERSON, PLAIN, SAID, SESSION_ID
 
 StatusName: TypeAlias = Literal[
     "initiated", "validating", "transferring", "completed", "failed", "rolled_back"
@@ -93,7 +93,7 @@ class NewHandoff(BaseModel):
     task_id: str = Field(
         min_length=1,
         max_length=128,
-        pattern=r"^[A-Za-z0-9_\-.:@]+$",
+        pattern=SESSION_ID,
         description="The task's session; one that does not exist yet is made.",
         examples=["ticket-7"],
     )

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ekiden.api.texts import SESSION_ID
 from ekiden.server.models.items import ItemsInput, TextInput
 
 RunStatusName = Literal[
@@ -51,7 +52,7 @@ class NewRun(BaseModel):
         default=None,
         min_length=1,
         max_length=128,
-        pattern=r"^[A-Za-z0-9_\-.:@]+$",
+        pattern=SESSION_ID,
         description="Go on in this session, or begin it; without it, a new one.",
     )
     agent: str | None = Field(

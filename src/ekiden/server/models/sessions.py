@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ekiden.api.texts import MOMENT, MOST_EVENTS, PLAIN
+from ekiden.api.texts import MOMENT, MOST_EVENTS, PLAIN, SESSION_ID
 
 SessionStatusName = Literal["idle", "ready", "waiting"]
 SessionStateName = Literal["working", "waiting_agent", "waiting_person", "failed", "idle"]
@@ -26,7 +26,7 @@ EventTypeName = Literal[
     "inbox",
 ]
 Number = Annotated[int, Field(ge=1, le=MOST_EVENTS)]
-NewSessionId = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_\-.:@]+$")]
+NewSessionId = Annotated[str, Field(min_length=1, max_length=128, pattern=SESSION_ID)]
 
 
 class SessionModel(BaseModel):

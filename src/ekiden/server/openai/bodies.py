@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from fastapi import Header
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
+from ekiden.api.texts import SESSION_ID
 from ekiden.server.openai.errors import unsupported
 
 _TOOLS = "the team's agents use their own tools, on the server; leave it out"
@@ -54,7 +55,7 @@ SessionHeader: TypeAlias = Annotated[
         alias="X-Ekiden-Session",
         min_length=1,
         max_length=128,
-        pattern=r"^[A-Za-z0-9_\-.:@]+$",
+        pattern=SESSION_ID,
         description="The session to go on with, or to begin; without it, a new one.",
     ),
 ]

@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Path, Query, Response
 
+from ekiden.api.texts import SESSION_ID
 from ekiden.app.desk import Desk
 from ekiden.bus import Bus
 from ekiden.collaboration import Collaboration, Collaborations, Party
@@ -37,7 +38,7 @@ CollaborationId: TypeAlias = Annotated[
     Path(
         min_length=1,
         max_length=128,
-        pattern=r"^[A-Za-z0-9_\-.:@]+$",
+        pattern=SESSION_ID,
         description="The collaboration's id.",
     ),
 ]

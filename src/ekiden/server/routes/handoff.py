@@ -8,7 +8,8 @@ from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 
-from ekiden.api.texts import CAPABILITIES, EVENT_CURSOR, ONE_LINE
+from ekiden.api.local.place import moment_of
+from ekiden.api.texts import CAPABILITIES, EVENT_CURSOR, ONE_LINE, SESSION_ID
 from ekiden.app.desk import Desk
 from ekiden.app.handing import until_settled
 from ekiden.app.matching import capable, parse_names
@@ -31,7 +32,7 @@ from ekiden.server.models.handoff import (
     StatusName,
 )
 from ekiden.server.paging import PAGE, Limit, Page, cursor_as
-from ekiden.server.params import moment, time, word
+from ekiden.server.params import time, word
 from ekiden.server.problems import problem_response, problems
 
 router = APIRouter(prefix="/handoff", tags=["handoffs"])
@@ -43,7 +44,7 @@ HandoffId: TypeAlias = Annotated[
     Path(
         min_length=1,
         max_length=160,
-        pattern=r"^[A-Za-z0-9_\-.:@]+$",
+        pattern=SESSION_ID,
         description="The handoff's id, or that of a request.",
     ),
 ]
@@ -85,8 +86,8 @@ class Filters:
             session_id=self.session,
             policy=self.policy,
             by=self.by,
-            since=moment(self.since, what="since"),
-            until=moment(self.until, what="until"),
+            since=moment_of(self.since, what="since"),
+            until=moment_of(self.until, what="until"),
         )
 
 

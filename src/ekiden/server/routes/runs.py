@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from ekiden.api.texts import SESSION_ID
 from ekiden.app.records.runs import ACTIVE, run_id_of
 from ekiden.app.runs import RunOrder, StartedRun
 from ekiden.core.errors import SessionNotFound
@@ -38,7 +39,7 @@ RunId: TypeAlias = Annotated[
     Path(
         min_length=3,
         max_length=140,
-        pattern=r"^[A-Za-z0-9_\-.:@]+$",
+        pattern=SESSION_ID,
         description="`SESSION:NUMBER`.",
     ),
 ]

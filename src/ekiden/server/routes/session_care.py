@@ -7,7 +7,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from ekiden.api.texts import PLAIN
+from ekiden.api.local.place import moment_of
+from ekiden.api.texts import PLAIN, SESSION_ID
 from ekiden.app.records.sessions import fork_record, import_record, rewind_record
 from ekiden.core.errors import UserError
 from ekiden.core.retention import Retention
@@ -28,7 +29,6 @@ from ekiden.server.models.sessions import (
     RewindModel,
 )
 from ekiden.server.paging import SessionId
-from ekiden.server.params import moment
 from ekiden.server.problems import problems
 from ekiden.server.turns import one_at_a_time
 
@@ -95,7 +95,7 @@ async def import_session(
         Query(
             min_length=1,
             max_length=128,
-            pattern=r"^[A-Za-z0-9_\-.:@]+$",
+            pattern=SESSION_ID,
             description="Another id than the session has.",
         ),
     ] = None,
@@ -137,7 +137,7 @@ async def prune_sessions(desk: Administers, body: NewPrune) -> Response:
 
 def _rule(body: NewPrune, settings: Retention) -> tuple[float | None, int | None]:
     """How old a session may get, and how many may be there; `UserError` if nothing says so."""
-    then = moment(body.older_than, what="older_than")
+    then = moment_of(body.older_than, what="older_than")
     if then is None and body.keep is None:
         if not settings.has_rules:
             raise UserError(

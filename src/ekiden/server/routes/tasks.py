@@ -6,13 +6,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from ekiden.api.texts import EVENT_CURSOR
+from ekiden.api.local.place import moment_of
+from ekiden.api.texts import EVENT_CURSOR, SESSION_ID
 from ekiden.app.records.plans import TaskQuery, find_tasks
 from ekiden.server.access import Reads
 from ekiden.server.answers import page
 from ekiden.server.models.tasks import TaskModel, TaskStatusName
 from ekiden.server.paging import PAGE, Limit, Page, cursor_as
-from ekiden.server.params import moment, time, word
+from ekiden.server.params import time, word
 
 router = APIRouter(prefix="/tasks", tags=["tasks"])
 
@@ -25,7 +26,7 @@ async def list_tasks(
         Query(
             min_length=1,
             max_length=128,
-            pattern=r"^[A-Za-z0-9_\-.:@]+$",
+            pattern=SESSION_ID,
             description="Only those of this session, which is much quicker in a large store.",
         ),
     ] = None,
@@ -37,7 +38,7 @@ async def list_tasks(
     cursor: Annotated[str | None, cursor_as(rf"^[0-9]{{1,4}}~({EVENT_CURSOR})?$")] = None,
 ) -> Response:
     """List the tasks of plans, those of the newest plan first and within a plan in its order."""
-    first, last = moment(since, what="since"), moment(until, what="until")
+    first, last = moment_of(since, what="since"), moment_of(until, what="until")
     query = TaskQuery(
         session_id=session_id,
         agent=agent,

@@ -1,5 +1,4 @@
-"""What is taken from callers of this process: the same as over HTTP, and refused with the same
-error."""
+"""Arguments of callers in this process: checked as those of requests are, with the same error."""
 
 from __future__ import annotations
 
