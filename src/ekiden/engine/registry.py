@@ -80,8 +80,10 @@ class Unserved(Value):
 async def list_workers(store: Store) -> list[WorkerRecord]:
     """Those that are there, and those that died within the last hour, the oldest first."""
     now_us = await store.now_us()
+    workers = await _all(store, WORKERS)
+    # Read after the workers, with which the first beat is written: no beat of them is missing.
     beats = {each.key: each for each in await _all(store, BEATS)}
-    found = [_record(each, beats.get(each.key), now_us) for each in await _all(store, WORKERS)]
+    found = [_record(each, beats.get(each.key), now_us) for each in workers]
     return sorted(
         (each for each in found if each is not None), key=lambda each: (each.started_at, each.id)
     )
@@ -94,7 +96,8 @@ async def prune_workers(store: Store) -> int:
     pruned = 0
     for each in await _all(store, WORKERS):
         beat = beats.pop(each.key, None)
-        if now_us - _seen_us(each, beat) > _FORGOTTEN_S * 1e6:
+        # Without a beat it was written only after the beats were read.
+        if beat is not None and now_us - _seen_us(each, beat) > _FORGOTTEN_S * 1e6:
             await store.write_documents(removals(each.key))
             pruned += 1
     for key in beats:  # Its worker was removed by another process just now.

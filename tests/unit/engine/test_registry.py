@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from ekiden.engine.registry import (
 from ekiden.engine.station import Station
 from ekiden.runtime import CodeContext, RunConfig
 from ekiden.sessions import Session
-from ekiden.storage.base import DocumentWrite
+from ekiden.storage.base import Document, DocumentWrite
 from ekiden.storage.memory import MemoryStore
 from tests.support.until import until
 
@@ -127,6 +128,29 @@ async def test_a_beat_whose_worker_is_off_the_list_goes_too() -> None:
     await store.write_documents([DocumentWrite(collection=WORKERS, key=entry.id, body=None)])
     await prune_workers(store)
     assert await store.list_documents(BEATS) == []
+
+
+class _Registering(MemoryStore):
+    """A worker that began long ago writes its entry again while the list is being read."""
+
+    async def list_documents(self, collection: str, **options: Any) -> Sequence[Document]:
+        found = await super().list_documents(collection, **options)
+        if collection == BEATS and not found:
+            body = {"started_us": 0}
+            seen = {"seen_us": await self.now_us()}
+            await self.write_documents(
+                [
+                    DocumentWrite(collection=WORKERS, key="w", body=body),
+                    DocumentWrite(collection=BEATS, key="w", body=seen),
+                ]
+            )
+        return found
+
+
+async def test_one_that_registers_while_the_list_is_pruned_stays() -> None:
+    store = _Registering()
+    assert await prune_workers(store) == 0
+    assert [each.key for each in await store.list_documents(WORKERS)] == ["w"]
 
 
 async def test_what_another_version_wrote_is_left_out() -> None:
