@@ -49,7 +49,7 @@ async def work(ctx: CodeContext) -> str:
     if found is None:
         return "Which order is it?"
     try:
-        return str(await ctx.call(refund, order_id=found[0]))
+        return await ctx.call(refund, order_id=found[0])
     except ToolError:
         return f"Order {found[0]} is not paid back."
 

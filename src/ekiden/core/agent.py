@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
-from ekiden.core.context import RunContextWrapper, TContext
+from ekiden.core.context import Parameterized, RunContextWrapper, TContext, TOutput
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_record import HandoffRequest
@@ -19,14 +19,14 @@ from ekiden.core.model import Model, ModelSettings
 from ekiden.core.profile import Capability, Confirmation, MemorySettings, Scope, Triggers
 from ekiden.core.remote import AgentRunner
 from ekiden.core.roles import Assigner
-from ekiden.core.tool import Enabled, FunctionTool, Tool, ToolErrorFunction
+from ekiden.core.tool import Enabled, FunctionTool, ToolErrorFunction
 
 if TYPE_CHECKING:
     from ekiden.core.guardrails import HandoffGuardrail, InputGuardrail, OutputGuardrail
     from ekiden.core.plan import PlanSettings
 
 Instructions: TypeAlias = (
-    str | Callable[[RunContextWrapper[Any], Any], str | Awaitable[str | None] | None] | None
+    str | Callable[[RunContextWrapper[TContext], Any], str | Awaitable[str | None] | None] | None
 )
 """A text, or a function of the context and the agent that gives it."""
 
@@ -40,7 +40,7 @@ _NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 @dataclass(eq=False, repr=False)
-class Agent(Generic[TContext]):
+class Agent(Parameterized, Generic[TContext, TOutput]):
     """A member of a team.
 
     An agent answers with a model (`model`, `instructions`, `tools`) or with code (`run`); both
@@ -51,17 +51,17 @@ class Agent(Generic[TContext]):
     """
 
     name: str
-    instructions: Instructions = None
+    instructions: Instructions[TContext] = None
     handoff_description: str | None = None
     """What a model that chooses whom to hand to is told of this agent."""
     model: str | Model | None = None
     """``provider:model``, or an object; `None` takes the run's."""
     model_settings: ModelSettings = field(default_factory=ModelSettings)
-    tools: list[Tool] = field(default_factory=list)
+    tools: list[FunctionTool[TContext, Any]] = field(default_factory=list)
     handoffs: list[Agent[Any] | Handoff[Any, Any]] = field(default_factory=list)
-    output_type: Any = None
+    output_type: type[TOutput] | None = None
     """A type for structured answers; `None` or `str` for text."""
-    hooks: AgentHooks[Any] | None = None
+    hooks: AgentHooks[TContext] | None = None
     run: Callable[[Any], Awaitable[Any]] | None = None
     """An async function of a `CodeContext`: the agent is that code and needs no model."""
     title: str | None = None
@@ -203,7 +203,7 @@ class Agent(Generic[TContext]):
             failure_error_function=failure_error_function,
         )
 
-    def clone(self, **changes: Any) -> Agent[TContext]:
+    def clone(self, **changes: Any) -> Agent[TContext, TOutput]:
         """A copy with some fields changed; lists that are not given are shared."""
         return replace(self, **changes)
 

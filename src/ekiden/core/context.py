@@ -20,10 +20,28 @@ if TYPE_CHECKING:
 
     # The default lets type checkers read `Agent("desk")` as `Agent[Any]`.
     TContext = TypeVar("TContext", default=Any)
+    TOutput = TypeVar("TOutput", default=Any, covariant=True)
 else:
     from typing import TypeVar
 
     TContext = TypeVar("TContext")
+    TOutput = TypeVar("TOutput", covariant=True)
+
+
+class Parameterized:
+    """A generic class whose last parameters may be left out: ``Agent[Shop]``.
+
+    Type checkers know that from the defaults of the variables, which Python has since 3.13.
+    """
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, given: Any) -> Any:
+            parameters = given if isinstance(given, tuple) else (given,)
+            missing = len(cls.__parameters__) - len(parameters)
+            return super().__class_getitem__((*parameters, *[Any] * missing))
 
 
 class RunLink(Protocol):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Generic, Literal, TypeAlias
+
+from ekiden.core.context import TOutput
 
 LimitName: TypeAlias = Literal["turns", "tokens", "seconds", "money"]
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Done(Generic[TOutput]):
     """The agent answered."""
 
-    output: Any
+    output: TOutput
     kind: Literal["done"] = "done"
 
 
@@ -60,5 +62,5 @@ class OutOfBudget:
     kind: Literal["out_of_budget"] = "out_of_budget"
 
 
-Outcome: TypeAlias = Done | Waiting | Refused | Failed | OutOfBudget
+Outcome: TypeAlias = Done[TOutput] | Waiting | Refused | Failed | OutOfBudget
 """How a run ends."""

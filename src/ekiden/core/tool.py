@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
-from ekiden.core.context import RunContextWrapper, ToolContext
+from ekiden.core.context import (
+    Parameterized,
+    RunContextWrapper,
+    TContext,
+    ToolContext,
+    TOutput,
+)
 from ekiden.core.model import ToolSpec
 from ekiden.core.profile import Confirmation
 
@@ -26,7 +32,7 @@ that it runs, the host that it asks. Raises for arguments of which it cannot be 
 
 
 @dataclass(eq=False)
-class FunctionTool:
+class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     """A function that the model may ask for, with its schema; `function_tool` makes one.
 
     By hand, where the schema comes from elsewhere::
@@ -35,12 +41,15 @@ class FunctionTool:
             return await remote.call(arguments)
 
         FunctionTool("remote", "Ask the remote side.", remote.schema, ask_remote)
+
+    Of the types in brackets the first is that of the context, the second what `CodeContext.call`
+    gives: known for texts, numbers, lists of texts and dicts, as all else comes back as JSON.
     """
 
     name: str
     description: str
     params_json_schema: dict[str, Any]
-    on_invoke_tool: Callable[[ToolContext[Any], str], Awaitable[Any]]
+    on_invoke_tool: Callable[[ToolContext[TContext], str], Awaitable[TOutput]]
     """Called with the context and the JSON text of the arguments."""
     strict_json_schema: bool = True
     is_enabled: Enabled = True

@@ -11,7 +11,7 @@ from typing import Any, Generic
 
 from ekiden.core.acting import acting_as
 from ekiden.core.agent import Agent
-from ekiden.core.context import RunContextWrapper, TContext
+from ekiden.core.context import RunContextWrapper, TContext, TOutput
 from ekiden.core.errors import ToolError, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.handoff import Handoff
@@ -142,7 +142,7 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
                 failed.update(details[UNDONE])
         return failed
 
-    async def call(self, tool: str | FunctionTool, **arguments: Any) -> Any:
+    async def call(self, tool: str | FunctionTool[Any, TOutput], **arguments: Any) -> TOutput:
         """Run one of the agent's tools and give its result, which is JSON.
 
         Raises `ToolError` if the tool fails or a guardrail rejects the call or its output,
@@ -165,7 +165,8 @@ class CodeContext(RunContextWrapper[TContext], Generic[TContext]):
         output, error, is_json = stored[:3]
         if error is not None:
             raise ToolError(f"tool {found.name!r} failed: {error}")
-        return loads(output) if is_json else output
+        result: TOutput = loads(output) if is_json else output
+        return result
 
     def hand_off(
         self,

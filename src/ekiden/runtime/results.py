@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, assert_never
 
 from ekiden.core.agent import Agent
-from ekiden.core.context import RunContextWrapper
+from ekiden.core.context import Parameterized, RunContextWrapper, TContext, TOutput
 from ekiden.core.errors import (
     EkidenError,
     MaxTurnsExceeded,
@@ -40,7 +40,7 @@ def raise_failure(run: RunState) -> None:
         raise run.exception
 
 
-class RunResult:
+class RunResult(Parameterized, Generic[TContext, TOutput]):
     """How a run ended and what it did; the session goes on from here.
 
     For example::
@@ -56,14 +56,14 @@ class RunResult:
         if run.outcome is None:
             raise UserError("the run is not over yet: read its stream to the end first")
         self._run = run
-        self.outcome: Outcome = run.outcome
-        self.last_agent: Agent[Any] = run.agent
+        self.outcome: Outcome[TOutput] = run.outcome
+        self.last_agent: Agent[TContext] = run.agent
         self.session_id: str = run.session_id
         self.usage: Usage = run.cursor.usage
-        self.context_wrapper: RunContextWrapper[Any] = run.context
+        self.context_wrapper: RunContextWrapper[TContext] = run.context
 
     @property
-    def final_output(self) -> Any:
+    def final_output(self) -> TOutput | None:
         """The answer: text, or an object of the agent's `output_type`; `None` without one."""
         return self.outcome.output if isinstance(self.outcome, Done) else None
 
@@ -156,7 +156,7 @@ class RunResult:
             raise TypeError(f"the output is {type(output).__name__}, not {kind.__name__}")
         return output
 
-    def raise_for_outcome(self) -> RunResult:
+    def raise_for_outcome(self) -> Self:
         """The result itself if there is an answer; otherwise the outcome as an exception."""
         match self.outcome:
             case Done():

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ekiden.core.agent import Agent
+from ekiden.core.context import TContext, TOutput
 from ekiden.core.errors import UserError
 from ekiden.core.hooks import RunHooks
 from ekiden.core.outcomes import Waiting
@@ -31,16 +32,16 @@ class AgentRunner:
 
     async def run(
         self,
-        starting_agent: Agent[Any] | Team,
+        starting_agent: Agent[TContext, TOutput] | Team,
         input: str | Iterable[Any],
         *,
-        context: Any = None,
+        context: TContext | None = None,
         session: Session | None = None,
-        hooks: RunHooks[Any] | None = None,
+        hooks: RunHooks[TContext] | None = None,
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
         to: str | None = None,
-    ) -> RunResult:
+    ) -> RunResult[TContext, TOutput]:
         """See `Runner.run`."""
         _check_session(session)
         around = _around(starting_agent, run_config, max_turns, context, hooks)
@@ -48,7 +49,9 @@ class AgentRunner:
         async with begun(around, input, session) as run:
             return await _to_the_end(run)
 
-    def run_sync(self, starting_agent: Agent[Any] | Team, input: Any, **options: Any) -> RunResult:
+    def run_sync(
+        self, starting_agent: Agent[TContext, TOutput] | Team, input: Any, **options: Any
+    ) -> RunResult[TContext, TOutput]:
         """See `Runner.run_sync`."""
         try:
             asyncio.get_running_loop()
@@ -58,16 +61,16 @@ class AgentRunner:
 
     def run_streamed(
         self,
-        starting_agent: Agent[Any] | Team,
+        starting_agent: Agent[TContext, TOutput] | Team,
         input: str | Iterable[Any],
         *,
-        context: Any = None,
+        context: TContext | None = None,
         session: Session | None = None,
-        hooks: RunHooks[Any] | None = None,
+        hooks: RunHooks[TContext] | None = None,
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
         to: str | None = None,
-    ) -> RunResultStreaming:
+    ) -> RunResultStreaming[TContext, TOutput]:
         """See `Runner.run_streamed`."""
         _check_session(session)
         around = _around(starting_agent, run_config, max_turns, context, hooks)
@@ -79,14 +82,14 @@ class AgentRunner:
 
     async def resume(
         self,
-        team: Agent[Any] | Team,
+        team: Agent[TContext, TOutput] | Team,
         session: Session,
         *,
-        context: Any = None,
-        hooks: RunHooks[Any] | None = None,
+        context: TContext | None = None,
+        hooks: RunHooks[TContext] | None = None,
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
-    ) -> RunResult:
+    ) -> RunResult[TContext, TOutput]:
         """See `Runner.resume`."""
         _check_session(session)
         around = _around(team, run_config, max_turns, context, hooks)
@@ -95,15 +98,15 @@ class AgentRunner:
 
     async def wait(
         self,
-        team: Agent[Any] | Team,
+        team: Agent[TContext, TOutput] | Team,
         session: Session,
         *,
         timeout_s: float | None = None,
-        context: Any = None,
-        hooks: RunHooks[Any] | None = None,
+        context: TContext | None = None,
+        hooks: RunHooks[TContext] | None = None,
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
-    ) -> RunResult:
+    ) -> RunResult[TContext, TOutput]:
         """See `Runner.wait`."""
         from ekiden.runtime.patience import check_waits, taken_if_free, until_ready
 
@@ -137,7 +140,7 @@ def _around(
     config: RunConfig | None,
     max_turns: int | None,
     context: Any,
-    hooks: RunHooks[Any] | None,
+    hooks: RunHooks[TContext] | None,
 ) -> Circumstances:
     if not isinstance(root, (Agent, Team)):
         raise UserError(f"a run starts with an Agent or a Team, not {type(root).__name__}")
@@ -184,16 +187,16 @@ class Runner:
     @classmethod
     async def run(
         cls,
-        starting_agent: Agent[Any] | Team,
+        starting_agent: Agent[TContext, TOutput] | Team,
         input: str | Iterable[Any],
         *,
-        context: Any = None,
+        context: TContext | None = None,
         session: Session | None = None,
-        hooks: RunHooks[Any] | None = None,
+        hooks: RunHooks[TContext] | None = None,
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
         to: str | None = None,
-    ) -> RunResult:
+    ) -> RunResult[TContext, TOutput]:
         """Give `input` to the agent, or to the one that has the session, and run to an outcome.
 
         A result says how it ended: answered, refused, out of budget. An exception of a model, tool
@@ -215,16 +218,16 @@ class Runner:
     @classmethod
     def run_sync(
         cls,
-        starting_agent: Agent[Any] | Team,
+        starting_agent: Agent[TContext, TOutput] | Team,
         input: str | Iterable[Any],
         *,
-        context: Any = None,
+        context: TContext | None = None,
         session: Session | None = None,
-        hooks: RunHooks[Any] | None = None,
+        hooks: RunHooks[TContext] | None = None,
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
         to: str | None = None,
-    ) -> RunResult:
+    ) -> RunResult[TContext, TOutput]:
         """`run` for programs without an event loop."""
         return _default_runner.run_sync(
             starting_agent,
@@ -240,16 +243,16 @@ class Runner:
     @classmethod
     def run_streamed(
         cls,
-        starting_agent: Agent[Any] | Team,
+        starting_agent: Agent[TContext, TOutput] | Team,
         input: str | Iterable[Any],
         *,
-        context: Any = None,
+        context: TContext | None = None,
         session: Session | None = None,
-        hooks: RunHooks[Any] | None = None,
+        hooks: RunHooks[TContext] | None = None,
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
         to: str | None = None,
-    ) -> RunResultStreaming:
+    ) -> RunResultStreaming[TContext, TOutput]:
         """`run`, shown while it happens; it happens while the stream is read."""
         return _default_runner.run_streamed(
             starting_agent,
@@ -265,14 +268,14 @@ class Runner:
     @classmethod
     async def resume(
         cls,
-        team: Agent[Any] | Team,
+        team: Agent[TContext, TOutput] | Team,
         session: Session,
         *,
-        context: Any = None,
-        hooks: RunHooks[Any] | None = None,
+        context: TContext | None = None,
+        hooks: RunHooks[TContext] | None = None,
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
-    ) -> RunResult:
+    ) -> RunResult[TContext, TOutput]:
         """Go on with the session's unfinished run: killed, cancelled, failed or out of budget.
 
         Steps that are stored are not taken again. `UserError` if there is nothing to resume.
@@ -289,15 +292,15 @@ class Runner:
     @classmethod
     async def wait(
         cls,
-        team: Agent[Any] | Team,
+        team: Agent[TContext, TOutput] | Team,
         session: Session,
         *,
         timeout_s: float | None = None,
-        context: Any = None,
-        hooks: RunHooks[Any] | None = None,
+        context: TContext | None = None,
+        hooks: RunHooks[TContext] | None = None,
         run_config: RunConfig | None = None,
         max_turns: int | None = None,
-    ) -> RunResult:
+    ) -> RunResult[TContext, TOutput]:
         """Wait until whoever the session waits for has answered, and go on with it to an outcome.
 
         That may take days: nothing is kept in memory but this call, and it can be made again by

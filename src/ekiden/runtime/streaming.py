@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, get_args
 from weakref import ref
 
 from ekiden.core.agent import Agent
+from ekiden.core.context import Parameterized, TContext, TOutput
 from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta
@@ -62,7 +63,7 @@ _NAMES = {
 }
 
 
-class RunResultStreaming:
+class RunResultStreaming(Parameterized, Generic[TContext, TOutput]):
     """A run that happens while somebody reads `stream_events` or `events`; read one of them, once.
 
     Leaving the loop early cancels the run and keeps the session, which can be resumed.
@@ -111,14 +112,14 @@ class RunResultStreaming:
         return None if self._run is None else self._run.session_id
 
     @property
-    def result(self) -> RunResult:
+    def result(self) -> RunResult[TContext, TOutput]:
         """The result; `UserError` before the stream was read to its end."""
         if self._run is None:
             raise UserError("the run is not over yet: read its stream to the end first")
         return RunResult(self._run)
 
     @property
-    def final_output(self) -> Any:
+    def final_output(self) -> TOutput | None:
         """The answer, or `None` while there is none."""
         return self.result.final_output if self.is_complete else None
 

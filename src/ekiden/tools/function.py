@@ -8,10 +8,20 @@ import logging
 import math
 import re
 import sys
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
-from ekiden.core.context import RunContextWrapper, ToolContext
+from ekiden.core.context import RunContextWrapper, TContext, ToolContext, TOutput
 from ekiden.core.errors import ModelBehaviorError, ToolError, ToolTimeout, UserError
 from ekiden.core.profile import Confirmation
 from ekiden.core.tool import Enabled, FunctionTool, ToolErrorFunction
@@ -29,6 +39,11 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """What every provider takes as the name of a tool."""
 
 _MAX_ERROR = 2000
+
+TPlain = TypeVar("TPlain", None, bool, int, float, str, list[str], dict[str, Any])
+"""What `CodeContext.call` gives as the function gave it; all else comes back as JSON."""
+_Later: TypeAlias = Coroutine[Any, Any, TOutput]
+_WithContext: TypeAlias = Callable[Concatenate[ToolContext[TContext], ...], TOutput]
 
 
 def default_tool_error_function(ctx: RunContextWrapper[Any], error: Exception) -> str:
@@ -49,38 +64,65 @@ def tool_error_in_words(ctx: RunContextWrapper[Any], error: Exception) -> str:
     return default_tool_error_function(ctx, error)
 
 
+class ToolOptions(TypedDict, total=False):
+    """What `function_tool` takes beside the function."""
+
+    name_override: str | None
+    description_override: str | None
+    docstring_style: DocstringStyle | None
+    use_docstring_info: bool
+    failure_error_function: ToolErrorFunction | None
+    strict_mode: bool
+    is_enabled: Enabled
+    timeout: float | None
+    confirmation: Confirmation | bool
+    tool_input_guardrails: list[ToolInputGuardrail[Any]] | None
+    tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None
+
+
+class ToolMaker(Protocol):
+    """Makes a tool of a function, and knows its context and what it gives."""
+
+    @overload
+    def __call__(
+        self, func: _WithContext[TContext, _Later[TPlain]]
+    ) -> FunctionTool[TContext, TPlain]: ...
+    @overload
+    def __call__(self, func: _WithContext[TContext, TPlain]) -> FunctionTool[TContext, TPlain]: ...
+    @overload
+    def __call__(self, func: _WithContext[TContext, Any]) -> FunctionTool[TContext, Any]: ...
+    @overload
+    def __call__(self, func: Callable[..., _Later[TPlain]]) -> FunctionTool[Any, TPlain]: ...
+    @overload
+    def __call__(self, func: Callable[..., TPlain]) -> FunctionTool[Any, TPlain]: ...
+    @overload
+    def __call__(self, func: Callable[..., Any]) -> FunctionTool: ...
+
+
 @overload
 def function_tool(
-    func: Callable[..., Any],
-    *,
-    name_override: str | None = None,
-    description_override: str | None = None,
-    docstring_style: DocstringStyle | None = None,
-    use_docstring_info: bool = True,
-    failure_error_function: ToolErrorFunction | None = default_tool_error_function,
-    strict_mode: bool = True,
-    is_enabled: Enabled = True,
-    timeout: float | None = None,
-    confirmation: Confirmation | bool = False,
-    tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None,
-    tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None = None,
-) -> FunctionTool: ...
+    func: _WithContext[TContext, _Later[TPlain]], **options: Unpack[ToolOptions]
+) -> FunctionTool[TContext, TPlain]: ...
 @overload
 def function_tool(
-    func: None = None,
-    *,
-    name_override: str | None = None,
-    description_override: str | None = None,
-    docstring_style: DocstringStyle | None = None,
-    use_docstring_info: bool = True,
-    failure_error_function: ToolErrorFunction | None = default_tool_error_function,
-    strict_mode: bool = True,
-    is_enabled: Enabled = True,
-    timeout: float | None = None,
-    confirmation: Confirmation | bool = False,
-    tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None,
-    tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None = None,
-) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+    func: _WithContext[TContext, TPlain], **options: Unpack[ToolOptions]
+) -> FunctionTool[TContext, TPlain]: ...
+@overload
+def function_tool(
+    func: _WithContext[TContext, Any], **options: Unpack[ToolOptions]
+) -> FunctionTool[TContext, Any]: ...
+@overload
+def function_tool(
+    func: Callable[..., _Later[TPlain]], **options: Unpack[ToolOptions]
+) -> FunctionTool[Any, TPlain]: ...
+@overload
+def function_tool(
+    func: Callable[..., TPlain], **options: Unpack[ToolOptions]
+) -> FunctionTool[Any, TPlain]: ...
+@overload
+def function_tool(func: Callable[..., Any], **options: Unpack[ToolOptions]) -> FunctionTool: ...
+@overload
+def function_tool(func: None = None, **options: Unpack[ToolOptions]) -> ToolMaker: ...
 def function_tool(
     func: Callable[..., Any] | None = None,
     *,
@@ -95,7 +137,7 @@ def function_tool(
     confirmation: Confirmation | bool = False,
     tool_input_guardrails: list[ToolInputGuardrail[Any]] | None = None,
     tool_output_guardrails: list[ToolOutputGuardrail[Any]] | None = None,
-) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
+) -> Any:
     """Make a tool of a function; a decorator, with or without arguments::
 
         @function_tool
