@@ -146,6 +146,7 @@ from ekiden.core.message_errors import QueryTimeout as QueryTimeout
 from ekiden.core.message_errors import SenderForged as SenderForged
 from ekiden.core.messages import AgentMessage as AgentMessage
 from ekiden.core.messages import BlockingContext as BlockingContext
+from ekiden.core.messages import BusLimits as BusLimits
 from ekiden.core.mirror_errors import MirrorFailed as MirrorFailed
 from ekiden.core.mirror_errors import MirrorRefused as MirrorRefused
 from ekiden.core.mirror_errors import MirrorUnavailable as MirrorUnavailable

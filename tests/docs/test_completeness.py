@@ -110,9 +110,9 @@ def test_every_setting_has_a_row_with_default_variable_and_values() -> None:
     table = re.findall(r"^\|(.*)\|$", page("settings.md").text, re.MULTILINE)
     cells = [[cell.strip() for cell in row.split("|")] for row in table]
     for setting in SETTINGS:
-        variable = shown(setting.env) if setting.env else ""
-        wanted = [shown(setting.name), shown(setting.default), variable, setting.kind.expects]
-        assert [row[:4] for row in cells if row[0] == wanted[0]] == [wanted]
+        known = [shown(setting.name), shown(setting.default), shown(setting.env)]
+        wanted = [*known, setting.kind.expects, setting.meaning]
+        assert [row for row in cells if row[0] == wanted[0]] == [wanted]
 
 
 def test_the_settings_page_has_no_setting_that_is_gone() -> None:

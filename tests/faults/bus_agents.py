@@ -18,10 +18,9 @@ from typing import Any, TypeAlias
 
 from ekiden.app.stores import open_store
 from ekiden.bus import Bus, BusSettings, Seat
-from ekiden.bus.graph import VictimPolicy
 from ekiden.core.asking import Ask
 from ekiden.core.message_errors import AgentUnavailableError, BusError, DeadlockError
-from ekiden.core.messages import AgentMessage
+from ekiden.core.messages import AgentMessage, VictimPolicy
 from tests.faults.ledger import Ledger
 from tests.faults.processes import ROOT, environment
 from tests.faults.waiting import until

@@ -14,7 +14,7 @@ import pytest
 
 from ekiden.bus import Bus
 from ekiden.bus.deadlocks import deadlocks, find_present
-from ekiden.bus.graph import VictimPolicy
+from ekiden.core.messages import VictimPolicy
 from ekiden.storage.base import MessageFilter
 from tests.faults import bus_agents, waiters
 from tests.faults.databases import Database

@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ekiden.bus.checks import check_message
-from ekiden.bus.settings import BusSettings
 from ekiden.core.errors import QueueFull
 from ekiden.core.message_errors import MailboxFull
-from ekiden.core.messages import MAILBOX_BOUND, AgentMessage, Letter, agent_queue, wait_node
+from ekiden.core.messages import (
+    DEFAULT_LIMITS,
+    AgentMessage,
+    BusLimits,
+    Letter,
+    agent_queue,
+    wait_node,
+)
 from ekiden.core.team import Team
 from ekiden.runtime.question_sessions import ANSWERS, bus_session_id, session_for
 from ekiden.storage.base import Batch, QueuePut, Store
@@ -16,7 +22,6 @@ from ekiden.storage.base import Batch, QueuePut, Store
 OUTSIDER: Final = "caller:"
 """How the names of senders begin that are no agents."""
 _MAX_NAME: Final = 200
-_CHECKED_WITH: Final = BusSettings()
 _FOR_EVER_S: Final = 1e9
 _MAX_TITLE: Final = 120
 
@@ -26,7 +31,9 @@ def outsider(name: str) -> str:
     return f"{OUTSIDER}{name}".replace("#", "＃")[:_MAX_NAME]
 
 
-async def post_message(store: Store, team: Team, message: AgentMessage) -> str:
+async def post_message(
+    store: Store, team: Team, message: AgentMessage, limits: BusLimits = DEFAULT_LIMITS
+) -> str:
     """Store a message for an agent of the team, with the session in which it sees to it.
 
     Gives the id of the session, which a worker goes on with. What the agent says at its
@@ -34,7 +41,7 @@ async def post_message(store: Store, team: Team, message: AgentMessage) -> str:
     `MailboxFull`.
     """
     agent = team[message.to_agent or ""].name
-    payload = check_message(message, _CHECKED_WITH)
+    payload = check_message(message, limits)
     message.payload = payload
     queue = agent_queue(agent)
     session_id = bus_session_id(queue, message.id)
@@ -52,12 +59,12 @@ async def post_message(store: Store, team: Team, message: AgentMessage) -> str:
         key=message.id,
         body=Letter(message=message, awaits=wait_node(agent, message.id)).to_json(),
         priority=message.priority,
-        bound=MAILBOX_BOUND,
+        bound=limits.mailbox_bound,
         taken_by=f"session:{session_id}",
         lease_s=_FOR_EVER_S,
     )
     try:
         await store.write(Batch(openings=[opening], messages=[put]))
     except QueueFull as exc:
-        raise MailboxFull(agent, MAILBOX_BOUND) from exc
+        raise MailboxFull(agent, limits.mailbox_bound) from exc
     return session_id

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ekiden.app.settings import Settings
 from ekiden.app.tenants import DEFAULT_TENANT
-from ekiden.runtime import Price, RunConfig
+from ekiden.runtime import Limits, Price, RunConfig
 
 if TYPE_CHECKING:
     from ekiden.embeddings.base import Embedder
@@ -21,6 +21,9 @@ def config_of(settings: Settings) -> RunConfig:
         escalation=settings.inbox.escalation,
         app=settings.app,
         prices=prices_of(settings),
+        bus=settings.bus,
+        escalate_to=settings.handoffs.escalate_to,
+        limits=Limits(depth=settings.handoffs.depth),
         embedder=partial(embedder_of, settings.memory.embedding_model, settings.memory.dimension),
     )
 

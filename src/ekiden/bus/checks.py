@@ -6,12 +6,11 @@ import re
 from functools import lru_cache
 from typing import Any, get_args
 
-from ekiden.bus.settings import BusSettings
 from ekiden.core.acting import acting_here
 from ekiden.core.errors import UserError
 from ekiden.core.jsonio import loads
 from ekiden.core.message_errors import SenderForged
-from ekiden.core.messages import AgentMessage, MessageType
+from ekiden.core.messages import AgentMessage, BusLimits, MessageType
 from ekiden.storage.values import json_text
 
 LEAVES = frozenset({str, int, float, bool, type(None)})
@@ -26,7 +25,7 @@ _TYPES = frozenset(get_args(MessageType))
 _NOT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
-def check_message(message: AgentMessage, settings: BusSettings) -> Any:
+def check_message(message: AgentMessage, settings: BusLimits) -> Any:
     """A payload of the message's own; `UserError` if it cannot be sent."""
     if type(message) is not AgentMessage:
         raise UserError(f"the bus carries AgentMessage objects, not {message!r:.80}")
@@ -49,7 +48,7 @@ def check_message(message: AgentMessage, settings: BusSettings) -> Any:
     return check_contents(message, settings)
 
 
-def check_contents(message: AgentMessage, settings: BusSettings) -> Any:
+def check_contents(message: AgentMessage, settings: BusLimits) -> Any:
     """`check_message` for one that we have made ourselves of what somebody gave us."""
     to_agent, subject = message.to_agent, message.subject
     timeout_s, ttl_s = message.timeout_seconds, message.ttl
@@ -67,7 +66,7 @@ def check_contents(message: AgentMessage, settings: BusSettings) -> Any:
     return own_payload(payload, settings, "the payload of message {!r}", message.id)
 
 
-def own_payload(value: Any, settings: BusSettings, what: str, name: str) -> Any:
+def own_payload(value: Any, settings: BusLimits, what: str, name: str) -> Any:
     """What JSON makes of the value, sharing nothing with it; `UserError` if it is not JSON or too
     long. `what.format(name)` names it."""
     kind = type(value)
@@ -128,7 +127,7 @@ def _check_id(field: str, value: object) -> None:
         )
 
 
-def _check_subject(subject: object, settings: BusSettings) -> None:
+def _check_subject(subject: object, settings: BusLimits) -> None:
     if type(subject) is not str or len(subject) > settings.max_subject:
         shown = f"{subject!r:.60}"
         raise UserError(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ekiden.bus.graph import VictimPolicy
+from ekiden.core.messages import VictimPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

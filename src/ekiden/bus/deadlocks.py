@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from ekiden.bus.deadlock_record import Deadlock as Deadlock
 from ekiden.bus.deadlock_record import DeadlockAsk as DeadlockAsk
-from ekiden.bus.graph import Cycle, Need, VictimPolicy, WaitGraph, check_policy, victim_of
+from ekiden.bus.graph import Cycle, Need, WaitGraph, victim_of
 from ekiden.bus.stored_waits import (
     all_waits,
     answered_groups,
@@ -27,6 +27,7 @@ from ekiden.bus.stored_waits import (
 from ekiden.core.errors import StaleDocument
 from ekiden.core.events import Event
 from ekiden.core.message_answers import deadlock_json
+from ekiden.core.messages import VictimPolicy, check_policy
 from ekiden.storage.base import Batch, DocumentWrite, MessageFilter, MessageSettle, Store
 
 DEADLOCKS = "bus.deadlocks"

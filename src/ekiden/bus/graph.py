@@ -12,12 +12,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
-from ekiden.core.errors import UserError
-
-VictimPolicy: TypeAlias = Literal["longest", "youngest", "lowest_priority"]
-"""Who gives up: the one who has waited longest, or shortest, or with the least priority."""
+from ekiden.core.messages import VictimPolicy, check_policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,14 +278,6 @@ def victim_of(cycle: Cycle, policy: VictimPolicy) -> Need:
             return longest[-1]
         case "lowest_priority":
             return min(longest, key=lambda need: min(wait.priority for wait in need))
-
-
-def check_policy(policy: str) -> None:
-    """`UserError` for what is no policy."""
-    if policy not in get_args(VictimPolicy):
-        raise UserError(
-            f"{policy!r:.40} is no way to choose a victim: {', '.join(get_args(VictimPolicy))}"
-        )
 
 
 def _since(need: Need) -> tuple[int, int, str]:

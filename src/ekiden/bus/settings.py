@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import isfinite
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
-from ekiden.bus.graph import VictimPolicy, check_policy
 from ekiden.core.errors import UserError
 from ekiden.core.inbox_item import DEFAULT_ROLE
-from ekiden.core.messages import MAILBOX_BOUND, MAX_PAYLOAD
+from ekiden.core.messages import BusLimits
 
 WhenFull: TypeAlias = Literal["wait", "refuse"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BusSettings:
+class BusSettings(BusLimits):
     """How a bus delivers; all who share a store should have the same."""
 
     visibility_s: float = 30.0
@@ -28,8 +27,6 @@ class BusSettings:
     retry_s: float = 1.0
     """How long a message whose handler raised waits for its next try; doubled with every try."""
     retry_max_s: float = 60.0
-    mailbox_bound: int = MAILBOX_BOUND
-    """How many messages an agent's mailbox holds, those being worked on included."""
     on_full: WhenFull = "wait"
     """A full mailbox makes senders wait, for as long as the message's `timeout_seconds`, or
     refuses at once."""
@@ -42,16 +39,16 @@ class BusSettings:
     """How long a message is kept after its end. Its id is recognised for so long."""
     keep_most: int = 10_000
     """How many such messages are kept in memory, by a bus on a `MemoryStore`."""
-    victim: VictimPolicy = "longest"
-    """Who gives up in a deadlock."""
     role: str = DEFAULT_ROLE
     """Whom an escalation is for, if it names nobody."""
-    max_subject: int = 500
-    """Characters."""
-    max_payload: int = MAX_PAYLOAD
-    """Bytes of a payload or an answer, as JSON."""
+
+    @classmethod
+    def within(cls, limits: BusLimits) -> Self:
+        """The usual ones, with these limits."""
+        return cls(**{each.name: getattr(limits, each.name) for each in fields(BusLimits)})
 
     def __post_init__(self) -> None:
+        BusLimits.__post_init__(self)
         for name in ("visibility_s", "retry_s", "retry_max_s", "keep_s"):
             _check_seconds(name, getattr(self, name))
         if self.handler_timeout_s is not None:
@@ -59,16 +56,12 @@ class BusSettings:
         for name in (
             "max_attempts",
             "max_deliveries",
-            "mailbox_bound",
             "oldest_every",
             "keep_most",
-            "max_subject",
-            "max_payload",
         ):
             _check_count(name, getattr(self, name))
         if self.on_full not in ("wait", "refuse"):
             raise UserError(f"`on_full` is 'wait' or 'refuse', not {self.on_full!r:.40}")
-        check_policy(self.victim)
 
     def retry_delay_s(self, attempts: int) -> float:
         """How long the next try waits after so many failed ones."""

@@ -57,6 +57,7 @@ _GROUPS = {
             "set": "Change one setting; the rest of the file stays as it is.",
             "unset": "Take a setting out of the file.",
             "path": "Say where the settings files are.",
+            "schema": "Print the JSON Schema of settings files, for editors.",
         },
     ),
     "session": (

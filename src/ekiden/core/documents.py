@@ -30,7 +30,7 @@ _PLAIN = frozenset({str, int, float, bool, NoneType})
 
 def _describe(schema: dict[str, Any], kind: type) -> None:
     """Tell in the JSON Schema of a value what its class says: names, and what each field is."""
-    texts = _field_texts(kind)
+    texts = field_texts(kind)
     properties = schema["properties"]
     for name, key, may_go in _written(kind):
         about = properties.pop(name)
@@ -45,7 +45,8 @@ def _describe(schema: dict[str, Any], kind: type) -> None:
     schema["required"] = [key for _, key, may_go in _written(kind) if not may_go]
 
 
-def _field_texts(kind: type) -> dict[str, str]:
+@cache
+def field_texts(kind: type) -> dict[str, str]:
     """By name, the texts below the fields of a class and of those above it."""
     found: dict[str, str] = {}
     for each in reversed(kind.__mro__):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import time
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from ekiden.core.errors import UserError
 from ekiden.core.ids import new_id
+from ekiden.core.setting import Allowed
 
 MessageType: TypeAlias = Literal[
     "query",
@@ -27,10 +28,41 @@ Priority: TypeAlias = Literal["low", "normal", "high", "urgent"]
 PRIORITIES: Mapping[str, int] = {"low": 1, "normal": 2, "high": 3, "urgent": 4}
 """The words for priorities and their numbers; higher goes first."""
 DEFAULT_TIMEOUT_S = 30.0
-MAX_PAYLOAD = 1_000_000
-"""Bytes of JSON that a payload may have."""
-MAILBOX_BOUND = 10_000
-"""So many messages a mailbox holds."""
+VictimPolicy: TypeAlias = Literal["longest", "youngest", "lowest_priority"]
+"""Who gives up: the one who has waited longest, or shortest, or with the least priority."""
+
+
+def check_policy(policy: str) -> None:
+    """`UserError` for what is no policy."""
+    if policy not in get_args(VictimPolicy):
+        raise UserError(
+            f"{policy!r:.40} is no way to choose a victim: {', '.join(get_args(VictimPolicy))}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BusLimits:
+    """`bus`: how much agents may send each other, and who gives up in a deadlock."""
+
+    mailbox_bound: Annotated[int, Allowed(low=1)] = 10_000
+    """How many messages an agent's mailbox holds, those that it works on included."""
+    max_subject: Annotated[int, Allowed(low=1, high=100_000)] = 500
+    """How many characters a subject may have."""
+    max_payload: Annotated[int, Allowed(low=1)] = 1_000_000
+    """How many bytes a payload or an answer may have as JSON."""
+    victim: VictimPolicy = "longest"
+    """Who gives up when agents wait for each other in a circle: the one who has waited longest or
+    shortest, or the one with the least important question."""
+
+    def __post_init__(self) -> None:
+        for name in ("mailbox_bound", "max_subject", "max_payload"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise UserError(f"`{name}` of a bus is a whole number above 0, not {value!r:.40}")
+        check_policy(self.victim)
+
+
+DEFAULT_LIMITS = BusLimits()
 
 
 @dataclass(slots=True, kw_only=True)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from ekiden.core.setting import Allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,10 +17,11 @@ class Retention:
         Worker(store, team, retention=Retention(days=30, count=1000))
     """
 
-    days: float | None = None
-    """Sessions that nothing happened in for so long, and what is as old beside them."""
-    count: int | None = None
-    """All sessions but so many, the newest."""
+    days: Annotated[float | None, Allowed(low=0.01, high=36500)] = None
+    """Sessions in which nothing happened for so many days are removed, with what is as old beside
+    them; null keeps them."""
+    count: Annotated[int | None, Allowed(low=1)] = None
+    """Only so many sessions are kept, the newest; null keeps all."""
 
     @property
     def has_rules(self) -> bool:

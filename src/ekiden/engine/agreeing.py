@@ -63,12 +63,12 @@ class Agreeing:
             await asyncio.sleep(_EVERY_S)
 
     async def _look(self) -> None:
-        from ekiden.bus import Bus
+        from ekiden.bus import Bus, BusSettings
         from ekiden.collaboration import Collaborations
         from ekiden.runtime.agreements import HandoffExecutor
 
         executor = HandoffExecutor(self._team, self._store, run_config=self._config, run=False)
-        async with Bus(self._store) as bus:
+        async with Bus(self._store, settings=BusSettings.within(self._config.bus)) as bus:
             collaborations = Collaborations(bus, executor=executor)
             while True:
                 await collaborations.resume()

@@ -55,7 +55,7 @@ def beside(
     timing = [Timekeeping(station.store, rarely=rarely).run] if keeps_time else []
     return [
         *timing,
-        Housekeeping(station.store, retention, policy=station.config.deadlock_victim).run,
+        Housekeeping(station.store, retention, policy=station.config.bus.victim).run,
         Posting(station.store, station.team, station.config).run,
         Stops(station, also=also_stops).run,
         enlisting.run,

@@ -13,7 +13,7 @@ from ekiden.core.retention import Retention
 from ekiden.storage.base import DocumentWrite, MessageFilter, Store
 
 if TYPE_CHECKING:
-    from ekiden.bus.graph import VictimPolicy
+    from ekiden.core.messages import VictimPolicy
 
 _log = logging.getLogger("ekiden.worker")
 

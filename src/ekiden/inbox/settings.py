@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from ekiden.core.inbox_item import DEFAULT_ROLE, EscalationStep
+from ekiden.core.setting import Allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxSettings:
     """What holds for items that do not say otherwise."""
 
-    role: str = DEFAULT_ROLE
-    """Who is asked, by role, where an item names no other."""
+    role: Annotated[str, Allowed(what="a role's name")] = DEFAULT_ROLE
+    """The role of the people who are asked where an agent names no other."""
     escalation: tuple[EscalationStep, ...] = ()
-    """Whom to ask next if nobody answers: for items to that role that somebody waits for, and that
-    have no chain of their own."""
+    """Who is asked next if nobody answers, each after so many seconds: for items to that role that
+    an agent waits for, and that have no chain of their own."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
+from ekiden.core.setting import Allowed
 from ekiden.routing.decision import Strategy
 
 Fallback: TypeAlias = Literal["none", "prompt_user", "default_agent"]
@@ -14,26 +15,26 @@ Fallback: TypeAlias = Literal["none", "prompt_user", "default_agent"]
 class RuleSettings:
     """Of the `rule` stage."""
 
-    confidence_threshold: int = 80
-    """At or above it, rules decide in `hybrid`."""
+    confidence_threshold: Annotated[int, Allowed(high=100, env="EKIDEN_ROUTING_THRESHOLD")] = 80
+    """From this score on rules decide in `hybrid`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SemanticSettings:
     """Of the `semantic` stage."""
 
-    threshold: float | None = None
-    """How probable a choice must be, 0 to 1; `None` takes the value that was measured."""
+    threshold: Annotated[float | None, Allowed(high=1)] = None
+    """How probable a choice must be; null takes the value that was measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmSettings:
     """Of the `llm` stage."""
 
-    model: str | None = None
-    """`None` takes the team's."""
-    timeout: int = 5000
-    """Milliseconds."""
+    model: Annotated[str | None, Allowed(what="provider:model")] = None
+    """The model that routes; null takes the team's."""
+    timeout: Annotated[int, Allowed(low=1, high=600_000)] = 5000
+    """How many milliseconds the model has to route."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +57,12 @@ class RoutingSettings:
     enabled: bool = True
     """If not, a new conversation goes to the team's entry agent."""
     strategy: Strategy = "hybrid"
+    """How an agent is chosen."""
     rule: RuleSettings = field(default_factory=RuleSettings)
     semantic: SemanticSettings = field(default_factory=SemanticSettings)
     llm: LlmSettings = field(default_factory=LlmSettings)
     sticky: StickySettings = field(default_factory=StickySettings)
     fallback: Fallback = "prompt_user"
-    default_agent: str | None = None
+    """What happens when no agent matches."""
+    default_agent: Annotated[str | None, Allowed(what="an agent's name")] = None
+    """The agent that gets a request that none matches, with the fallback `default_agent`."""

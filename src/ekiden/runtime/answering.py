@@ -14,7 +14,6 @@ from ekiden.core.guardrail_errors import GuardrailError
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.jsonio import dumps
 from ekiden.core.message_answers import answer_json, error_json
-from ekiden.core.messages import MAX_PAYLOAD
 from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.core.usage import Usage
 from ekiden.runtime.costs import UnknownPrice
@@ -242,11 +241,11 @@ def _withdraw_rivals(run: RunState, groups: set[str]) -> None:
             _settle_step(run, key, question, "cancelled", None)
 
 
-def _given(payload: Any) -> tuple[Literal["answered", "failed"], dict[str, Any]]:
+def _given(payload: Any, most: int) -> tuple[Literal["answered", "failed"], dict[str, Any]]:
     size = len(dumps(payload).encode("utf-8", "surrogatepass"))
-    if size <= MAX_PAYLOAD:
+    if size <= most:
         return "answered", answer_json(payload)
-    told = f"the answer has {size} bytes, more than the {MAX_PAYLOAD} that a message may have"
+    told = f"the answer has {size} bytes, more than the {most} that a message may have"
     return "failed", error_json(told, code="bus.payload_too_large")
 
 
@@ -273,7 +272,7 @@ def give_answer(run: RunState, outcome: Outcome) -> None:
         case Waiting():
             return
         case Done(output):
-            state, answer = _given(to_jsonable(output))
+            state, answer = _given(to_jsonable(output), run.config.bus.max_payload)
         case Refused(reason):
             answer = error_json(f"the model declined: {reason}", code="model.refused")
         case Failed(code, error):

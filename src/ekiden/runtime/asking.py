@@ -16,8 +16,6 @@ from ekiden.core.jsonio import dumps
 from ekiden.core.message_answers import error_of, timeout_of
 from ekiden.core.message_errors import AgentUnavailableError, BusError, MailboxFull
 from ekiden.core.messages import (
-    MAILBOX_BOUND,
-    MAX_PAYLOAD,
     AgentMessage,
     GroupMode,
     Letter,
@@ -88,7 +86,7 @@ class Asking:
         key = f"{self._step}.n{self._told}"
         if key in run.memo:
             return
-        _check_payload(note)
+        _check_payload(note, self._run.config.bus.max_payload)
         self._check_depth(note.agent)
         message = self._message("notify", note, ttl_s=ttl_s)
         opening, letter = None, None
@@ -155,7 +153,7 @@ class Asking:
         run = self._run
         nodes = []
         for _, question in fresh:
-            _check_payload(question)
+            _check_payload(question, self._run.config.bus.max_payload)
             nodes.append(await self._node(question.agent))
         now_us = await run.store.now_us()
         together = None if group is None else (group, mode)
@@ -164,7 +162,7 @@ class Asking:
 
     def check(self, question: Ask) -> None:
         """`UserError` or `BusError` if it cannot be asked."""
-        _check_payload(question)
+        _check_payload(question, self._run.config.bus.max_payload)
         self._check_depth(question.agent)
 
     def put(self, key: str, question: Ask, *, now_us: int) -> None:
@@ -241,8 +239,9 @@ class Asking:
 
     async def _check_room(self, agent: str) -> None:
         """`MailboxFull` if an agent of others does not take its messages."""
-        if await self._run.store.queue_depth(agent_queue(agent)) >= MAILBOX_BOUND:
-            raise MailboxFull(agent, MAILBOX_BOUND)
+        bound = self._run.config.bus.mailbox_bound
+        if await self._run.store.queue_depth(agent_queue(agent)) >= bound:
+            raise MailboxFull(agent, bound)
 
     def _message(
         self, type: Literal["query", "notify"], question: Ask, *, ttl_s: float | None = None
@@ -292,14 +291,14 @@ class Asking:
         raise failure
 
 
-def _check_payload(question: Ask) -> None:
+def _check_payload(question: Ask, most: int) -> None:
     """`UserError` for what is not JSON, or is too much for a message."""
     check_variable(f"what {question.agent} is asked or told", question.payload)
     size = len(dumps(question.payload).encode("utf-8", "surrogatepass"))
-    if size > MAX_PAYLOAD:
+    if size > most:
         raise UserError(
             f"what {question.agent} is asked or told has {size} bytes, a message has at most "
-            f"{MAX_PAYLOAD}: store it, and tell where"
+            f"{most}: store it, and tell where"
         )
 
 

@@ -13,6 +13,7 @@ from ekiden.core.handoff import HandoffInputData
 from ekiden.core.handoff_terms import check_not_below_zero
 from ekiden.core.inbox_item import EscalationStep
 from ekiden.core.items import Item
+from ekiden.core.messages import DEFAULT_LIMITS, BusLimits
 from ekiden.core.model import Model, ModelSettings
 from ekiden.core.roles import Approver, Clock, EventSink
 from ekiden.core.usage import Usage
@@ -134,9 +135,8 @@ class RunConfig:
     """The role of the people who are asked when no other is named."""
     escalation: Sequence[EscalationStep] = ()
     """Whom else to ask if none of them answers, and when."""
-    deadlock_victim: Literal["longest", "youngest", "lowest_priority"] = "longest"
-    """Whose wait is given up when agents wait for each other in a circle: that of the one who has
-    waited longest or shortest, or the least important."""
+    bus: BusLimits = DEFAULT_LIMITS
+    """How much agents may send each other, and who gives up in a deadlock."""
     app: str | None = None
     """What the app is called: whose `app:` state and memory runs share. `None`: there is no `app:`
     state, and memories are those of the app ``ekiden``, as they are for the command."""

@@ -88,7 +88,7 @@ async def break_deadlocks(run: RunState) -> None:
     await break_deadlock(
         run.store,
         wait_node(run.agent.name, run.task_id),
-        policy=run.config.deadlock_victim,
+        policy=run.config.bus.victim,
         now_us=await run.store.now_us(),
     )
 

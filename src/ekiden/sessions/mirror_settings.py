@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from ekiden.core.setting import Allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VertexSettings:
     """`mirror.vertex`: an agent engine of Vertex AI."""
 
-    project: str | None = None
-    """The project in Google Cloud; `None` mirrors nothing."""
-    location: str = "us-central1"
-    engine: str | None = None
-    """The id of the engine."""
+    project: Annotated[
+        str | None, Allowed(what="a project in Google Cloud", env="EKIDEN_VERTEX_PROJECT")
+    ] = None
+    """The project to which `ekiden mirror run` mirrors sessions; null mirrors none."""
+    location: Annotated[
+        str, Allowed(what="a location in Google Cloud", env="EKIDEN_VERTEX_LOCATION")
+    ] = "us-central1"
+    """Where the engine is."""
+    engine: Annotated[str | None, Allowed(what="an engine's id", env="EKIDEN_VERTEX_ENGINE")] = None
+    """The agent engine of Vertex AI whose sessions they become."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

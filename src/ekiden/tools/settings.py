@@ -6,13 +6,16 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from ekiden.core.setting import Allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileToolSettings:
     """Of `read_file` and `write_file`, which never leave the project's folder."""
 
-    max_bytes: int = 1_000_000
+    max_bytes: Annotated[int, Allowed(low=1)] = 1_000_000
     """Larger files are neither read nor written."""
 
 
@@ -20,23 +23,24 @@ class FileToolSettings:
 class HttpToolSettings:
     """Of `http_get`."""
 
-    allow: tuple[str, ...] = ()
+    allow: Annotated[tuple[str, ...], Allowed(what="hosts")] = ()
     """Hosts that may be asked: ``example.org``, ``*.example.org``, ``localhost:8080``."""
-    timeout: float = 20.0
-    """Seconds."""
-    max_bytes: int = 1_000_000
+    timeout: Annotated[float, Allowed(low=0.1, high=3600)] = 20.0
+    """How many seconds a host has to answer."""
+    max_bytes: Annotated[int, Allowed(low=1)] = 1_000_000
+    """How many bytes of an answer are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellToolSettings:
     """Of `shell`."""
 
-    allow: tuple[str, ...] = ()
+    allow: Annotated[tuple[str, ...], Allowed(what="programs")] = ()
     """Programs that may be run: ``git``, ``pytest``."""
-    timeout: float = 60.0
-    """Seconds."""
-    max_bytes: int = 100_000
-    """Of output; the rest is left out, and said to be."""
+    timeout: Annotated[float, Allowed(low=0.1, high=3600)] = 60.0
+    """How many seconds a program has."""
+    max_bytes: Annotated[int, Allowed(low=1)] = 100_000
+    """How many bytes of a program's output are kept; the model is told of the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +50,8 @@ class ToolSettings:
     ask: bool = True
     """Whether a person is asked before a built-in tool, or one of an MCP server, runs."""
     ask_destructive: bool = True
-    """Whether a person is asked, without `ask` too, before a tool runs that its MCP server says is
-    destructive."""
+    """Whether a person is asked, without `tools.ask` too, before a tool runs that its MCP server
+    says is destructive."""
     files: FileToolSettings = field(default_factory=FileToolSettings)
     http_get: HttpToolSettings = field(default_factory=HttpToolSettings)
     shell: ShellToolSettings = field(default_factory=ShellToolSettings)

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from ekiden.bus.deadlocks import break_deadlock, break_deadlocks, deadlocks, find_present
-from ekiden.bus.graph import Need, VictimPolicy, Wait
+from ekiden.bus.graph import Need, Wait
 from ekiden.core.errors import StoreUnavailable
+from ekiden.core.messages import VictimPolicy
 from ekiden.storage.base import Batch, MessageFilter, MessageSettle, StoredMessage, Written
 from ekiden.storage.memory import MemoryStore
 from tests.unit.bus.asked import as_put, ask, open_waits, states

@@ -7,7 +7,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ekiden.bus.graph import Need, VictimPolicy, Wait, WaitGraph, victim_of
+from ekiden.bus.graph import Need, Wait, WaitGraph, victim_of
+from ekiden.core.messages import VictimPolicy
 from tests.unit.bus.wait_oracle import (
     holding_cycles,
     holds,

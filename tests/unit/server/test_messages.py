@@ -142,13 +142,14 @@ async def test_what_cannot_be_sent_is_refused_and_nothing_is_stored(desk: Served
 
 
 async def test_a_mailbox_that_is_full_takes_no_more(
-    idle: Served, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ekiden.app.messaging.MAILBOX_BOUND", 1)
+    monkeypatch.setenv("EKIDEN_BUS_MAILBOX_BOUND", "1")
     body = {"to": "billing", "type": "notify"}
-    done(await idle("POST", "/messages", body), 202)
-    problem(await idle("POST", "/messages", body), 503, "bus.mailbox_full")
-    assert len((await idle.get("/sessions"))["items"]) == 1
+    async with nobody_works(tmp_path) as idle:
+        done(await idle("POST", "/messages", body), 202)
+        problem(await idle("POST", "/messages", body), 503, "bus.mailbox_full")
+        assert len((await idle.get("/sessions"))["items"]) == 1
 
 
 async def test_payloads_come_back_as_they_were(idle: Served) -> None:

@@ -76,7 +76,9 @@ class LocalMessages(api.Messages):
             priority=PRIORITIES[priority],
             correlation_id=correlation_id,
         )
-        session_id = await post_message(self._store, self._here.team, message)
+        session_id = await post_message(
+            self._store, self._here.team, message, self._here.settings.bus
+        )
         if type == "query":
             await self._wait(session_id, wait_s)
         return await self.get(message.id)

@@ -8,6 +8,7 @@ from ekiden.app.settings.model import AgentsSettings, ChatSettings, LocalSetting
 from ekiden.app.settings.naming import check_default_agent, default_agent_check
 from ekiden.app.settings.problems import SettingsProblem
 from ekiden.app.settings.redaction import redacted
+from ekiden.app.settings.schema import settings_schema
 from ekiden.app.settings.writing import Change, set_setting, unset_setting
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "redacted",
     "set_setting",
     "settings_files",
+    "settings_schema",
     "unset_setting",
     "value_among",
 ]

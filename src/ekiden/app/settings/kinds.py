@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from ekiden.app.settings.jsonc import JsoncError, parse
 from ekiden.core.jsonio import dumps
@@ -32,6 +32,9 @@ class Kind(Protocol):
     def parse(self, text: str, /) -> object:
         """What `text` means; it is not checked."""
 
+    def schema(self) -> dict[str, Any]:
+        """What `read` takes, in JSON Schema."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
@@ -47,6 +50,9 @@ class Flag:
     def parse(self, text: str) -> object:
         """Also ``yes``, ``on``, ``1`` and their opposites, in any case."""
         return _FLAGS.get(text.strip().lower(), text)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "boolean"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +79,9 @@ class Whole:
     def parse(self, text: str) -> object:
         return json_or_text(text)
 
+    def schema(self) -> dict[str, Any]:
+        return _typed("integer", self.optional, minimum=self.low, maximum=self.high)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
@@ -98,6 +107,9 @@ class Number:
     def parse(self, text: str) -> object:
         return json_or_text(text)
 
+    def schema(self) -> dict[str, Any]:
+        return _typed("number", self.optional, minimum=self.low, maximum=self.high)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
@@ -117,6 +129,9 @@ class Choice:
 
     def parse(self, text: str) -> object:
         return _unquoted(text)
+
+    def schema(self) -> dict[str, Any]:
+        return {"enum": list(self.words)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +160,10 @@ class Text:
         """``null`` is none; text in double quotes is JSON, and all else is itself."""
         return None if self.optional and text == "null" else _unquoted(text)
 
+    def schema(self) -> dict[str, Any]:
+        form = r"\S" if self.form is None else f"^({self.form.pattern})$"
+        return _typed("string", self.optional, pattern=form, maxLength=_MAX_TEXT)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
@@ -170,6 +189,13 @@ class Texts:
 
     def parse(self, text: str) -> object:
         return json_or_text(text)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": _typed("string", pattern=r"\S", maxLength=_MAX_TEXT)}
+
+
+def _typed(kind: str, optional: bool = False, **limits: Any) -> dict[str, Any]:
+    return {"type": [kind, "null"] if optional else kind, **limits}
 
 
 def shown(value: object) -> str:

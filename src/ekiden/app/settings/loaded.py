@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal, TypeAlias
 
-from ekiden.app.settings.keys import SERVERS, SETTINGS
-from ekiden.app.settings.model import Settings
+from ekiden.app.settings.keys import SETTINGS
+from ekiden.app.settings.model import SERVERS, Settings
 from ekiden.app.settings.places import Group, ServerEntry, place_of
 from ekiden.core.documents import Value
 from ekiden.core.errors import UnknownSetting
@@ -72,9 +72,9 @@ class LoadedSettings:
             if server is None:
                 names = [f"{SERVERS}.{name}" for name in self.settings.mcp_servers]
                 raise UnknownSetting(key, near=None, known=names or [SERVERS])
-            return _plain(server)
+            return plain(server)
         parts = place.name.replace(SERVERS, "mcp_servers").split(".")
-        return _plain(reduce(getattr, parts, self.settings))
+        return plain(reduce(getattr, parts, self.settings))
 
     def entries(self) -> Iterator[SettingEntry]:
         """Every setting, and every MCP server, in the order of the documentation."""
@@ -111,17 +111,17 @@ def _group(values: Mapping[str, Any], name: str) -> dict[str, Any]:
     return group
 
 
-def _plain(value: object) -> Any:
+def plain(value: object) -> Any:
     """A value of `Settings` as JSON has it."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         pairs = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
-        return {_written(name): _plain(each) for name, each in pairs}
+        return {_written(name): plain(each) for name, each in pairs}
     if isinstance(value, EscalationStep):
         return value._asdict()
     if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
+        return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     return value
 
 

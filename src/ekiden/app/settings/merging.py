@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from ekiden.app.settings.agreement import FALLBACK, lacks_default_agent, no_default_agent
 from ekiden.app.settings.files import SettingsFiles, Unreadable, Where, read_text
-from ekiden.app.settings.keys import SERVERS, SETTINGS, Setting
+from ekiden.app.settings.keys import SETTINGS, Setting
 from ekiden.app.settings.loaded import LoadedSettings, SettingOrigin
-from ekiden.app.settings.model import Settings
+from ekiden.app.settings.model import SERVERS, Settings
 from ekiden.app.settings.places import Group, ServerEntry, place_of
 from ekiden.app.settings.problems import SettingsProblem
 from ekiden.app.settings.reading import read_content

@@ -1,61 +1,82 @@
-"""Everything that can be set, as values; the defaults stand here and nowhere else."""
+"""Everything that can be set: name, type, default, limits and description of each, said once.
+
+The key in a file, the environment variable, the check of a value, the JSON Schema and the tables of
+the documentation follow from the fields here and in the classes that they name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from ekiden.app.defaults import DEFAULT_STORE
+from ekiden.core.messages import BusLimits
 from ekiden.core.retention import Retention
+from ekiden.core.setting import Allowed
 from ekiden.inbox.settings import InboxSettings
 from ekiden.routing.settings import RoutingSettings
 from ekiden.sessions.mirror_settings import MirrorSettings
 from ekiden.tools.settings import ToolSettings
+
+SERVERS = "mcpServers"
+"""How `Settings.mcp_servers` is written, as other tools write it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentsSettings:
     """`agents`: where agents come from and who takes a request."""
 
-    routing: RoutingSettings = field(default_factory=RoutingSettings)
     foreign_user_folders: bool = False
     """Whether agents that other tools keep in the home folder (``~/.claude/agents`` …) count."""
+    routing: RoutingSettings = field(default_factory=RoutingSettings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoffSettings:
+    """`handoffs`: what holds for the handoffs of every run."""
+
+    depth: Annotated[int | None, Allowed(low=0, high=1000)] = 5
+    """How many handoffs one run may make; one more is refused. Null is no limit."""
+    escalate_to: Annotated[str | None, Allowed(what="a role's name")] = None
+    """The role of the people who are told of every handoff that is rolled back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings:
     """`local`: the model that runs in this process."""
 
-    model: str | None = None
-    """A GGUF file; `None` takes the one that is installed."""
-    context: int = 4096
-    """Tokens that it looks at."""
-    threads: int | None = None
-    """`None` takes as many as there are cores."""
+    model: Annotated[str | None, Allowed(what="a GGUF file")] = None
+    """The file of the model; null takes the one that is installed."""
+    context: Annotated[int, Allowed(low=256, high=1_048_576, env="EKIDEN_LOCAL_CTX")] = 4096
+    """How many tokens it looks at."""
+    threads: Annotated[int | None, Allowed(low=1, high=1024)] = None
+    """How many threads it uses; null takes one per core."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryDefaults:
     """`memory`: how what agents remember is found, where their files do not say."""
 
-    embedding_model: str = "local"
-    """What memories of the type `vector` are found by: ``local``, ``hashing``, ``openai:MODEL`` or
-    ``gemini:MODEL``."""
-    dimension: int | None = None
-    """How long its vectors are; `None` takes the model's own length."""
-    top_k: int = 5
-    """How many memories are found at most."""
-    similarity_threshold: float | None = None
-    """How near they must be, 0 to 1; `None` takes what fits the kind of memory."""
+    embedding_model: Annotated[
+        str,
+        Allowed(what="local, hashing, openai:MODEL or gemini:MODEL", env="EKIDEN_EMBEDDING_MODEL"),
+    ] = "local"
+    """What finds memories of the type `vector`; after a change they are embedded anew."""
+    dimension: Annotated[int | None, Allowed(low=1, high=4096)] = None
+    """How many numbers a vector has; null takes the model's own length."""
+    top_k: Annotated[int, Allowed(low=1, high=100)] = 5
+    """How many memories are found at most, where an agent's file does not say."""
+    similarity_threshold: Annotated[float | None, Allowed(high=1)] = None
+    """How near they must be; null takes what fits the kind of memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatSettings:
     """`chat`: of `ekiden chat`."""
 
-    history: int = 1000
-    """Lines that are remembered; 0 remembers none."""
+    history: Annotated[int, Allowed(high=100_000)] = 1000
+    """How many lines `ekiden chat` remembers."""
     markdown: bool = True
     """Whether answers are drawn as Markdown on a terminal."""
 
@@ -64,56 +85,63 @@ class ChatSettings:
 class ServerSettings:
     """`server`: of `ekiden serve`."""
 
-    host: str = "127.0.0.1"
-    """Where it listens."""
-    port: int = 8321
-    hosts: tuple[str, ...] = ()
-    """Names by which it may be called, beside those of this machine."""
-    origins: tuple[str, ...] = ()
-    """Pages of other origins that may call it."""
+    host: Annotated[str, Allowed(what="an address or a name", env="EKIDEN_HOST")] = "127.0.0.1"
+    """Where `ekiden serve` listens; other machines can only call it with a key."""
+    port: Annotated[int, Allowed(high=65535, env="EKIDEN_PORT")] = 8321
+    """The port; 0 takes a free one."""
+    hosts: Annotated[tuple[str, ...], Allowed(what="names")] = ()
+    """Names by which it may be called, beside localhost and `server.host`."""
+    origins: Annotated[tuple[str, ...], Allowed(what="origins")] = ()
+    """Pages of other origins that may call it, such as https://desk.example.com."""
     allow_local: bool = True
     """Whether callers on this machine need no key as long as there is none."""
-    rate: float = 50.0
-    """Requests a second of one key; 0 is no limit."""
-    burst: int = 200
-    """Requests that a key may make at once."""
-    max_body: int = 10_000_000
-    """Bytes of a request's body."""
-    max_requests: int = 10_000
-    """Requests at the same time."""
-    max_streams: int = 5000
-    """Streams and WebSockets at the same time."""
-    max_key_requests: int = 0
-    """Requests of one key at the same time; 0 is a quarter of all, but at least 50."""
-    max_key_streams: int = 0
-    """Streams and WebSockets of one key at the same time; 0 is a quarter of all, but at least
-    50."""
-    max_connections: int = 20_000
-    """Connections at the same time."""
+    rate: Annotated[float, Allowed(high=100_000)] = 50.0
+    """How many requests a second one key may make in the long run; 0 is no limit."""
+    burst: Annotated[int, Allowed(low=1, high=1_000_000)] = 200
+    """How many requests one key may make at once."""
+    max_body: Annotated[int, Allowed(low=1)] = 10_000_000
+    """How many bytes the body of a request may have."""
+    max_requests: Annotated[int, Allowed(low=1, high=1_000_000)] = 10_000
+    """How many requests are under way at the same time; more are told to come again."""
+    max_streams: Annotated[int, Allowed(low=1, high=1_000_000)] = 5000
+    """How many streams and WebSockets are open at the same time."""
+    max_key_requests: Annotated[int, Allowed(high=1_000_000)] = 0
+    """How many requests of one key are under way at the same time; 0 is a quarter of all, but at
+    least 50."""
+    max_key_streams: Annotated[int, Allowed(high=1_000_000)] = 0
+    """How many streams and WebSockets one key has; 0 is a quarter of all, but at least 50."""
+    max_connections: Annotated[int, Allowed(low=1, high=1_000_000)] = 20_000
+    """How many connections are open at the same time; more are closed at once."""
     console: bool = True
-    """Whether the console is served."""
+    """Whether the console, a page for people, is served at `/`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything that can be set, after files, environment and call were merged."""
 
-    model: str | None = None
-    """``provider:model``, for agents that name none."""
-    store: str = DEFAULT_STORE
+    model: Annotated[str | None, Allowed(what="provider:model")] = None
+    """The model of agents that name none."""
+    store: Annotated[str, Allowed(what="a path, sqlite:///path, postgresql://… or memory:")] = (
+        DEFAULT_STORE
+    )
     """Where sessions are kept."""
-    team: str | None = None
-    """``module:attribute``; `None` takes the agents' files."""
-    app: str = "ekiden"
-    """What the app is called: whose memory and state its users share."""
-    user: str | None = None
-    """For whom commands work; `None` is nobody, who has no memory."""
+    team: Annotated[str | None, Allowed(what="module:attribute", form=r"[\w.]+:[\w.]+")] = None
+    """A team in Python, instead of the agents' files."""
+    app: Annotated[str, Allowed(what="a name")] = "ekiden"
+    """What the app is called: memory and state are kept for each app."""
+    user: Annotated[str | None, Allowed(what="a user's id")] = None
+    """For whom commands work; null is nobody, who has no memory."""
     prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By model: what a million tokens cost, as `Price` has it."""
+    """What a million tokens of a model cost; others cost what the price list says."""
     agents: AgentsSettings = field(default_factory=AgentsSettings)
+    handoffs: HandoffSettings = field(default_factory=HandoffSettings)
+    bus: BusLimits = field(default_factory=BusLimits)
     tools: ToolSettings = field(default_factory=ToolSettings)
-    mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """``mcpServers``: name to what the file says, which has a `command` or a `url`."""
+    mcp_servers: Annotated[Mapping[str, Mapping[str, Any]], Allowed(env="EKIDEN_MCP_SERVERS")] = (
+        field(default_factory=dict)
+    )
+    """MCP servers by name, as other tools write them; null leaves one out."""
     local: LocalSettings = field(default_factory=LocalSettings)
     inbox: InboxSettings = field(default_factory=InboxSettings)
     memory: MemoryDefaults = field(default_factory=MemoryDefaults)

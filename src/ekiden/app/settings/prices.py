@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ekiden.app.settings.kinds import Number, json_or_text, shown_type, wrong
 
@@ -29,6 +30,15 @@ class Prices:
 
     def parse(self, text: str) -> object:
         return json_or_text(text)
+
+    def schema(self) -> dict[str, Any]:
+        price = {
+            "type": "object",
+            "properties": dict.fromkeys(_KEYS, _AMOUNT.schema()),
+            "required": sorted(_NEEDED),
+            "additionalProperties": False,
+        }
+        return {"type": "object", "additionalProperties": price, "maxProperties": _MAX_MODELS}
 
 
 def _name(name: object) -> str:

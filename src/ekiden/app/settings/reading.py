@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ekiden.app.settings.jsonc import Document, JsoncError, Member, Node, ObjectNode, parse
-from ekiden.app.settings.keys import SERVERS, SETTINGS, Setting
+from ekiden.app.settings.keys import SETTINGS, Setting
 from ekiden.app.settings.kinds import Kind, shown_type
+from ekiden.app.settings.model import SERVERS
 from ekiden.app.settings.places import ROOT, Group, ServerEntry
 from ekiden.app.settings.problems import ProblemCode, SettingsProblem
 from ekiden.app.settings.servers import server_name_problem
@@ -73,6 +74,8 @@ class _Reader:
         for member in node.members:
             if len(self.problems) >= MAX_PROBLEMS:
                 return
+            if group is ROOT and member.key == "$schema":
+                continue  # For editors.
             child = group.child(member.key)
             if child is None:
                 self._complain(member.start, "settings.unknown_key", _unknown(group, member.key))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ekiden.app.settings.keys import SERVERS
+from ekiden.app.settings.model import SERVERS
 
 HIDDEN = "***"
 

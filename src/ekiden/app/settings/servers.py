@@ -36,6 +36,21 @@ class Server:
     def parse(self, text: str) -> object:
         return json_or_text(text)
 
+    def schema(self) -> dict[str, Any]:
+        text = {"type": "string"}
+        pairs = {"type": "object", "additionalProperties": text}
+        of_text = ("command", *_ADDRESSES)
+        return {
+            "type": ["object", "null"],
+            "properties": {
+                **{key: {**text, "pattern": r"\S"} for key in of_text},
+                "args": {"type": "array", "items": text},
+                "env": pairs,
+                "headers": pairs,
+            },
+            "anyOf": [*({"required": [key]} for key in of_text), {"type": "null"}],
+        }
+
 
 def _check_texts_of_server(server: Mapping[str, Any]) -> None:
     arguments = server.get("args") or []
@@ -67,6 +82,10 @@ class Servers:
 
     def parse(self, text: str) -> object:
         return json_or_text(text)
+
+    def schema(self) -> dict[str, Any]:
+        names = {"minLength": 1, "maxLength": _MAX_NAME}
+        return {"type": "object", "propertyNames": names, "additionalProperties": _SERVER.schema()}
 
 
 _SERVER = Server()

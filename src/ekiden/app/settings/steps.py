@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ekiden.app.settings.kinds import Number, Text, json_or_text, shown_type, wrong
 from ekiden.core.inbox_item import EscalationStep
@@ -28,6 +29,15 @@ class Steps:
 
     def parse(self, text: str) -> object:
         return json_or_text(text)
+
+    def schema(self) -> dict[str, Any]:
+        step = {
+            "type": "object",
+            "properties": {"role": _ROLE.schema(), "after_s": _AFTER.schema()},
+            "required": ["role", "after_s"],
+            "additionalProperties": False,
+        }
+        return {"type": "array", "items": step, "maxItems": _MAX_STEPS}
 
 
 def _step(value: object, number: int) -> EscalationStep:

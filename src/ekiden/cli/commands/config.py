@@ -129,6 +129,17 @@ def config_path(*, as_json: JsonOption = False) -> None:
     print_table(("file", "path", "state"), rows)
 
 
+def config_schema(*, as_json: JsonOption = False) -> None:
+    """Print the JSON Schema of settings files, which it is with or without --json.
+
+    Editors use it to complete and check a file that names it:
+    {"$schema": "./settings.schema.json", …}.
+    """
+    from ekiden.app.settings import settings_schema
+
+    emit(settings_schema())
+
+
 def _who_decides(name: str) -> tuple[SettingOrigin, None] | tuple[None, str]:
     """Where the value that counts comes from, or why nobody can say."""
     from ekiden.app.settings import load_settings

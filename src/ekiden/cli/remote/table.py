@@ -19,6 +19,7 @@ LOCAL_ONLY: Final[Mapping[str, str]] = {
     "agents schema": "it needs no server",
     "config set": "settings are changed on the server's own machine",
     "config unset": "settings are changed on the server's own machine",
+    "config schema": "it needs no server",
     "config path": "it is about files of this machine",
     "worker run": "it works on a store; run it where it can reach the store",
     "store copy": "it works with stores themselves; run it where they can be reached",

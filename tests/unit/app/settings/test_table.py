@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from functools import reduce
+from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
-from ekiden.app.settings import SETTINGS, Setting, Settings
+from ekiden.app.settings import (
+    SETTINGS,
+    Setting,
+    Settings,
+    load_settings,
+    set_setting,
+    settings_schema,
+)
+from ekiden.app.settings.kinds import Choice, Flag, Number, Texts, Whole
 from ekiden.app.settings.places import Group, place_of
 from ekiden.core.errors import UnknownSetting
+from ekiden.core.inbox_item import EscalationStep
+from ekiden.core.jsonio import dumps, loads
 from tests.support.cases import each_case
 
 
@@ -37,7 +50,7 @@ def test_every_default_is_a_value_that_may_be_set(setting: Setting) -> None:
 
 
 def test_variables_are_named_after_the_program_and_are_different() -> None:
-    variables = [setting.env for setting in SETTINGS if setting.env]
+    variables = [setting.env for setting in SETTINGS]
     assert all(variable.startswith("EKIDEN_") for variable in variables)
     assert len(set(variables)) == len(variables)
 
@@ -102,3 +115,44 @@ def test_the_nearest_name_is_suggested(name: str, near: str) -> None:
     with pytest.raises(UnknownSetting) as caught:
         place_of(name)
     assert caught.value.near == near
+
+
+_EXAMPLES: dict[str, tuple[str, object]] = {
+    "prices": ('{"m": {"input": 1, "output": 2}}', {"m": {"input": 1.0, "output": 2.0}}),
+    "mcpServers": ('{"git": {"command": "git-mcp"}}', {"git": {"command": "git-mcp"}}),
+    "inbox.escalation": ('[{"role": "lead", "after_s": 60}]', (EscalationStep("lead", 60.0),)),
+    "team": ("desk.team:team", "desk.team:team"),
+    "agents.routing.default_agent": ("裁判", "裁判"),
+}
+
+
+def example(setting: Setting) -> tuple[str, object]:
+    """A value that is not the default: as a text, and as `Settings` has it."""
+    kind = setting.kind
+    match kind:
+        case Flag():
+            return str(not setting.default).lower(), not setting.default
+        case Choice():
+            words = [each for each in kind.words if each not in (setting.default, "default_agent")]
+            return words[0], words[0]
+        case Whole() | Number():
+            value = kind.high if setting.default != kind.high else kind.low
+            return dumps(value), value
+        case Texts():
+            return '["a", "b"]', ("a", "b")
+        case _:
+            return _EXAMPLES.get(setting.name, ("other", "other"))
+
+
+def test_every_setting_can_be_set_in_the_environment_and_in_a_file(tmp_path: Path) -> None:
+    validator = jsonschema_rs.Draft202012Validator(settings_schema())
+    for setting in SETTINGS:
+        root, home = tmp_path / setting.name, tmp_path / "home"
+        root.mkdir()
+        text, value = example(setting)
+        found = load_settings(root, environ={setting.env: text}, home=home)
+        assert reduce(getattr, setting.attributes, found.settings) == value
+        change = set_setting(setting.name, text, root=root, home=home)
+        kept = load_settings(root, environ={}, home=home)
+        assert reduce(getattr, setting.attributes, kept.settings) == value
+        validator.validate(loads(change.path.read_text()))

@@ -12,7 +12,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.asking import Ask
 from ekiden.core.errors import UserError
 from ekiden.core.message_errors import BusError, MailboxFull, QueryFailed, QueryTimeout
-from ekiden.core.messages import MAILBOX_BOUND, MAX_PAYLOAD, AgentMessage, agent_queue
+from ekiden.core.messages import DEFAULT_LIMITS, AgentMessage, agent_queue
 from ekiden.core.outcomes import Waiting
 from ekiden.core.team import Team
 from ekiden.engine import TeamOnBus, Worker, submit
@@ -236,18 +236,20 @@ async def test_a_late_answer_to_one_of_several_is_enough() -> None:
 async def test_a_mailbox_that_nobody_empties_takes_only_so_much() -> None:
     store = MemoryStore()
     queue = agent_queue("elsewhere")
-    await store.put_messages([QueuePut(queue=queue, body=1) for _ in range(MAILBOX_BOUND)])
+    await store.put_messages(
+        [QueuePut(queue=queue, body=1) for _ in range(DEFAULT_LIMITS.mailbox_bound)]
+    )
 
     async def pm(ctx: CodeContext[Any]) -> Any:
         await ctx.tell("elsewhere", "one more")
 
     with pytest.raises(MailboxFull, match="elsewhere"):
         await Runner.run(team_of(pm=pm), "go", session=Session("s", store=store))
-    assert await store.queue_depth(queue) == MAILBOX_BOUND
+    assert await store.queue_depth(queue) == DEFAULT_LIMITS.mailbox_bound
 
 
 async def test_questions_and_answers_are_not_for_carrying_files() -> None:
-    huge = "x" * MAX_PAYLOAD
+    huge = "x" * DEFAULT_LIMITS.max_payload
 
     async def asks(ctx: CodeContext[Any]) -> Any:
         return await ctx.ask("sales", "?", huge)

@@ -12,6 +12,7 @@ from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.inbox_errors import InboxItemClosed
 from ekiden.core.items import is_message, text_of
 from ekiden.core.message_errors import BusError
+from ekiden.core.messages import BusLimits
 from ekiden.core.model import ModelRequest
 from ekiden.core.profile import Confirmation
 from ekiden.core.team import Team
@@ -55,7 +56,7 @@ class Office:
         self.troubles: list[str] = []
         """What must not happen: an exception would pass for an agent's failure."""
         self.config = RunConfig(
-            clock=clock, approver="inbox", deadlock_victim=story.victim, on_busy="refuse"
+            clock=clock, approver="inbox", bus=BusLimits(victim=story.victim), on_busy="refuse"
         )
         self._members = {member.name: member for member in story.members}
         self._tools = self._make_tools()
