@@ -12,12 +12,11 @@ from ekiden.core.jsonio import MAX_DEPTH, is_too_deep, loads
 from ekiden.core.session_errors import SessionImportInvalid
 from ekiden.runtime.cursor import Cursor
 from ekiden.runtime.exporting import EXPORT_FORMAT, EXPORT_VERSION
-from ekiden.runtime.import_cursor import OUTCOMES, check_snapshot, read_cursor
-from ekiden.runtime.import_events import read_events
-from ekiden.runtime.import_items import check_items
+from ekiden.runtime.import_cursor import check_snapshot, read_cursor
+from ekiden.runtime.import_events import check_items, read_events
+from ekiden.runtime.import_shapes import Header, Object, check
 from ekiden.runtime.import_steps import read_steps
-from ekiden.runtime.import_values import count, mapping, text
-from ekiden.storage.priorities import HEAD_START_S, NORMAL
+from ekiden.storage.priorities import NORMAL
 from ekiden.storage.values import copy_json
 
 _DEEPEST = MAX_DEPTH + 50
@@ -45,36 +44,30 @@ class Imported:
 def read_document(data: Any) -> Imported:
     """What the document says; `SessionImportInvalid`, with the place."""
     document = _document(data)
-    session = mapping(document.get("session"), "session")
+    session = check(Header, document.get("session"), "session")
+    session_id, outcome = session["session_id"], session.get("outcome")
     try:
-        session_id = check_id(text(session.get("session_id"), "session.session_id"), what="id")
+        check_id(session_id, what="id")
     except UserError as exc:
-        if isinstance(exc, SessionImportInvalid):
-            raise
         raise SessionImportInvalid("session.session_id", str(exc)) from exc
-    user_id, outcome = session.get("user_id"), session.get("outcome")
-    if user_id is not None:
-        text(user_id, "session.user_id")
-    if outcome not in OUTCOMES:
-        raise SessionImportInvalid("session.outcome", f"there is no outcome {str(outcome)[:40]!r}")
     resume = document.get("resume")
     if resume is None:
         raise SessionImportInvalid(
             "resume", "it is missing: an older Ekiden exported this, for people to read only"
         )
-    resume = mapping(resume, "resume")
+    check(Object, resume, "resume")
     events = read_events(document.get("events"), session_id)
     steps = read_steps(resume.get("steps"))
     _check_past(events, steps)
     cursor, opened = read_cursor(resume.get("cursor"), len(events), steps)
     return Imported(
         session_id=session_id,
-        agent=text(session.get("agent"), "session.agent"),
-        user_id=user_id,
-        priority=_priority(session.get("priority", NORMAL)),
+        agent=session["agent"],
+        user_id=session.get("user_id"),
+        priority=session.get("priority", NORMAL),
         outcome="" if outcome in (None, "waiting") else outcome,
-        meta=_meta(session.get("meta")),
-        variables=mapping(session.get("variables"), "session.variables"),
+        meta=session["meta"],
+        variables=session["variables"],
         events=events,
         cursor=cursor,
         opened=opened,
@@ -82,7 +75,7 @@ def read_document(data: Any) -> Imported:
     )
 
 
-def _document(data: Any) -> dict[str, Any]:
+def _document(data: Any) -> Any:
     try:
         if isinstance(data, bytes | bytearray):
             data = bytes(data).decode("utf-8")
@@ -96,7 +89,7 @@ def _document(data: Any) -> dict[str, Any]:
         raise SessionImportInvalid(
             "document", f"it has more than {_DEEPEST} lists and objects one in the other"
         )
-    document = mapping(document, "document")
+    check(Object, document, "document")
     if document.get("format") != EXPORT_FORMAT:
         raise SessionImportInvalid("format", f"it is not {EXPORT_FORMAT!r}")
     version = document.get("version")
@@ -105,18 +98,6 @@ def _document(data: Any) -> dict[str, Any]:
     if version != EXPORT_VERSION:
         raise SessionImportInvalid("version", f"it is not {EXPORT_VERSION}")
     return document
-
-
-def _priority(data: Any) -> int:
-    if type(data) is not int or data not in HEAD_START_S:
-        raise SessionImportInvalid("session.priority", "it is not a number from 1 to 4")
-    return data
-
-
-def _meta(data: Any) -> dict[str, Any]:
-    meta = mapping(data, "session.meta")
-    count(meta.get("ask_depth", 0), "session.meta.ask_depth")
-    return meta
 
 
 def _check_past(events: list[Event], steps: dict[str, Any]) -> None:

@@ -9,20 +9,21 @@ from typing import Any
 from ekiden.core.plan import AgentResult, TaskDecomposition
 from ekiden.core.session_errors import SessionImportInvalid
 from ekiden.runtime.exporting import is_shared_step
-from ekiden.runtime.import_items import check_items
-from ekiden.runtime.import_values import (
-    MAX_NAME,
-    amount,
-    count,
-    findings,
-    mapping,
+from ekiden.runtime.import_events import check_items
+from ekiden.runtime.import_shapes import (
+    Amount,
+    Answered,
+    Count,
+    Finding,
+    Object,
+    StoredPlan,
+    StoredResult,
+    check,
     read_by,
-    text,
-    text_or_none,
-    texts,
 )
 from ekiden.runtime.snapshot import KEPT
 
+_LONGEST = 500
 _KEY = re.compile(r"[0-9]+\.[0-9]+\.(.+)", re.ASCII | re.DOTALL)
 _OF_PEOPLE = re.compile(r"(?:ask\.|[ipx][0-9]).*", re.ASCII | re.DOTALL)
 """Also that a call was begun: what became of it can only be known under the key that it had."""
@@ -38,8 +39,8 @@ def read_steps(data: Any) -> dict[str, Any]:
     may be taken back to: a document cannot answer for them, so they are asked again.
     """
     steps = {}
-    for key, value in mapping(data, "resume.steps").items():
-        if not 0 < len(key) <= MAX_NAME:
+    for key, value in check(Object, data, "resume.steps").items():
+        if not 0 < len(key) <= _LONGEST:
             raise SessionImportInvalid("resume.steps", f"{key[:40]!r} is not a key")
         if not (is_of_people(key, value) or is_shared_step(key) or key.startswith(KEPT)):
             steps[key] = value
@@ -72,21 +73,14 @@ def _is_answer_of_agent(value: Any) -> bool:
 
 def _check_answer(value: Any, place: str) -> None:
     """What an agent answered that was asked something."""
-    stored = mapping(value, place)
-    for name in ("id", "who", "by", "state"):
-        text(stored.get(name), f"{place}.{name}")
-    answer = stored.get("answer")
-    if "answer" not in stored or not stored["id"].startswith("msg_"):
+    stored = check(Answered, value, place)
+    if not stored["id"].startswith("msg_"):
         raise SessionImportInvalid(place, "it is not the answer of an agent")
-    if answer is None:
-        return
-    given = mapping(answer, f"{place}.answer")
-    if "choice" in given or not ("payload" in given or isinstance(given.get("error"), str)):
+    given = stored["answer"]
+    if given is not None and (
+        "choice" in given or not ("payload" in given or isinstance(given.get("error"), str))
+    ):
         raise SessionImportInvalid(f"{place}.answer", "it is not the answer of an agent")
-    for name in ("error", "code", "victim"):
-        text_or_none(given.get(name), f"{place}.answer.{name}")
-    if given.get("cycle") is not None:
-        texts(given["cycle"], f"{place}.answer.cycle")
 
 
 def _check(key: str, value: Any, place: str, steps: Mapping[str, Any]) -> None:
@@ -108,40 +102,30 @@ def _check_tool(value: Any, place: str) -> None:
     output, error, duration_us, *checks = value
     if not isinstance(output, str):
         check_items([{"type": "function_call_output", "call_id": "x", "output": output}], place)
-    text_or_none(error, f"{place}[1]")
-    amount(duration_us, f"{place}[2]")
-    findings(checks, place)
+    check(str | None, error, f"{place}[1]")
+    check(Amount, duration_us, f"{place}[2]")
+    check(list[Finding], checks, place)
 
 
 def _check_plan(value: Any, place: str) -> None:
-    plan = read_by(TaskDecomposition.from_json, mapping(value, place), place)
-    for number, task in enumerate(plan.tasks):
-        inside = f"{place}.tasks[{number}]"
-        for name in ("task_id", "agent", "description"):
-            text_or_none(getattr(task, name), f"{inside}.{name}")
-        mapping(task.parameters, f"{inside}.parameters")
-        amount(task.created_at, f"{inside}.created_at")
-    if not isinstance(plan.reasoning, str):
-        raise SessionImportInvalid(f"{place}.reasoning", "it is not a text")
-    texts(list(plan.notes), f"{place}.notes")
+    check(StoredPlan, value, place)
+    read_by(TaskDecomposition.from_json, value, place)
 
 
 def _check_task(key: str, part: str, value: Any, place: str, steps: Mapping[str, Any]) -> None:
     """What is stored of a task of a plan."""
     if part == "began":
-        count(value, place)
+        check(Count, value, place)
     elif part == "try":
         _check_answer(value, place)
     elif part == "result":
         if not isinstance(value, list) or len(value) != 3:
             raise SessionImportInvalid(place, "it is not the result of a task")
-        number, result, attempt = count(value[0], place), mapping(value[1], place), value[2]
-        is_success = result.get("success")
-        if type(is_success) is not bool:
-            raise SessionImportInvalid(f"{place}[1].success", "it is neither true nor false")
-        read_by(AgentResult.from_json, {**result, "data": number if is_success else None}, place)
-        for name in ("task_id", "agent", "error"):
-            text_or_none(result.get(name), f"{place}[1].{name}")
+        number, result, attempt = value
+        check(Count, number, place)
+        check(StoredResult, result, f"{place}[1]")
+        data = number if result["success"] else None
+        read_by(AgentResult.from_json, {**result, "data": data}, place)
         tried = f"{key.removesuffix('.result')}.try.{attempt}"
-        if count(attempt, f"{place}[2]") and is_success and tried not in steps:
+        if check(Count, attempt, f"{place}[2]") and result["success"] and tried not in steps:
             raise SessionImportInvalid(f"{place}[2]", "there is no such attempt")

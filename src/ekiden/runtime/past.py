@@ -11,7 +11,6 @@ from ekiden.core.events import Event
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.exporting import is_shared_step
 from ekiden.runtime.folding import Fold, beginning, begins_run, is_given, runs_begun
-from ekiden.runtime.import_steps import is_of_people
 from ekiden.runtime.loading import still_open
 from ekiden.runtime.snapshot import REWOUND, kept_until, run_of, snapshot_key, turn_of
 from ekiden.sessions import begins_chain, is_rewind, standing, variables_at
@@ -190,6 +189,8 @@ def _remembered(
     """The steps up to the end of `events`, but for values of users and apps: of the turn under way
     those that an event tells of, or all if nothing more came of it (`is_whole`), and none that
     people decided. `cursor` tells the turn that was finished last."""
+    from ekiden.runtime.import_steps import is_of_people
+
     told = set(steps) if is_whole else {event.step for event in events if event.step}
     if not is_whole:
         events = [event for event in standing(events) if event.seq >= cursor.first]

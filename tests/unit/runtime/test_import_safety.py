@@ -143,7 +143,7 @@ MESSAGE = {"type": "message", "role": "assistant", "content": [{"type": "output_
 ITEMS = [
     ({**MESSAGE, "content": [{"type": "output_text", "text": 5}]}, ".content[0].text"),
     ({**MESSAGE, "content": [{"type": ["x"]}]}, ".content[0].type"),
-    ({**MESSAGE, "content": [5]}, ".content"),
+    ({**MESSAGE, "content": [5]}, ".content[0]"),
     ({**MESSAGE, "content": 5}, ".content"),
     ({**MESSAGE, "content": [{"type": "refusal", "refusal": {}}]}, ".content[0].refusal"),
     ({**MESSAGE, "role": ["user"]}, ".role"),
