@@ -82,7 +82,7 @@ def main() -> None:
             for question in run.questions:
                 item = client.inbox.get(question)
                 choice = input(f"{item.subject} {item.arguments} ({'/'.join(item.options)}): ")
-                client.inbox.answer(item.id, choice.strip(), if_match=item.etag)
+                client.inbox.answer(item.id, choice.strip(), expected_version=item.version)
             run, last = watch(client.runs.follow(run.run_id, after=last))
         print(f"{run.status}: {run.output}")
 

@@ -28,6 +28,7 @@ from ekiden.capabilities import CapabilityMatcher as CapabilityMatcher
 from ekiden.capabilities import Fit as Fit
 from ekiden.capabilities import Match as Match
 from ekiden.capabilities import missing_capabilities as missing_capabilities
+from ekiden.client import Ekiden as Ekiden
 from ekiden.collaboration import Collaboration as Collaboration
 from ekiden.collaboration import Collaborations as Collaborations
 from ekiden.collaboration import negotiation_tools as negotiation_tools
@@ -326,6 +327,7 @@ __all__ = [
     "CodeContext",
     "Collaborations",
     "Done",
+    "Ekiden",
     "EkidenError",
     "Event",
     "EventHub",

@@ -111,7 +111,7 @@ def test_refusals_have_a_code_and_the_way_out(shop: Ekiden) -> None:
         ran = hand(shop, to)
         assert (ran.code, ran.error["refusal"]) == (code, refusal)
         assert way_out in ran.error["message"]
-        assert ran.json["agent"] == "door"
+        assert to == "klerk" or ran.json["agent"] == "door"
         assert len(ran.err.splitlines()) == 1
     assert [status for _, status, _ in handoffs(shop)] == ["failed"] * 3 + ["rolled_back"]
     assert shop("audit", "verify", "--json").json["ok"] is True

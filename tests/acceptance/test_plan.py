@@ -48,6 +48,7 @@ def test_json_is_the_plan_and_nothing_is_stored_or_run(project: Project) -> None
             },
         ],
         "notes": [],
+        "supervisor": None,
     }
     assert not (project.folder / ".ekiden" / "ekiden.db").exists()
 

@@ -90,7 +90,7 @@ def test_a_cursor_that_is_not_one_is_exit_2(desk: Ekiden) -> None:
     ("options", "found"),
     [
         (["--agent", "orders"], ["s1"]),
-        (["--outcome", "done", "--status", "idle"], ["s3", "s2", "s1"]),
+        (["--outcome", "done", "--state", "idle"], ["s3", "s2", "s1"]),
         (["--outcome", "failed"], []),
         (["--user", "nobody"], []),
     ],

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import Ekiden
+from tests.support.sql import connect
 from tests.support.sqlite import execute
 
 
@@ -18,21 +19,29 @@ def desk(ekiden: Ekiden) -> Ekiden:
     return ekiden
 
 
-def test_a_store_goes_to_a_database_and_back(desk: Ekiden, postgres_url: str) -> None:
+async def test_a_store_goes_to_a_database_which_is_backed_up_and_restored(
+    postgres_tools: Path, desk: Ekiden, postgres_url: str
+) -> None:
     there = desk("store", "copy", "desk.db", postgres_url)
     assert there.code == 0, there.err
     assert there.out.startswith("copied ")
     assert "unbroken" in there.out
-    back = desk("store", "copy", postgres_url, "back.db", "--json")
-    told = back.json
-    assert (back.code, back.err, told["audit_ok"], told["finished_before"]) == (0, "", True, [])
-    assert told["tenants"][0]["counts"]["sessions"] == 1
-    for store in ("desk.db", postgres_url, "back.db"):
+    made = desk("store", "backup", "desk.dump", "--store", postgres_url, "--json")
+    assert (made.code, made.err, made.json["ok"]) == (0, "", True)
+    connection = await connect(postgres_url)
+    schema = postgres_url.rpartition("schema=")[2]
+    await connection.execute(f"set client_min_messages = warning; drop schema {schema} cascade")
+    await connection.close()
+    restored = desk("store", "restore", "desk.dump", "--store", postgres_url, "--json")
+    assert (restored.code, restored.err) == (0, "")
+    [told] = restored.json["tenants"]
+    assert (told["tenant"], told["audit"]["sessions"]) == ("default", 1)
+    for store in ("desk.db", postgres_url):
         assert "order 1042" in desk("session", "show", "parcel", "--store", store).out.lower()
         assert desk("store", "verify", "--store", store).out.endswith("the store is whole\n")
     first, last = (
         desk("session", "export", "parcel", "--store", store).out
-        for store in ("desk.db", "back.db")
+        for store in ("desk.db", postgres_url)
     )
     assert json.loads(first) == json.loads(last)
 
@@ -66,12 +75,16 @@ def test_a_session_goes_on_where_its_store_was_restored(desk: Ekiden) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "error"),
     [
-        (("copy", "nothing.db", "new.db"), 7, "store.unavailable"),
+        (("copy", "nothing.db", "postgresql://host/x"), 7, "store.unavailable"),
+        (("copy", "desk.db", "new.db"), 2, "user.error"),
+        (("copy", "postgresql://host/x", "new.db"), 2, "user.error"),
+        (("copy", "postgresql://host/x", "postgresql://host/y"), 2, "user.error"),
         (("copy", "desk.db", "memory:"), 2, "user.error"),
         (("copy", "desk.db", "mysql://x/y"), 2, "user.error"),
         (("copy", "desk.db"), 2, "cli.usage"),
-        (("copy", "desk.db", "new.db", "--tenants", "acme"), 2, "user.error"),
-        (("copy", "desk.db", "no/such/folder/new.db"), 7, "store.unavailable"),
+        (("backup", "new.db", "--store", "desk.db", "--tenants", "acme"), 2, "user.error"),
+        (("backup", "no/such/folder/new.db", "--store", "desk.db"), 7, "store.unavailable"),
+        (("restore", "desk.db", "--store", "postgresql://host/x"), 2, "user.error"),
         (("backup", "desk.db", "--store", "desk.db"), 2, "user.error"),
         (("restore", "nothing.db"), 7, "store.unavailable"),
         (("restore", "postgresql://host/x"), 7, "store.unavailable"),
@@ -100,9 +113,10 @@ def test_what_is_wrong_with_a_store_is_told(desk: Ekiden) -> None:
     assert "wrong: 1 of the rows in steps belong to none of the sessions" in told.out
     listed = desk("store", "verify", "--store", "desk.db", "--json").json
     assert (listed["ok"], listed["tenants"][0]["tenant"]) == (False, "default")
-    copied = desk("store", "copy", "desk.db", "new.db")
+    copied = desk("store", "backup", "new.db", "--store", "desk.db")
     assert copied.code == 8
-    assert "broken in the copy as it is in the source" in copied.err
+    assert "first broken link: parcel/" in copied.out
+    assert "what is wrong in the copy is wrong in the source, too" in copied.err
 
 
 @pytest.mark.slow
@@ -122,32 +136,30 @@ def test_info_tells_of_every_tenant(desk: Ekiden) -> None:
 
 
 @pytest.mark.slow
-def test_an_unfinished_copy_is_told_by_every_command(desk: Ekiden) -> None:
-    desk("store", "backup", "half.db", "--store", "desk.db")
+async def test_an_unfinished_copy_is_told_by_every_command(desk: Ekiden, postgres_url: str) -> None:
+    desk("store", "copy", "desk.db", postgres_url)
     source = desk.folder / "desk.db"
-    mark = json.dumps({"v": 1, "source": str(source), "owner": "me"})
-    execute(
-        desk.folder / "half.db",
-        "INSERT INTO documents (collection, key, version, updated_us, body)"
-        f" VALUES ('ekiden.store', 'unfinished', 1, 0, '{mark}')",
+    connection = await connect(postgres_url)
+    await connection.execute(
+        "insert into documents (collection, key, body) values ('ekiden.store', 'unfinished', $1)",
+        json.dumps({"v": 1, "source": str(source), "owner": "me"}),
     )
+    await connection.close()
     for command in (("session", "list"), ("run", "hi"), ("audit", "list"), ("doctor",)):
-        told = desk(*command, "--store", "half.db", "--json")
+        told = desk(*command, "--store", postgres_url, "--json")
         assert told.code != 0
         assert f"unfinished copy of {source}" in told.out + told.err
-    assert "default is an unfinished copy" in desk("store", "info", "--store", "half.db").out
-    done = desk("store", "backup", "half.db", "--store", "desk.db", "--resume")
+    assert "default is an unfinished copy" in desk("store", "info", "--store", postgres_url).out
+    done = desk("store", "copy", "desk.db", postgres_url, "--resume")
     assert done.code == 0
-    assert desk("session", "list", "--store", "half.db").code == 0
+    assert desk("session", "list", "--store", postgres_url).code == 0
 
 
 @pytest.mark.slow
-def test_who_works_with_the_source_is_told(desk: Ekiden) -> None:
+def test_who_works_with_the_source_is_told(desk: Ekiden, postgres_url: str) -> None:
     execute(desk.folder / "desk.db", f"UPDATE sessions SET owner = 'me', lease_until = {2**60}")
-    refused = desk("store", "copy", "desk.db", "new.db", "--final", "--json")
+    refused = desk("store", "copy", "desk.db", postgres_url, "--final", "--json")
     assert (refused.code, refused.error["code"]) == (7, "store.in_use")
-    assert not (desk.folder / "new.db").exists()
-    copied = desk("store", "copy", "desk.db", "new.db")
+    copied = desk("store", "copy", "desk.db", postgres_url)
     assert copied.code == 0
     assert "somebody worked at 1 of the sessions" in copied.err
-    assert Path(desk.folder / "new.db").stat().st_mode & 0o077 == 0

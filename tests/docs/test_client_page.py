@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import get_type_hints
 
 import pytest
 
 import ekiden.client
-from ekiden.cli.remote.table import LOCAL_ONLY
-from ekiden.client import AsyncClient
-from ekiden.client.modes import Resource, answers, lists, streams
+from ekiden.cli.server_option import LOCAL_ONLY
+from ekiden.client.ekiden import Ekiden
 from tests.docs.pages import page
 
 PAGE = page("client.md").text
-RESOURCES: dict[str, Resource[Any]] = {
-    name: value
-    for name, value in vars(AsyncClient("http://127.0.0.1:8321")).items()
-    if isinstance(value, Resource)
-}
 
 
 def methods_on_page(resource: str) -> set[str]:
@@ -32,10 +26,12 @@ def methods_on_page(resource: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("name", RESOURCES)
-def test_the_page_lists_the_methods_of_every_resource(name: str) -> None:
-    kinds = (answers, lists, streams)
-    own = {each for each, value in vars(type(RESOURCES[name])).items() if isinstance(value, kinds)}
+INTERFACES = {name: kind for name, kind in get_type_hints(Ekiden).items() if kind is not str}
+
+
+@pytest.mark.parametrize("name", INTERFACES)
+def test_the_page_lists_the_methods_of_the_interface(name: str) -> None:
+    own = {each for each in vars(INTERFACES[name]) if not each.startswith("_")}
     assert methods_on_page(name) == own
 
 

@@ -1,4 +1,4 @@
-"""`kill -9`, Ctrl-C and a full disk while a whole store is copied."""
+"""`kill -9`, Ctrl-C and a full disk while a whole store is copied, backed up or restored."""
 
 from __future__ import annotations
 
@@ -12,26 +12,33 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from ekiden.app import open_store
-from ekiden.app.copying import store_info, verify_store
+from ekiden.app.copying import copy_store, store_info, verify_store
 from ekiden.app.tenants import tenant_url
 from ekiden.core.copy_errors import StoreUnfinished
+from ekiden.core.errors import StoreUnavailable
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut
 from tests.faults.processes import environment
 from tests.faults.waiting import DEADLINE_S
 
-KILLED_ON_THE_WAY = [
-    "copy.begun",
-    "copy.page",
-    "copy.page:3",
-    "copy.written",
-    "copy.verified",
-]
-KILLED_AT_THE_END = ["copy.finished"]
+KILLED_ON_THE_WAY = ["copy.begun", "copy.page", "copy.page:3", "copy.written", "copy.verified"]
 QUICK = ("copy.page:3", "copy.verified")
-OF_COPIES = {fault.partition(":")[0] for fault in (*KILLED_ON_THE_WAY, *KILLED_AT_THE_END)}
+BACKUPS_KILLED = ["backup.begun", "backup.written", "backup.checked", "backup.moved"]
+DUMPS_KILLED = [each.replace("backup", "dump") for each in BACKUPS_KILLED]
+RESTORES_KILLED = ["restore.begun", "restore.written"]
+OF_COPIES = {
+    fault.partition(":")[0]
+    for fault in (
+        *KILLED_ON_THE_WAY,
+        "copy.finished",
+        *BACKUPS_KILLED,
+        *DUMPS_KILLED,
+        *RESTORES_KILLED,
+    )
+}
 """All of these points."""
 COMMAND = [sys.executable, "-m", "ekiden.cli", "store"]
 
@@ -50,12 +57,23 @@ async def source(tmp_path: Path) -> str:
     return url
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+@pytest.fixture
+def target(postgres_url: str) -> str:
     """The address of a store that is not there."""
-    if request.param == "sqlite":
-        return str(tmp_path / "target.db")
-    found: str = request.getfixturevalue("postgres_url")
+    return postgres_url
+
+
+@pytest.fixture
+async def schema(source: str, target: str, postgres_tools: Path) -> str:
+    """The same store in PostgreSQL."""
+    await copy_store(source, target)
+    return target
+
+
+@pytest.fixture(params=["source", "schema"])
+def desk(request: pytest.FixtureRequest) -> str:
+    """The store in SQLite, and in PostgreSQL."""
+    found: str = request.getfixturevalue(request.param)
     return found
 
 
@@ -127,33 +145,77 @@ async def test_a_copy_that_is_killed_is_refused_and_then_completed(
     await check_whole(source)
 
 
-async def test_whoever_is_killed_at_the_end_leaves_the_main_store_for_the_last(
-    source: str, target: str
-) -> None:
-    assert copied("copy", source, target, fault="copy.finished").returncode == -signal.SIGKILL
-    assert await is_unfinished(target)
-    assert not await is_unfinished(tenant_url(target, "acme"))
-    resumed = copied("copy", source, target, "--resume")
-    assert json.loads(resumed.stdout)["finished_before"] == ["acme"]
-    await check_whole(target)
-
-
 @pytest.mark.slow
 async def test_a_copy_that_is_killed_when_all_is_done_is_done(source: str, target: str) -> None:
-    assert copied("copy", source, target, fault="copy.finished:2").returncode == -signal.SIGKILL
+    assert copied("copy", source, target, fault="copy.finished").returncode == -signal.SIGKILL
     await check_whole(target)
 
 
-@pytest.mark.slow
-async def test_a_backup_that_is_killed_is_not_restored(source: str, tmp_path: Path) -> None:
-    backup, restored = str(tmp_path / "backup.db"), str(tmp_path / "restored.db")
-    order = ("backup", backup, "--store", source)
-    assert copied(*order, fault="copy.page:2").returncode == -signal.SIGKILL
-    refused = copied("restore", backup, "--store", restored)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(fault, marks=() if fault == "backup.written" else pytest.mark.slow)
+        for fault in ("backup.begun", "backup.written", "backup.checked")
+    ],
+)
+async def test_a_backup_that_is_killed_is_no_file_and_is_made_again(
+    desk: str, fault: str, tmp_path: Path
+) -> None:
+    backup, restored = tmp_path / "backup", str(tmp_path / "restored.db")
+    order = ("backup", str(backup), "--store", desk)
+    if "://" in desk:
+        fault = fault.replace("backup", "dump")
+    assert copied(*order, fault=fault).returncode == -signal.SIGKILL
+    assert not backup.exists()
+    refused = copied("restore", str(backup), "--store", restored)
     assert (refused.returncode, Path(restored).exists()) == (7, False)
-    assert copied(*order, "--resume").returncode == 0
-    assert copied("restore", backup, "--store", restored).returncode == 0
+    assert copied(*order).returncode == 0
+    if "://" in desk:
+        await drop(desk)
+        restored = desk
+    assert copied("restore", str(backup), "--store", restored).returncode == 0
     await check_whole(restored)
+
+
+@pytest.mark.parametrize("order", ["backup", "restore"])
+async def test_of_several_files_the_main_one_gets_its_name_last(
+    order: str, source: str, tmp_path: Path
+) -> None:
+    new = str(tmp_path / "new.db")
+    arguments = (new, "--store", source) if order == "backup" else (source, "--store", new)
+    assert copied(order, *arguments, fault="backup.moved").returncode == -signal.SIGKILL
+    assert not Path(new).exists()
+    assert Path(tenant_url(new, "acme")).exists()
+    refused = copied(order, *arguments)
+    assert json.loads(refused.stderr)["error"]["code"] == "store.not_empty"
+    Path(tenant_url(new, "acme")).unlink()
+    assert copied(order, *arguments).returncode == 0
+    await check_whole(new)
+
+
+async def test_a_dump_that_is_killed_before_it_is_restored_changes_nothing(
+    schema: str, tmp_path: Path
+) -> None:
+    backup = str(tmp_path / "desk.dump")
+    assert copied("backup", backup, "--store", schema).returncode == 0
+    await drop(schema)
+    order = ("restore", backup, "--store", schema)
+    assert copied(*order, fault="restore.begun").returncode == -signal.SIGKILL
+    with pytest.raises(StoreUnavailable, match="there is no store"):
+        await store_info(schema)
+    # All came in one transaction; only the report is missing.
+    assert copied(*order, fault="restore.written").returncode == -signal.SIGKILL
+    await check_whole(schema)
+
+
+async def drop(url: str) -> None:
+    """Lose the schemas of all tenants."""
+    base, _, name = url.rpartition("schema=")
+    connection = await asyncpg.connect(base.rstrip("?&"))
+    await connection.execute("set client_min_messages = warning")
+    for schema in (name, f"{name}__acme"):
+        await connection.execute(f'drop schema "{schema}" cascade')
+    await connection.close()
 
 
 async def test_ctrl_c_ends_a_copy_which_can_be_resumed(source: str, target: str) -> None:
@@ -164,21 +226,40 @@ async def test_ctrl_c_ends_a_copy_which_can_be_resumed(source: str, target: str)
     await check_whole(target)
 
 
-async def test_a_disk_without_room_is_told_and_the_copy_completed_later(tmp_path: Path) -> None:
-    source, target = str(tmp_path / "source.db"), str(tmp_path / "target.db")
+@pytest.mark.parametrize("order", ["backup", "restore"])
+async def test_a_disk_without_room_is_told_and_nothing_is_left(order: str, tmp_path: Path) -> None:
+    source, new = str(tmp_path / "source.db"), str(tmp_path / "new.db")
     async with open_store(source) as store:
         for number in range(5):
             await store.create(NewSession(id=f"default-{number}", agent="a"))
         await store.put_messages([QueuePut(queue="q", body={"n": 1})])
         await store.write_documents([DocumentWrite(collection="c", key="k", body="x" * 2_000_000)])
+    arguments = (new, "--store", source) if order == "backup" else (source, "--store", new)
 
     def without_room() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
 
-    failed = copied("copy", source, target, preexec_fn=without_room)
+    failed = copied(order, *arguments, preexec_fn=without_room)
     assert failed.returncode == 7
     error = json.loads(failed.stderr)["error"]
     assert (error["code"], "disk" in error["message"]) == ("store.unavailable", True)
-    assert await is_unfinished(target)
-    assert copied("copy", source, target, "--resume").returncode == 0
-    await check_whole(target, tenants=["default"])
+    assert [each.name for each in tmp_path.iterdir()] == ["source.db"]
+    assert copied(order, *arguments).returncode == 0
+    await check_whole(new, tenants=["default"])
+
+
+async def test_a_dump_without_room_is_told_and_nothing_is_left(schema: str, tmp_path: Path) -> None:
+    async with open_store(schema) as store:
+        rows = [NewSession(id=f"{n}-{os.urandom(500).hex()}", agent="a") for n in range(20)]
+        for row in rows:
+            await store.create(row)
+
+    def without_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, 8_000))
+
+    backup = tmp_path / "desk.dump"
+    failed = copied("backup", str(backup), "--store", schema, preexec_fn=without_room)
+    assert failed.returncode == 7, failed.stderr
+    assert json.loads(failed.stderr)["error"]["code"] == "store.unavailable"
+    assert not list(tmp_path.glob("*desk.dump*"))
+    assert not list(tmp_path.glob(".*"))

@@ -111,6 +111,7 @@ def _responses(world: ApiWorld) -> list[str]:
 
 _MAKERS: dict[str, Callable[[ApiWorld], list[str]]] = {
     "session_id": _sessions,
+    "origin": _sessions,
     "run_id": _runs,
     "item_id": _items,
     "handoff_id": _handoffs,

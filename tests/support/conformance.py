@@ -27,16 +27,16 @@ from tests.support.api_world import ApiWorld
 DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "openapi.json"
 
 NOT_ASKED: Final = {
-    "watch_session": "the stream has no end; tests/integration/server/test_run_streams.py reads it",
+    "runs_follow_session": "the stream has no end; test_run_streams.py reads it",
 }
 """Operations that are left out, and why."""
 
 NOT_CHECKED: Final = {
-    ("fork_session", "positive_data_acceptance"): "only some numbers are those of an event",
-    ("rewind_session", "positive_data_acceptance"): "only some numbers are those of an event",
+    ("sessions_fork", "positive_data_acceptance"): "only some numbers are those of an event",
+    ("sessions_rewind", "positive_data_acceptance"): "only some numbers are those of an event",
     ("state_session", "positive_data_acceptance"): "only some numbers are those of an event",
-    ("import_session", "positive_data_acceptance"): "only what an export wrote is taken",
-    ("resume_session", "positive_data_acceptance"): "only a run that stopped can be resumed",
+    ("sessions_import", "positive_data_acceptance"): "only what an export wrote is taken",
+    ("runs_resume_and_wait", "positive_data_acceptance"): "only a run that stopped can be resumed",
     ("inbox_snooze", "positive_data_acceptance"): "the time has to come, before the deadline",
     ("inbox_answer", "positive_data_acceptance"): "the tool says which arguments it takes",
 }
@@ -116,7 +116,7 @@ AMENDED: Final[dict[str, Callable[[Case[Any]], None]]] = {
     "create_chat_completion": _says_something,
     "run_agui": _says_something,
     "create_response": _input_says_something,
-    "prune_sessions": _keeps_some,
+    "sessions_prune": _keeps_some,
     "state_update_session": _expects_nothing,
     "state_update_user": _expects_nothing,
     "state_update_app": _expects_nothing,
@@ -215,7 +215,7 @@ class Asking:
     def prepare(self, case: Case[Any]) -> None:
         """Amend a case."""
         operation: str = case.operation.definition.raw["operationId"]
-        if operation == "watch_run":
+        if operation == "runs_follow":
             _until_pause(case)
         if case.meta is not None and case.meta.generation.mode.is_positive:
             case.query.pop("cursor", None)  # Only what a page gave is one.

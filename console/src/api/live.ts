@@ -5,13 +5,13 @@
  * lost, so that nothing is missed. What comes is given out in batches: a page is drawn once for
  * many events.
  */
-import type { EventModel } from "./types";
+import type { SessionEvent } from "./types";
 
 export interface LiveMessage {
   type: string;
   id: string;
   data: Record<string, unknown>;
-  event?: EventModel;
+  event?: SessionEvent;
 }
 
 export interface Wanted {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
-from ekiden.api.endpoint import Told, endpoints, parameters, told_of
+from ekiden.api.endpoint import Told, arguments, endpoints, parameters, told_of
 from ekiden.core.server_errors import RequestInvalid
 
 T = TypeVar("T")
@@ -16,19 +16,32 @@ T = TypeVar("T")
 
 def checked(interface: type, implementation: T) -> T:
     """The implementation, whose methods refuse with `RequestInvalid` what no request may bring."""
-    methods = {name: _method(interface, name, implementation) for name in endpoints(interface)}
-    found: Any = type(f"Checked{interface.__name__}", (), methods)()
+    found: Any = _Checked(interface, implementation)
     proxy: T = found
     return proxy
 
 
-def _method(interface: type, name: str, implementation: Any) -> Callable[..., Any]:
-    function = getattr(implementation, name)
+class _Checked:
+    """Makes each method when it is first used: to read all declarations takes longer than most
+    commands do."""
+
+    def __init__(self, interface: type, implementation: Any) -> None:
+        self._interface, self._implementation = interface, implementation
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._implementation, name)
+        if name in endpoints(self._interface):
+            method = _method(self._interface, name, method)
+        setattr(self, name, method)
+        return method
+
+
+def _method(interface: type, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     taken = parameters(interface, name)
     signature = inspect.signature(function)
 
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs).arguments
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = arguments(signature, taken, *args, **kwargs)
         for each in taken:
             if each.name in given and (value := given[each.name]) is not None:
                 _check(each.name, each.type, each.told or Told(""), value)
@@ -65,13 +78,22 @@ def _check(name: str, hint: Any, told: Told, value: Any) -> None:
 
 
 def _parts(hint: Any, value: Any) -> Iterator[tuple[Any, Any]]:
-    """The members of a list, or the keys and values of an object, each with its type."""
+    """The members of a list, or the keys and values of an object, each with its type; what may be
+    of several types, as that which it is of."""
+    if get_origin(hint) in (Union, UnionType):
+        yield from ((each, value) for each in get_args(hint) if _is_of(told_of(each)[0], value))
     if get_origin(hint) is Mapping and isinstance(value, Mapping):
         for pair in value.items():
             yield from zip(get_args(hint), pair, strict=True)
     if get_origin(hint) is Sequence and not isinstance(value, str):
         for part in value:
             yield get_args(hint)[0], part
+
+
+def _is_of(hint: Any, value: Any) -> bool:
+    if get_origin(hint) is Sequence:
+        return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    return hint is str and isinstance(value, str)
 
 
 def _options(hint: Any) -> tuple[Any, ...]:

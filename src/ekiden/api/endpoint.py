@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import (
+    Any,
+    Final,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,12 +51,23 @@ class Endpoint:
     """The pattern of the cursors of a list."""
     is_whole: bool
     """Of a list that comes in one page."""
+    most: int
+    """How many a page of a list has at most."""
+    is_large: bool
+    """Whether the answer takes a while to write, so that others get their turn meanwhile."""
     file: str | None
-    """The answer is a stream: JSON lines, which browsers keep as a file of this name."""
+    """What browsers keep the answer as, with parameters in braces; a stream is JSON lines."""
     location: str | None
-    """The method that gives what this one makes: the answer tells its address."""
+    """The method that gives what this one makes: the answer tells its address, with attributes of
+    the value, else with what this method was given."""
     flag: str | None
-    """The field of the body that chooses this method, among those with the same path."""
+    """What chooses this method among those with the same path, the first of which is the default: a
+    field of the body that is true, or ``name=value`` in the query."""
+    move: str | None
+    """The value of the field `move` of the body that chooses this method, among those with the same
+    path."""
+    operation: str | None
+    """What the OpenAPI document calls the operation, if several methods share it."""
     body: str | None
     """What the OpenAPI document calls the body, if the usual name means something else."""
     etag: Etag | None
@@ -54,8 +76,12 @@ class Endpoint:
     """What else JSON Schema is to say of the body."""
     pending: str | None
     """What it means that the status is 202, which it is while the value `is_pending`."""
-    read_at: str | None
-    """Where the value `{0}` can be read from then on, as a pattern for `str.format`."""
+
+    @property
+    def choice(self) -> tuple[str, Any]:
+        """The field or parameter that chooses this method, and its value."""
+        name, _, value = (self.flag or "").partition("=")
+        return name, value or True
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +99,18 @@ class Told:
     gt: float | None = None
     le: float | None = None
     examples: tuple[Any, ...] | None = None
+    schema: Mapping[str, Any] | None = field(default=None, hash=False)
+    """Its JSON Schema, where the type alone does not tell it."""
+    default: Any = None
+    """Of one of several options that a `TypedDict` has: what it is if it is not given."""
     is_unique: bool = False
     """Of a list, in which each stands once."""
     in_query: bool = False
     """It stands in the query, though the request has a body."""
-    in_header: bool = False
-    """Whether it is sent as the header of its name, such as `If-Match` for `if_match`."""
+    has_at: bool = False
+    """Of a part of the path, which has an @ before it, so that it is no other word there."""
+    is_body: bool = False
+    """It is the whole body: a document, or its bytes."""
     if_match: bool = False
     """It is the header `If-Match`: a version that was looked at, or several."""
 
@@ -96,9 +128,9 @@ class Parameter:
     in_body: bool
 
     @property
-    def in_header(self) -> bool:
-        """Whether it is a header of the request."""
-        return self.told is not None and self.told.in_header
+    def is_body(self) -> bool:
+        """Whether it is all that the body says."""
+        return self.told is not None and self.told.is_body
 
 
 def endpoint(
@@ -111,14 +143,17 @@ def endpoint(
     is_secret: bool = False,
     cursor: str | None = None,
     is_whole: bool = False,
+    most: int = 1000,
+    is_large: bool = False,
     file: str | None = None,
     location: str | None = None,
     flag: str | None = None,
+    move: str | None = None,
+    operation: str | None = None,
     body: str | None = None,
     etag: Etag | None = None,
     body_schema: Mapping[str, Any] = _NO_MORE,
     pending: str | None = None,
-    read_at: str | None = None,
 ) -> Callable[[F], F]:
     """Say what a method is over HTTP; see `Endpoint`."""
     about = Endpoint(
@@ -130,14 +165,17 @@ def endpoint(
         is_secret=is_secret,
         cursor=cursor,
         is_whole=is_whole,
+        most=most,
+        is_large=is_large,
         file=file,
         location=location,
         flag=flag,
+        move=move,
+        operation=operation,
         etag=etag,
         body_schema=body_schema,
         body=body,
         pending=pending,
-        read_at=read_at,
     )
 
     def give(function: F) -> F:
@@ -160,10 +198,28 @@ def parameters(interface: type, name: str) -> tuple[Parameter, ...]:
     function = getattr(interface, name)
     hints = get_type_hints(function, include_extras=True)
     about = endpoints(interface)[name]
-    return tuple(
-        _parameter(each, hints[each.name], about)
-        for each in list(inspect.signature(function).parameters.values())[1:]
-    )
+    found: list[Parameter] = []
+    for each in list(inspect.signature(function).parameters.values())[1:]:
+        if each.kind is inspect.Parameter.VAR_KEYWORD:
+            found += _options(get_args(hints[each.name])[0], about)
+        else:
+            found.append(_parameter(each, hints[each.name], about))
+    return tuple(found)
+
+
+def arguments(
+    signature: inspect.Signature, taken: tuple[Parameter, ...], *args: Any, **kwargs: Any
+) -> dict[str, Any]:
+    """What a call gives, by the name of the parameter; `TypeError` for what a method does not
+    take."""
+    given = dict(signature.bind(*args, **kwargs).arguments)
+    for each in signature.parameters.values():
+        if each.kind is inspect.Parameter.VAR_KEYWORD:
+            options = given.pop(each.name, {})
+            for name in set(options) - {known.name for known in taken}:
+                raise TypeError(f"there is no option {name!r}")
+            given |= options
+    return given
 
 
 @cache
@@ -172,10 +228,27 @@ def answer_type(interface: type, name: str) -> Any:
     return get_type_hints(getattr(interface, name))["return"]
 
 
+def _options(options: Any, about: Endpoint) -> Iterator[Parameter]:
+    """The parameters that a `TypedDict` stands for."""
+    for name, hint in get_type_hints(options, include_extras=True).items():
+        kind, told = told_of(hint)
+        default = None if told is None else told.default
+        if default is not None:
+            kind = Union[tuple(part for part in get_args(kind) if part is not NoneType)]  # noqa: UP007
+        yield Parameter(
+            name=name,
+            type=kind,
+            told=told,
+            default=default,
+            in_path=False,
+            in_body=about.method in _WITH_BODY,
+        )
+
+
 def _parameter(each: inspect.Parameter, hint: Any, about: Endpoint) -> Parameter:
     hint, told = told_of(hint)
     in_path = f"{{{each.name}}}" in about.path or f"{{{each.name}:path}}" in about.path
-    is_beside = told is not None and (told.in_query or told.in_header or told.if_match)
+    is_beside = told is not None and (told.in_query or told.if_match or told.is_body)
     return Parameter(
         name=each.name,
         type=hint,

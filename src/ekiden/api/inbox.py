@@ -8,6 +8,7 @@ from typing import Annotated, Any, Protocol, TypeAlias
 from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
+from ekiden.api.state import Seen
 from ekiden.api.texts import PERSON, PLAIN, SESSION_ID
 from ekiden.core.inbox_item import InboxItem, InboxKind
 from ekiden.core.messages import Priority
@@ -36,14 +37,6 @@ Arguments: TypeAlias = Annotated[
 ]
 Always: TypeAlias = Annotated[
     bool, Told("Do not ask this agent again for this tool, in this session.")
-]
-IfMatch: TypeAlias = Annotated[
-    str | None,
-    Told(
-        "The item's `ETag`: the answer holds only for the item as it was then.",
-        max_length=1000,
-        in_header=True,
-    ),
 ]
 
 
@@ -112,7 +105,7 @@ class Inbox(Protocol):
         always: Always = False,
         confirm_edit: Annotated[bool, Told("Edited arguments are meant as they are.")] = False,
         by: By = None,
-        if_match: IfMatch = None,
+        expected_version: Seen = None,
     ) -> InboxItem:
         """Answer a question, once: whoever comes second gets 409, which says who was first.
 
@@ -138,7 +131,7 @@ class Inbox(Protocol):
         arguments: Arguments = None,
         always: Always = False,
         by: By = None,
-        if_match: IfMatch = None,
+        expected_version: Seen = None,
     ) -> BulkAnswer:
         """Answer all that ask exactly the same, in the same way."""
         ...

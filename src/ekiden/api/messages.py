@@ -66,6 +66,11 @@ class MessageDetails(Value):
     """The session in which it is answered."""
 
     @property
+    def message_id(self) -> str:
+        """The message's id."""
+        return self.message.id
+
+    @property
     def is_pending(self) -> bool:
         """Whether it is not answered yet."""
         return self.state == "open"
@@ -127,7 +132,7 @@ class Messages(Protocol):
         scope="run",
         problems=(404, 413),
         pending="It is stored, and not answered yet.",
-        read_at="/messages/{0.message.id}",
+        location="get",
     )
     async def send(
         self,

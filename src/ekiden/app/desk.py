@@ -141,7 +141,12 @@ class Desk:
         await self.hub.close()
 
     async def close(self, *, grace_s: float = 3.0) -> None:
-        """Stop: no new runs; what is not over after `grace_s` seconds is left for others."""
+        """`stop`, and close the store."""
+        await self.stop(grace_s=grace_s)
+        await self.store.close()
+
+    async def stop(self, *, grace_s: float = 3.0) -> None:
+        """No new runs; what is not over after `grace_s` seconds is left for others."""
         working, self._working = self._working, None
         agreeing, self._agreeing = self._agreeing, None
         if agreeing is not None:
@@ -151,7 +156,6 @@ class Desk:
             self._worker.stop()
         await asyncio.gather(self.runs.drain(grace_s), _ended(working, grace_s))
         await self.end_streams()
-        await self.store.close()
 
 
 async def _ended(working: asyncio.Task[None] | None, grace_s: float) -> None:

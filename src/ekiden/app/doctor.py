@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from ekiden import __version__
-from ekiden.app.copying.places import source_at
+from ekiden.app.copying.places import snapshot_at
 from ekiden.app.fsync import fsync_us
 from ekiden.app.stores import open_store, sqlite_path
 from ekiden.core.errors import EkidenError, StoreReadOnly, UserError
@@ -206,7 +206,7 @@ async def _integrity(url: str) -> Check:
     if url == "memory:" or (path is not None and not path.exists()):
         return Check(name="integrity", status="ok", detail="there is nothing to look at")
     try:
-        async with source_at(url) as source:
+        async with snapshot_at(url) as source:
             found = await source.examine(limit_s=_LOOKING_S)
     except EkidenError as exc:
         return _problem("integrity", exc)

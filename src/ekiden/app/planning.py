@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ekiden.app.demo_model import is_demo
 from ekiden.core.agent import Agent
+from ekiden.core.documents import Value, left_out
 from ekiden.core.errors import ModelBehaviorError, ModelTimeout, UserError
 from ekiden.core.model import Model, ModelRequest, ModelResponse
-from ekiden.core.plan import AskModel, PlanSettings, TaskDecomposition
+from ekiden.core.plan import AgentTask, AskModel, PlanSettings
 from ekiden.supervisor import decomposer_of, members_of
 
 if TYPE_CHECKING:
@@ -24,39 +25,39 @@ _TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """A plan that is only looked at."""
+class PlannedTask(Value):
+    """One part of a request, for one agent."""
 
-    plan: TaskDecomposition
+    task_id: str
+    agent: str
+    description: str
+    parameters: Mapping[str, Any]
+    """JSON that goes along."""
+    depends_on: Sequence[str]
+    """Ids of tasks whose results this one needs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanPreview(Value):
+    """How a request would be split."""
+
+    reasoning: str
+    requires_aggregation: bool
+    """Whether there is more than one result to make an answer of."""
     method: PlanMethod
+    """Who split it: a model, the agents' keywords and patterns, or the supervisor's own code."""
+    tasks: Sequence[PlannedTask]
+    notes: Sequence[str]
+    """What was changed in what the model or the rules said."""
     supervisor: str | None
-    """Whose plan it is; `None`: nobody's, but one over all agents that requests can go to."""
-    model: str | None = None
+    """Whose plan it is; `null`: nobody's, but one over all agents that requests can go to."""
+    model: str | None = left_out()
     """Which one was asked."""
-
-    def to_json(self) -> dict[str, Any]:
-        """As `ekiden plan --json` prints it."""
-        return {
-            "reasoning": self.plan.reasoning,
-            "requires_aggregation": self.plan.requires_aggregation,
-            "method": self.method,
-            "tasks": [
-                {
-                    "task_id": task.task_id,
-                    "agent": task.agent,
-                    "description": task.description,
-                    "parameters": dict(task.parameters),
-                    "depends_on": list(task.depends_on),
-                }
-                for task in self.plan.tasks
-            ],
-            "notes": list(self.plan.notes),
-        }
 
 
 async def plan_request(
     project: Project, text: str, *, agent: str | None = None, model: str | None = None
-) -> Planned:
+) -> PlanPreview:
     """The tasks that `text` would become; nothing is stored, and no agent works on them.
 
     The supervisor is `agent`, else the only one that the project has, else one over all agents
@@ -82,11 +83,24 @@ async def plan_request(
         ask=None if asked is None else _asking(asked),
     )
     method: PlanMethod = "own" if settings.decomposer is not None else "rules"
-    return Planned(
-        plan=plan,
+    return PlanPreview(
+        reasoning=plan.reasoning,
+        requires_aggregation=plan.requires_aggregation,
         method="model" if asks else method,
+        tasks=[_planned(task) for task in plan.tasks],
+        notes=plan.notes,
         supervisor=name,
         model=shown if asks else None,
+    )
+
+
+def _planned(task: AgentTask) -> PlannedTask:
+    return PlannedTask(
+        task_id=task.task_id,
+        agent=task.agent,
+        description=task.description,
+        parameters=task.parameters,
+        depends_on=task.depends_on,
     )
 
 

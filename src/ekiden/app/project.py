@@ -180,11 +180,18 @@ def _set_up_local_models(settings: Settings) -> None:
 
 def _from_code(root: Path, loaded: LoadedSettings, name: str) -> Project:
     team = _demo() if name == DEMO_TEAM else load_team(name)
+    project = project_of(team, loaded, root=root)
+    project.is_demo = name == DEMO_TEAM
+    return project
+
+
+def project_of(team: Team, loaded: LoadedSettings, *, root: Path | None = None) -> Project:
+    """A team of Python objects, with the router that the settings ask for if it has none."""
     own = None if team.router is None else team.router.router
     router = own if isinstance(own, Router) else _router(team, loaded.settings)
     if team.router is None:
         team = Team(*team, router.agent, entry=team.entry.name, name=team.name)
-    return Project(root=root, team=team, router=router, loaded=loaded, is_demo=name == DEMO_TEAM)
+    return Project(root=root or Path.cwd(), team=team, router=router, loaded=loaded)
 
 
 def _demo() -> Team:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from ekiden.app.records.runs import ACTIVE, ENDINGS, parse_run_id, run_range, run_status
+from ekiden.app.run_reading import ENDINGS, run_range, run_status
 from ekiden.core.events import Event
+from ekiden.core.runs import ACTIVE, parse_run_id
 from ekiden.hub import SessionTails, Tail
 from ekiden.hub.tails import Shown
 from ekiden.storage.base import Store

@@ -11,24 +11,19 @@ import asyncio
 import logging
 from collections.abc import (
     AsyncGenerator,
+    AsyncIterator,
     Awaitable,
     Callable,
     Collection,
     Iterable,
     Mapping,
 )
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ekiden.app.records.runs import (
-    ACTIVE,
-    parse_run_id,
-    run_id_of,
-    run_record,
-    run_status,
-)
 from ekiden.app.relay import ended
+from ekiden.app.run_reading import read_run, run_status
 from ekiden.app.run_tasks import RunTasks, stop
 from ekiden.app.run_watch import RunWatch
 from ekiden.app.stopping import is_stopped
@@ -39,23 +34,28 @@ from ekiden.core.errors import (
     SessionNotFound,
     StoreError,
 )
+from ekiden.core.handoff_record import HandoffResult
 from ekiden.core.ids import new_id
+from ekiden.core.runs import ACTIVE, Run, parse_run_id, run_id_of
 from ekiden.core.server_errors import ServerStopping, TooManyRequests
 from ekiden.core.team import Team
 from ekiden.engine.stops import stop_parked
+from ekiden.handoff.history_query import HandoffQuery, find_handoffs
 from ekiden.hub import SessionTails
 from ekiden.hub.tails import Shown
 from ekiden.routing.decision import Strategy
-from ekiden.runtime import Circumstances, RunConfig, advance
+from ekiden.runtime import Circumstances, HandoffController, RunConfig, advance
 from ekiden.runtime import submit as store_message
 from ekiden.runtime.opening import begun, resumed
 from ekiden.runtime.state import RunState
 from ekiden.runtime.stopping import take_back
 from ekiden.sessions import Session
-from ekiden.storage.base import DocumentWrite, SessionFilter, Store
+from ekiden.storage.base import Commit, DocumentWrite, SessionFilter, SessionPatch, Store
 from ekiden.tools.output import to_jsonable
 
 _log = logging.getLogger("ekiden.runs")
+
+_SOON_S = 0.05
 
 _LOOK_EVERY_S = 1.0
 QUIET_S = 15.0
@@ -201,24 +201,61 @@ class Runs:
         around = self._around(None, max_turns=max_turns)
         if len(self._tasks) < self._most:
             around.live = self._tails.wants(session_id)
-            return await self._begin(session_id, around, lambda: resumed(around, session))
-        async with resumed(around, session) as run:
+            return await self._begin(session_id, around, lambda: _made_ready(around, session))
+        async with _made_ready(around, session) as run:
             return _started(run)  # To leave it is to leave it to workers.
 
-    async def read(self, run_id: str) -> dict[str, Any]:
-        """The run as JSON, as it stands; `RunNotFound`, `SessionNotFound`."""
-        record = await run_record(self._store, run_id)
-        session_id, _ = parse_run_id(run_id)
-        if record["status"] == "done" and record["output"] is not None:
-            with suppress(EkidenError):  # The team has changed since.
-                session = Session(session_id, store=self._store)
-                row = await self._store.get(session_id)
-                if run_id_of(session_id, row.cursor.get("r", 0)) == run_id:
-                    result = await ended(self._team, session, row, config=self._config)
-                    record["output"] = to_jsonable(result.final_output)
-        return record
+    async def hand_over(
+        self, session_id: str, *, to: str, max_turns: int, wait_s: float, **asked: Any
+    ) -> HandoffResult:
+        """Hand the session to an agent, which works on it here at most so many turns.
 
-    async def wait(self, run_id: str, *, timeout_s: float) -> dict[str, Any]:
+        As `HandoffController.start`, but for `wait_s` seconds at most; the agent goes on when the
+        caller goes away.
+        """
+        self._check_open()
+        around = self._around(None, max_turns=max_turns)
+        controller = HandoffController(
+            self._team, self._store, run_config=around.config, around=around
+        )
+        made: asyncio.Future[HandoffResult] = asyncio.get_running_loop().create_future()
+
+        async def work() -> None:
+            try:
+                made.set_result(await controller.start(session_id, to=to, **asked))
+            except asyncio.CancelledError:
+                made.set_exception(ServerStopping())
+                raise
+            except Exception as exc:
+                made.set_exception(exc)
+
+        mine = self._tasks.begin(session_id, around, work())
+        made.add_done_callback(lambda done: done.exception())
+        query = HandoffQuery(session_id=session_id, target=to, status="transferring")
+        await asyncio.wait({made}, timeout=wait_s)
+        while not made.done():
+            row = await self._store.get(session_id)
+            mine.number = row.cursor.get("r")
+            found = await find_handoffs(self._store, query, limit=1)
+            if found.records:
+                return found.records[0].result()
+            await asyncio.wait({made}, timeout=_SOON_S)
+        return await made
+
+    async def read(self, run_id: str) -> Run:
+        """The run as it stands; `RunNotFound`, `SessionNotFound`."""
+        run = await read_run(self._store, run_id)
+        if run.status == "done" and run.output is not None:
+            with suppress(EkidenError):  # The team has changed since.
+                session = Session(run.session_id, store=self._store)
+                row = await self._store.get(run.session_id)
+                if run_id_of(run.session_id, row.cursor.get("r", 0)) == run_id:
+                    result = await ended(self._team, session, row, config=self._config)
+                    output = to_jsonable(result.final_output)
+                    return run if output == run.output else replace(run, output=output)
+        return run
+
+    async def wait(self, run_id: str, *, timeout_s: float) -> Run:
         """The run once nobody works on it, or as it stands when the time is over, or when the
         server stops."""
         session_id, number = parse_run_id(run_id)
@@ -227,16 +264,16 @@ class Runs:
         mine = self._tasks.find(session_id, number)
         if mine is not None:
             await self._unless_stopping({mine.task}, timeout_s)
-        record = await self.read(run_id)
-        if record["status"] not in ACTIVE or clock.time() >= deadline:
-            return record
+        run = await self.read(run_id)
+        if not run.is_active or clock.time() >= deadline:
+            return run
         seen = (await self._store.get(session_id)).seq
         async with self._tails.follow(session_id, after=seen) as tail:
             while True:
-                record = await self.read(run_id)
+                run = await self.read(run_id)
                 left_s = deadline - clock.time()
-                if record["status"] not in ACTIVE or left_s <= 0 or self._tails.is_closed:
-                    return record
+                if not run.is_active or left_s <= 0 or self._tails.is_closed:
+                    return run
                 if tail.is_closed:
                     await asyncio.sleep(min(left_s, _LOOK_EVERY_S))
                 else:
@@ -261,7 +298,23 @@ class Runs:
         watch = self._watch(run_id, through_waits=through_waits, quiet_s=quiet_s)
         return watch.shown(after, None)
 
-    async def cancel(self, run_id: str) -> dict[str, Any]:
+    async def watch_session(
+        self, session_id: str, *, after: int, quiet_s: float = QUIET_S
+    ) -> AsyncGenerator[Shown | None, None]:
+        """All that happens in a session after the event numbered `after`, run after run, until the
+        server stops; `SessionNotFound` when it is removed. `None`: as in `watch`."""
+        place = after
+        await self._store.get(session_id)
+        while not self._tails.is_closed:
+            async with self._tails.follow(session_id, after=place) as tail:
+                while not tail.is_closed:
+                    shown = await tail.soon(quiet_s)
+                    place = tail.after
+                    if shown is None:
+                        await self._store.get(session_id)
+                    yield shown
+
+    async def cancel(self, run_id: str) -> Run:
         """Stop the run; its work is kept, and it can be resumed. One that is over stays as it is.
 
         What it asked people and agents is withdrawn. If another process works on it, that is asked
@@ -270,11 +323,11 @@ class Runs:
         a program that runs the session by itself heeds no such requests.
         """
         began = asyncio.get_running_loop().time()
-        record = await self.read(run_id)
+        run = await self.read(run_id)
         session_id, number = parse_run_id(run_id)
         row = await self._store.get(session_id)
-        if record["status"] not in _STOPPABLE or row.cursor.get("r") != number:
-            return record
+        if run.status not in _STOPPABLE or row.cursor.get("r") != number:
+            return run
         mine = self._tasks.find(session_id, number)
         if mine is not None:
             await stop(mine)
@@ -283,10 +336,9 @@ class Runs:
         if not await is_stopped(self._store, session_id, number, self._stop_parked, began=began):
             return await self.read(run_id)
         self._tails.end(session_id)
-        record = await self.read(run_id)
-        if record["status"] in ACTIVE:  # The next message has taken the session already.
-            record["status"] = "stopped"
-        return record
+        run = await self.read(run_id)
+        # The next message may have taken the session already.
+        return replace(run, status="stopped") if run.is_active else run
 
     async def stop_here(self, session_id: str) -> bool:
         """Stop whatever is worked on here for the session; whether there was anything, and is no
@@ -432,6 +484,16 @@ _SHORT_PATIENCE_S = 1.0
 """How long others wait for code here that is to stop; they ask again."""
 _SHORT = 100
 """A line of so many is not too long."""
+
+
+@asynccontextmanager
+async def _made_ready(around: Circumstances, session: Session) -> AsyncIterator[RunState]:
+    """The unfinished run, and in the store as well: from then on a worker goes on with it if this
+    process dies, and nobody takes its earlier outcome for the one that is to come."""
+    async with resumed(around, session) as run:
+        patch = SessionPatch(status="ready", outcome="")
+        await run.store.commit(run.claim, Commit(patch=patch, events=()))
+        yield run
 
 
 def _started(run: RunState) -> StartedRun:

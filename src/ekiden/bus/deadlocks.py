@@ -24,6 +24,7 @@ from ekiden.bus.stored_waits import (
     waits,
     waits_of,
 )
+from ekiden.core.documents import from_json, to_json
 from ekiden.core.errors import StaleDocument
 from ekiden.core.events import Event
 from ekiden.core.message_answers import deadlock_json
@@ -72,7 +73,7 @@ async def find_present(store: Store) -> list[Deadlock]:
     if scene is None:
         return []
     return [
-        _deadlock(cycle, scene.agents, found_at_us=scene.now_us)
+        _deadlock(cycle, scene.agents, found_at=scene.now_us / 1e6)
         for cycle in scene.graph.deadlocks("longest")
     ]
 
@@ -83,7 +84,7 @@ async def deadlocks(store: Store, *, limit: int = 50, after: str = "") -> list[D
     To get the next page, give the `id` of the last one as `after`; then only past ones follow::
 
         for each in await deadlocks(store):
-            print(each.found_at_us, " waits for ".join(each.cycle), each.victim)
+            print(each.found_at, " waits for ".join(each.cycle), each.victim)
     """
     present = [] if after else await find_present(store)
     rest = limit - len(present)
@@ -96,7 +97,7 @@ async def _past(store: Store, *, limit: int, after: str) -> list[Deadlock]:
     """What was asked is known as long as the messages are there: a record must not outlive them
     with their words."""
     documents = await store.list_documents(DEADLOCKS, after=after, limit=limit)
-    found = [Deadlock.from_json(document.body) for document in documents]
+    found: list[Deadlock] = [from_json(Deadlock, document.body) for document in documents]
     keys = {ask.message_id for each in found for ask in each.asks}
     if not keys:
         return found
@@ -135,7 +136,7 @@ async def _break(
             wait.id for wait, end in zip(victim, written.settled, strict=True) if end == "settled"
         ]
         if len(told) < len(victim):
-            deadlock = replace(deadlock, given_up=tuple(told))
+            deadlock = deadlock.giving_up(told)
             await store.write_documents([_record(deadlock)])
         broken.append((victim[0].waiter, deadlock))
     return broken
@@ -176,11 +177,11 @@ def _cycle(graph: WaitGraph, nodes: Iterable[str] | None) -> Cycle:
     return next(graph.deadlocks("longest"))
 
 
-def _deadlock(cycle: Cycle, agents: Mapping[str, str], *, found_at_us: int) -> Deadlock:
+def _deadlock(cycle: Cycle, agents: Mapping[str, str], *, found_at: float) -> Deadlock:
     return Deadlock(
         cycle=tuple(agents[node] for node in cycle.nodes),
         message_ids=tuple(wait.id for need in cycle.needs for wait in need),
-        found_at_us=found_at_us,
+        found_at=found_at,
         asks=tuple(_asks(cycle, agents)),
     )
 
@@ -204,11 +205,11 @@ def _told(cycle: Cycle, victim: Need, scene: _Scene, policy: VictimPolicy) -> De
     place = cycle.nodes.index(first.waiter)
     nodes = (*cycle.nodes[place:-1], *cycle.nodes[: place + 1])
     turned = replace(cycle, nodes=nodes)
+    found = _deadlock(turned, scene.agents, found_at=scene.now_us / 1e6)
     return replace(
-        _deadlock(turned, scene.agents, found_at_us=scene.now_us),
+        found.giving_up([wait.id for wait in victim]),
         id=f"{_LATEST_US - scene.now_us:018d}/{first.id}",
         victim=scene.agents[first.waiter],
-        given_up=tuple(wait.id for wait in victim),
         policy=policy,
         resolved=True,
     )
@@ -237,12 +238,12 @@ def _breaking(deadlock: Deadlock, scene: _Scene) -> Batch:
                 type="message",
                 at_us=scene.now_us,
                 agent=deadlock.victim,
-                details={"deadlock": deadlock.with_texts({}).to_json()},
+                details={"deadlock": to_json(deadlock.with_texts({}))},
             )
         ],
     )
 
 
 def _record(deadlock: Deadlock) -> DocumentWrite:
-    body = deadlock.with_texts({}).to_json()
+    body = to_json(deadlock.with_texts({}))
     return DocumentWrite(collection=DEADLOCKS, key=deadlock.id, body=body)

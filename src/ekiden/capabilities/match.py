@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
+
+from ekiden.core.documents import Value
 
 By: TypeAlias = Literal["name", "tag", "meaning"]
-"""How a capability was found to be the required one; the surest first."""
+"""How a capability was found to be the required one."""
+SUREST_FIRST: Final[tuple[By, ...]] = ("name", "tag", "meaning")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class Fit(Value):
     """One required capability that an agent has.
 
     For example::
@@ -34,19 +37,9 @@ class Fit:
         """What it counts, 0 to 1: the proficiency, by meaning times the similarity."""
         return self.proficiency * (1.0 if self.similarity is None else self.similarity)
 
-    def to_json(self) -> dict[str, Any]:
-        """The stable form."""
-        return {
-            "required": self.required,
-            "capability": self.capability,
-            "proficiency": self.proficiency,
-            "by": self.by,
-            "similarity": None if self.similarity is None else round(self.similarity, 6),
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class Match(Value):
     """How good an agent is for what is required.
 
     For example::
@@ -58,34 +51,14 @@ class Match:
     agent: str
     score: float
     """0 to 1: the mean of the fits' scores over everything required; what is missing counts 0."""
-    fits: tuple[Fit, ...] = ()
-    """What it has of the required, in the order asked."""
+    matched: tuple[str, ...] = ()
+    """The required names that it has, in the order asked."""
     missing: tuple[str, ...] = ()
     """What it lacks, in the order asked."""
+    by: By = "name"
+    """The least sure way in which one of them was found."""
+    fits: tuple[Fit, ...] = ()
+    """What it has of the required, in the order asked."""
     available: bool = True
     load: float = 0.0
     """How much it has to do, in whatever unit the caller counts."""
-
-    @property
-    def matched(self) -> tuple[str, ...]:
-        """The required names that it has."""
-        return tuple(fit.required for fit in self.fits)
-
-    @property
-    def by(self) -> By:
-        """The least sure way in which one of them was found."""
-        found = {fit.by for fit in self.fits}
-        return "meaning" if "meaning" in found else "tag" if "tag" in found else "name"
-
-    def to_json(self) -> dict[str, Any]:
-        """The stable form, as `ekiden agents match --json` prints it."""
-        return {
-            "agent": self.agent,
-            "score": round(self.score, 6),
-            "matched": list(self.matched),
-            "missing": list(self.missing),
-            "by": self.by,
-            "fits": [fit.to_json() for fit in self.fits],
-            "available": self.available,
-            "load": self.load,
-        }

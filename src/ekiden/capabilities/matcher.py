@@ -8,7 +8,7 @@ from math import fsum, inf
 from typing import TYPE_CHECKING, Any, Self
 
 from ekiden.capabilities.holdings import Holders, Holdings
-from ekiden.capabilities.match import Fit, Match
+from ekiden.capabilities.match import SUREST_FIRST, Fit, Match
 from ekiden.capabilities.names import Requirement, requirements, several
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UnknownAgent, UserError
@@ -273,8 +273,10 @@ def _match(
     return Match(
         agent=agent,
         score=abs(score),
-        fits=tuple(fits),
+        matched=tuple(fit.required for fit in fits),
         missing=tuple(missing),
+        by=max((fit.by for fit in fits), key=SUREST_FIRST.index, default="name"),
+        fits=tuple(fits),
         available=not unavailable,
         load=load,
     )

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from math import isinf
 from typing import Final, Literal, TypeAlias
 
 from ekiden.cli.output import safe
@@ -136,11 +137,12 @@ def question(request: ConfirmationRequest) -> Question:
     if request.scope:
         scope = shorten(" ".join(safe(request.scope).split()), _LONGEST_SCOPE)
         quoted = f"{quoted}\n(always: {scope})"
+    limit = "" if isinf(request.timeout_s) else f" ({request.timeout_s:g} s)"
     return Question(
         heading=f"{safe(request.agent)} wants to run {safe(request.tool)}:",
         quoted=quoted,
-        rules="always: in this session; no answer in time: no",
-        line=f"[y]es, [n]o, [a]lways, [e]dit ({request.timeout_s:g} s): ",
+        rules="always: in this session" + ("; no answer in time: no" if limit else ""),
+        line=f"[y]es, [n]o, [a]lways, [e]dit{limit}: ",
     )
 
 
@@ -165,8 +167,12 @@ def approver(allow: Iterable[str] = (), *, where: ApproveWhere = "terminal") -> 
     """For a command: asks if a person sits at both ends of the terminal, or in the inbox."""
     if where == "inbox":
         return InboxApprover(allow=allow)
-    attended = sys.stdin.isatty() and sys.stderr.isatty()
-    return TerminalApprover(allow=allow, ask=ask_on_terminal if attended else None)
+    return TerminalApprover(allow=allow, ask=ask_on_terminal if is_attended() else None)
+
+
+def is_attended() -> bool:
+    """Whether a person sits at both ends of the terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 async def ask_on_terminal(asked: Question) -> str | None:

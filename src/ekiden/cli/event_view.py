@@ -2,66 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from ekiden.cli.exits import Exit
-from ekiden.cli.output import complain, emit, note, say
 from ekiden.cli.routing_view import route_line
 from ekiden.cli.tables import clock_time
 from ekiden.cli.transcript import shorten, transcript
-from ekiden.core.errors import StoreUnavailable
 from ekiden.core.events import Event
-from ekiden.core.jsonio import dumps
-from ekiden.hub import EventStream
 
 _LONGEST = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spectator:
-    """Shows what a stream of events gives."""
-
-    as_json: bool
-    words: Sequence[str] = ()
-    """The options of the command that have to be given again in order to go on."""
-
-    def begin(self, stream: EventStream, url: str) -> None:
-        """Say that from now on nothing is missed."""
-        if self.as_json:
-            note(dumps({"watching": {"store": url, "after": stream.position}}))
-        else:
-            note(f"watching {url}; Ctrl-C ends it")
-
-    async def show(self, stream: EventStream) -> int:
-        """Print events until the stream or Ctrl-C ends it, and say how to go on; the exit code."""
-        code = Exit.OK
-        try:
-            async for found in stream:
-                if self.as_json:
-                    emit(found.to_json())
-                else:
-                    say(event_line(found.event))
-        except asyncio.CancelledError:
-            code = Exit.INTERRUPTED
-        self._end(stream.position or "")
-        return code
-
-    def outage(self, exc: StoreUnavailable | None) -> None:
-        """Say that the store cannot be reached, or that it can be again."""
-        if exc is not None:
-            complain(exc.code, f"{exc}; trying again", as_json=self.as_json)
-        else:
-            note(dumps({"note": "the store is back"}) if self.as_json else "the store is back")
-
-    def _end(self, after: str) -> None:
-        if self.as_json:
-            note(dumps({"after": after}))
-        else:
-            note(f"go on with: {shlex.join(['ekiden', 'watch', '--after', after, *self.words])}")
 
 
 def event_line(event: Event) -> str:

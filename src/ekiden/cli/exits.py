@@ -23,7 +23,6 @@ from ekiden.core.server_errors import KeyNotFound, RequestInvalid
 from ekiden.core.temporal_errors import TemporalUnavailable
 
 if TYPE_CHECKING:
-    from ekiden.core.handoff_record import RefusalCode
     from ekiden.core.outcomes import Outcome
 
 
@@ -101,6 +100,6 @@ def exit_for_outcome(outcome: Outcome | str) -> Exit:
     return _BY_OUTCOME[outcome if isinstance(outcome, str) else outcome.kind]
 
 
-def exit_for_refusal(code: RefusalCode) -> Exit:
+def exit_for_refusal(code: str) -> Exit:
     """The exit code of a handoff that was asked for and not made, or undone."""
     return Exit.NOT_FOUND if code == "AGENT_NOT_FOUND" else Exit.FAILED

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import getpass
 
-from ekiden.app.records.handoff_endings import Ending as Ending
-from ekiden.app.records.handoff_endings import cancel_record, start_record
-from ekiden.app.records.handoff_endings import ending_of as ending_of
+from ekiden.api.handoffs import CancelledHandoff, HandoffEnd
 from ekiden.cli.errors import BadInput, UsageError
 from ekiden.cli.exits import Exit, exit_for_outcome, exit_for_refusal
 from ekiden.cli.output import complain, emit, note, say
-from ekiden.core.handoff_record import HandoffResult
+from ekiden.core.documents import to_json
+from ekiden.core.errors import HandoffSettled, UnknownAgent
 from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S
 from ekiden.core.jsonio import dumps
 from ekiden.handoff.history_query import HandoffQuery, open_requests
@@ -20,7 +19,6 @@ from ekiden.storage.base import SessionRow, Store
 
 _REFUSED = "handoff.refused"
 _UNDONE = "handoff.rolled_back"
-_SETTLED = "handoff.settled"
 
 
 def person_name(option: str | None) -> str:
@@ -82,76 +80,73 @@ async def stopped(store: Store, session_id: str, *, to: str, by: str, how_to_res
     return f"stopped; the session is kept, go on with: {how_to_resume}"
 
 
-def report_start(
-    result: HandoffResult, end: Ending, *, hint: str, as_json: bool, is_shown: bool = False
-) -> int:
+def report_start(end: HandoffEnd, *, hint: str, as_json: bool) -> int:
     """Tell what came of a handoff that was asked for, and give the exit code.
 
-    `hint` is the command that goes on with the session; `is_shown`: all but what is wrong was told
-    already.
+    `hint` is the command that goes on with the session.
     """
-    if not is_shown:
-        _show(result, end, as_json=as_json)
-    if result.error is not None:
-        _complain_of(result, as_json=as_json)
-        return exit_for_refusal(result.error.code)
-    row = end.row
+    if as_json:
+        emit(to_json(end))
+    else:
+        say(_line(end))
+        if end.output is not None:
+            say(f"{end.speaker}: {end.output}")
+    if end.error is not None:
+        _complain_of(end.status, end.error.code, end.error.message, end.id, as_json=as_json)
+        return exit_for_refusal(end.error.code)
     if end.problem is not None:
-        code, message = end.problem
-        complain(code, f"{message}; go on with: {hint}" if hint else message, as_json=as_json)
-        return exit_for_outcome(row.outcome or "failed")
-    if not as_json and row.status == "waiting":
-        note(f"the session waits for people: ekiden handoff answer {row.id} TEXT")
-    elif not as_json and result.completed_at is None and row.owner is None and hint:
-        note(f"{result.target} has the session and did not work on it yet; go on with: {hint}")
+        message = end.problem.message
+        text = f"{message}; go on with: {hint}" if hint else message
+        complain(end.problem.code, text, as_json=as_json)
+        return exit_for_outcome(end.outcome or "failed")
+    if not as_json and end.standing == "waiting":
+        note(f"the session waits for people: ekiden handoff answer {end.session_id} TEXT")
+    elif not as_json and end.completed_at is None and end.standing != "running" and hint:
+        note(f"{end.target} has the session and did not work on it yet; go on with: {hint}")
     return Exit.OK
 
 
-def report_cancel(result: HandoffResult, *, handoff_id: str, as_json: bool) -> int:
+def report_cancel(told: CancelledHandoff, *, as_json: bool) -> int:
     """Tell what became of a handoff that was to be cancelled, and give the exit code."""
     if as_json:
-        emit(cancel_record(handoff_id, result))
+        emit(to_json(told))
     else:
-        say(_line(handoff_id, result))
-    if result.error is not None and result.error.code == "CANCELLED":
+        say(_line(told))
+    if told.error is not None and told.error.code == "CANCELLED":
         return Exit.OK
-    if result.completed_at is None and result.status != "rolled_back":
+    if told.is_pending:
         message = "whoever runs the session did not undo it in time; try again"
         complain("session.busy", message, as_json=as_json)
         return Exit.BUSY
     message = (
-        f"handoff {handoff_id} is settled ({result.status}) and stays as it is; hand the session "
+        f"handoff {told.id} is settled ({told.status}) and stays as it is; hand the session "
         "on with `ekiden handoff start`"
     )
-    complain(_SETTLED, message, as_json=as_json, status=result.status)
+    complain(HandoffSettled.code, message, as_json=as_json, status=told.status)
     return Exit.FAILED
+
+
+def report_unknown(error: UnknownAgent, *, as_json: bool) -> Exit:
+    """Say that the agent that is to get a session does not exist; the exit code."""
+    refusal = error.refusal or ""
+    complain(error.code, str(error), as_json=as_json, refusal=refusal, handoff=error.handoff_id)
+    return exit_for_refusal(refusal)
 
 
 def tell_refusals(result: RunResult, *, as_json: bool) -> None:
     """Say why the run's handoffs were not made that were not."""
     for record in records_of(result.events):
         if record.status == "failed":
-            _complain_of(record.result(), as_json=as_json)
+            error, handoff_id = record.result().error, record.id
+            assert error is not None
+            _complain_of(record.status, error.code, error.message, handoff_id, as_json=as_json)
 
 
-def _complain_of(result: HandoffResult, *, as_json: bool) -> None:
+def _complain_of(status: str, refusal: str, message: str, handoff: str, *, as_json: bool) -> None:
     """Say why a handoff was not made, or was undone."""
-    assert result.error is not None
-    code = _REFUSED if result.status == "failed" else _UNDONE
-    refusal, message = result.error.code, result.error.message
-    complain(
-        code, f"{refusal}: {message}", as_json=as_json, refusal=refusal, handoff=result.request_id
-    )
+    code = _REFUSED if status == "failed" else _UNDONE
+    complain(code, f"{refusal}: {message}", as_json=as_json, refusal=refusal, handoff=handoff)
 
 
-def _show(result: HandoffResult, end: Ending, *, as_json: bool) -> None:
-    if as_json:
-        emit(start_record(result, end))
-        return
-    say(_line(result.request_id, result))
-    if end.answer is not None:
-        say(f"{end.speaker}: {end.answer}")
-
-
-def _line(handoff_id: str, result: HandoffResult) -> str:
-    return f"{handoff_id}: {result.source} → {result.target} {result.status}"
+def _line(handoff: HandoffEnd | CancelledHandoff) -> str:
+    return f"{handoff.id}: {handoff.source} → {handoff.target} {handoff.status}"

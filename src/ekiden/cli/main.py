@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from ekiden import __version__
 from ekiden.cli.errors import Interrupted, UsageError
 from ekiden.cli.exits import Exit, exit_for_error
 from ekiden.cli.output import complain, prepare_log, prepare_streams, say
-from ekiden.cli.remote.connection import at_server
-from ekiden.cli.remote.table import LOCAL_ONLY, WRITTEN_ONCE, take_server
+from ekiden.cli.server_option import put_server
 from ekiden.core.errors import EkidenError
 
 if TYPE_CHECKING:
@@ -144,9 +142,9 @@ _GROUPS = {
     "store": (
         "Look after whole stores.",
         {
-            "copy": "Copy everything from one store to another, and compare the two.",
-            "backup": "Copy the store into one file, while others work with it.",
-            "restore": "Copy a backup into an empty store.",
+            "copy": "Copy everything from SQLite to PostgreSQL, and compare the two.",
+            "backup": "Back up the store into a file, while others work with it.",
+            "restore": "Restore a backup into an empty store.",
             "verify": "Read everything in the store, and tell what is wrong.",
             "info": "Show what the store is and how much is in it.",
         },
@@ -223,11 +221,8 @@ def overview() -> str:
     )
 
 
-def build(*, remote: bool = False) -> App:
-    """The parser; the commands' own modules are loaded when they are called.
-
-    With `remote` the commands are those that ask a server.
-    """
+def build() -> App:
+    """The parser; the commands' own modules are loaded when they are called."""
     from cyclopts import App
 
     app = App(
@@ -239,17 +234,13 @@ def build(*, remote: bool = False) -> App:
         result_action="return_value",
         suppress_keyboard_interrupt=False,
     )
-    place = "remote" if remote else "commands"
     for name in _COMMANDS:
-        if not (remote and (name in LOCAL_ONLY or name in WRITTEN_ONCE)):
-            app.command(f"ekiden.cli.{place}.{name}:{name}", name=name)
+        app.command(f"ekiden.cli.commands.{name}:{name}", name=name)
     for group, (about, members) in _GROUPS.items():
         commands = App(name=group, help=about)
         for name, text in members.items():
-            command = f"{group} {name}"
-            if not (remote and (command in LOCAL_ONLY or command in WRITTEN_ONCE)):
-                target = f"ekiden.cli.{place}.{group}:{group}_{name}"
-                commands.command(target, name=name, help=text)
+            target = f"ekiden.cli.commands.{group}:{group}_{name}"
+            commands.command(target, name=name, help=text)
         app.command(commands)
     return app
 
@@ -271,11 +262,9 @@ def _dispatch(arguments: list[str]) -> int:
         arguments[1:] == [] or (arguments[1].startswith("-") and arguments[1] not in _HELP)
     ):
         arguments.insert(1, "run")
-    server = take_server(arguments, _GROUPS)
+    put_server(arguments, _GROUPS)
     try:
-        with nullcontext() if server is None else at_server(server):
-            app = build() if server is None else build(remote=True)
-            code = app(arguments, exit_on_error=False, print_error=False)
+        code = build()(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as exc:
         raise UsageError(f"{exc} `ekiden --help` shows what there is.") from exc
     return Exit.OK if code is None else code

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from ekiden.cli.errors import Interrupted
-from ekiden.cli.exits import exit_for_outcome
+from ekiden.cli.exits import Exit, exit_for_outcome
 from ekiden.cli.output import complain, emit, note, safe, say
 from ekiden.cli.questions_view import question_record, tell_questions
 from ekiden.cli.routing_view import is_news, route_line
@@ -70,9 +70,7 @@ class Onlooker:
 
     async def watch(self, run: RunResultStreaming) -> int:
         """`read` the run, `report` its result, and give the exit code."""
-        result = await self.read(run)
-        self.report(result)
-        return exit_for_outcome(result.outcome)
+        return self.report(await self.read(run))
 
     async def read(self, run: RunResultStreaming) -> RunResult:
         """Read the run to its end; `Interrupted` after Ctrl-C."""
@@ -128,8 +126,8 @@ class Onlooker:
         elif event.type == "task" and (told := task_line(event)) is not None:
             note(told)
 
-    def report(self, result: Reported, questions: Sequence[InboxItem] = ()) -> None:
-        """Tell how a run ended; `questions` are those that it waits for."""
+    def report(self, result: Reported, questions: Sequence[InboxItem] = ()) -> Exit:
+        """Tell how a run ended, and give the exit code; `questions` are those that it waits for."""
         record = result.to_json()
         if isinstance(result.outcome, Waiting):
             record["waiting_for"] = [question_record(each) for each in questions]
@@ -151,6 +149,8 @@ class Onlooker:
             if isinstance(result.outcome, Waiting) and self.how_to_resume:
                 message = f"{message}; after the answer go on with: {self.how_to_resume}"
             complain(code, message, as_json=self.as_json, session_id=result.session_id)
+        outcome = record["outcome"]
+        return Exit.FAILED if outcome is None else exit_for_outcome(outcome)
 
     def stopped(self) -> str:
         """What whoever stopped it is told."""

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
+from ekiden.cli.options import TEAM, KeepGoingOption, TeamOption
+from ekiden.cli.output import note
 
 if TYPE_CHECKING:
     from ekiden.api.settings import Settings
-    from ekiden.audit import Verification
+    from ekiden.client import AsyncClient
     from ekiden.client.ekiden import Ekiden
+    from ekiden.hub.patience import OnOutage
 
 _SERVER: Final = "EKIDEN_SERVER"
+_SERVER_OPTION: Final = "--server"
 _STORE: Final = "EKIDEN_STORE"
 _MEMORY: Final = "memory:"
 VIA: Final = "terminal"
@@ -26,10 +30,28 @@ IN_MEMORY: Final = "nobody else can write to memory:; name a store that is kept"
 _ServerOption: TypeAlias = Annotated[
     str | None,
     Parameter(
-        name="--server",
+        name=_SERVER_OPTION,
         help="Work with this server instead, with the key in EKIDEN_API_KEY; else EKIDEN_SERVER.",
     ),
 ]
+
+_StoreOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(
+        name="--store",
+        help="Where sessions are kept: a path, sqlite:///path, postgresql://… or memory:; else "
+        "EKIDEN_STORE, else the setting `store`, which is .ekiden/ekiden.db.",
+    ),
+]
+
+
+_HERE_ONLY: Final = {
+    "--store": "the server has its own store",
+    "--team": "the server has its own team",
+    "--model": "the server has its own models",
+    "--keep-going": "the server has read its agent files already",
+    "--allow": "what may run without asking is decided at the server; answer in its inbox",
+}
 
 
 @Parameter(name="*")
@@ -37,14 +59,7 @@ _ServerOption: TypeAlias = Annotated[
 class Place:
     """The options of every command that works with either."""
 
-    store: Annotated[
-        str | None,
-        Parameter(
-            name="--store",
-            help="Where sessions are kept: a path, sqlite:///path, postgresql://… or memory:; else "
-            "EKIDEN_STORE, else the setting `store`, which is .ekiden/ekiden.db.",
-        ),
-    ] = None
+    store: _StoreOption = None
     server: _ServerOption = None
 
     @asynccontextmanager
@@ -55,35 +70,66 @@ class Place:
         kept: str = "",
         is_shared: bool = False,
         app: str | None = None,
-        progress: Callable[[Verification], None] | None = None,
+        progress: Callable[[Any], None] | None = None,
+        on_outage: OnOutage | None = None,
+        keeps_time: bool = False,
     ) -> AsyncIterator[Ekiden]:
         """Everything that is there; with `create` a store that does not exist is made.
 
-        `app`: another than that of the settings. `progress` is called while the audit of a store of
-        this machine is verified. `UsageError` if a store and a server are named, for another app at
-        a server, and for a store in memory if something must be `kept`, or if it `is_shared` with
-        others who write to it.
+        `app`: another than that of the settings. `progress` is called while long work is done on a
+        store of this machine, `on_outage` when a store cannot be reached while somebody looks on.
+        With `keeps_time` deadlines of the inbox are kept, as servers do. `UsageError` if a store
+        and a server are named, for another app at a server, and for a store in memory if something
+        must be `kept`, or if it `is_shared` with others who write to it.
         """
-        if self.server is not None and self.store is not None:
-            raise UsageError(
-                "--store is not for servers, and --server names one: the server has its own store"
-            )
-        server = self.server
-        if server is None and self.store is None:
-            server = os.environ.get(_SERVER) or None
-        if server is not None:
+        if self.is_server:
             if app is not None:
                 raise UsageError("leave out --app: a server has one app, that of its settings")
-            async with _at_server(server) as there:
-                yield there
+            async with self.connected() as client:
+                yield client.ekiden
             return
         in_memory = IN_MEMORY if is_shared else ""
         if kept:
             in_memory = f"a server cannot see {kept} in memory:; name a store that is kept"
         async with _at_store(
-            self.store, create=create, in_memory=in_memory, app=app, progress=progress
+            self.store,
+            create=create,
+            in_memory=in_memory,
+            app=app,
+            progress=progress,
+            on_outage=on_outage,
+            keeps_time=keeps_time,
         ) as here:
             yield here
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[AsyncClient]:
+        """A client of the server; `UsageError` if a store is named, too. The key is that of the
+        environment, because arguments are seen by everybody on the machine."""
+        url = _server_of(self.server, {}, store=self.store)
+        from ekiden.client import AsyncClient
+
+        async with AsyncClient(url) as client:
+            yield client
+
+    def check_for_server(self, given: Mapping[str, object]) -> None:
+        """`UsageError` if one of these options is given, and a server is named."""
+        _server_of(self.server, given, store=self.store)
+
+    def address(self, of_settings: str) -> str:
+        """Where the store is."""
+        return self.store or os.environ.get(_STORE) or of_settings
+
+    def words(self, url: str) -> list[str]:
+        """The option that names the store or the server in a command, if it has to be given again.
+
+        `url` is its address, which has no password in it.
+        """
+        if self.is_server:
+            is_known = self.server in (None, os.environ.get(_SERVER))
+            return [] if is_known else [_SERVER_OPTION, url]
+        is_known = self.store in (None, os.environ.get(_STORE))
+        return [] if is_known else ["--store", url]
 
     def who(self, by: str | None) -> str | None:
         """The name of the person at this machine, else `by`; at a server `None`, which tells itself
@@ -99,10 +145,180 @@ class Place:
     @property
     def is_server(self) -> bool:
         """Whether a server is asked."""
-        return self.server is not None or (self.store is None and bool(os.environ.get(_SERVER)))
+        return _is_remote(self.server, self.store)
 
 
 HERE: Final = Place()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamPlace:
+    """The options of commands that look at a team, and need no store."""
+
+    team: TeamOption = TEAM
+    keep_going: KeepGoingOption = False
+    server: _ServerOption = None
+
+    @asynccontextmanager
+    async def open(
+        self, *, model: str | None = None, as_json: bool = False, demo: str = ""
+    ) -> AsyncIterator[Ekiden]:
+        """The team, over a store in which is nothing; what its files name is not imported.
+
+        With `model` in place of the agents' own. `demo` is said at the end if nobody named a team.
+        `UsageError` for options that are not for servers.
+        """
+        given = {"--team": self.team, "--model": model, "--keep-going": self.keep_going}
+        server = _server_of(self.server, given, store=self._store())
+        if server is not None:
+            async with _at_server(server) as there:
+                yield there
+            return
+        from ekiden.api.local.place import Here
+        from ekiden.app import open_store
+        from ekiden.cli.projects import open_project
+        from ekiden.client.ekiden import at_store
+
+        project = open_project(
+            team=self.team, model=model, keep_going=self.keep_going, inert=True, as_json=as_json
+        )
+        async with open_store(self._address(project.settings.store), create=False) as store:
+            loaded = project.loaded
+            yield at_store(
+                Here(
+                    store=store,
+                    settings=loaded.settings,
+                    origins=loaded.origins,
+                    project=project,
+                    model=model,
+                    via=VIA,
+                )
+            )
+        if demo and project.is_demo:
+            note(demo)
+
+    def _store(self) -> str | None:
+        return None
+
+    def _address(self, setting: str) -> str:
+        return _MEMORY
+
+    @property
+    def is_server(self) -> bool:
+        """Whether a server is asked."""
+        return _is_remote(self.server, self._store())
+
+
+THE_TEAM: Final = TeamPlace()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamAtWork(TeamPlace):
+    """The options of commands that look at what a team does; a store that does not exist is
+    empty."""
+
+    store: _StoreOption = None
+
+    def _store(self) -> str | None:
+        return self.store
+
+    def _address(self, setting: str) -> str:
+        from ekiden.app.stores import sqlite_path
+
+        address = self.store or os.environ.get(_STORE) or setting
+        path = sqlite_path(address)
+        return address if path is None or path.exists() else _MEMORY
+
+
+AT_WORK: Final = TeamAtWork()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamWithStore(TeamAtWork):
+    """The options of commands with which a team works on the sessions of a store."""
+
+    @asynccontextmanager
+    async def work(
+        self,
+        *,
+        model: str | None = None,
+        allow: tuple[str, ...] = (),
+        by: str | None = None,
+        session: str = "",
+        to: str = "",
+        timeout_s: float | None = None,
+        as_json: bool = False,
+    ) -> AsyncIterator[tuple[Ekiden, str]]:
+        """The team with its store, and the command that goes on with the session.
+
+        The person `by` hands the session `to` an agent, in at most `timeout_s` seconds.
+        `UsageError` for options that are not for servers; `Interrupted` tells how to go on.
+        """
+        given = {
+            "--team": self.team,
+            "--model": model,
+            "--keep-going": self.keep_going,
+            "--allow": allow,
+        }
+        server = _server_of(self.server, given, store=self.store)
+        if server is not None:
+            if by is not None:
+                raise UsageError("leave out --by: the server tells by your key who you are")
+            again = [] if self.server is None else ["--server", server]
+            async with _at_server(server) as there:
+                yield there, " ".join(["ekiden", "session", "resume", session, *again])
+            return
+        import asyncio
+
+        from ekiden.api.local.place import Here
+        from ekiden.app import open_store
+        from ekiden.cli.approving import approver
+        from ekiden.cli.errors import Interrupted
+        from ekiden.cli.handing_over import person_name, stopped, tell_busy
+        from ekiden.cli.onlooker import resume_command, run_config
+        from ekiden.cli.projects import open_project, tell_notes
+        from ekiden.client.ekiden import at_store
+
+        who = person_name(by)
+        project = open_project(
+            team=self.team, model=model, keep_going=self.keep_going, as_json=as_json
+        )
+        config = run_config(
+            max_turns=None,
+            no_wait=True,
+            model=model,
+            approver=approver(allow),
+            settings=project.settings,
+        )
+        option = self.store or os.environ.get(_STORE) or None
+        address = project.settings.store if option is None else option
+        async with open_store(address, create=False) as store, project:
+            tell_notes(project, as_json=as_json)
+            hint = resume_command(session, store=store, store_option=option, team=self.team)
+            here = Here(
+                store=store,
+                settings=project.settings,
+                origins=project.loaded.origins,
+                project=project,
+                caller=who,
+                is_person=True,
+                via=VIA,
+                run_config=config,
+                busy=lambda row: tell_busy(row, timeout_s, as_json=as_json),
+            )
+            try:
+                yield at_store(here), hint
+            except asyncio.CancelledError:
+                if not session:
+                    raise
+                told = await stopped(store, session, to=to, by=who, how_to_resume=hint)
+                raise Interrupted(told) from None
+
+
+WITH_STORE: Final = TeamWithStore()
 
 
 @Parameter(name="*")
@@ -129,6 +345,23 @@ class Machine:
 THIS_MACHINE: Final = Machine()
 
 
+def _is_remote(server: str | None, store: str | None) -> bool:
+    return server is not None or (store is None and bool(os.environ.get(_SERVER)))
+
+
+def _server_of(server: str | None, given: Mapping[str, object], *, store: str | None) -> str | None:
+    """The server that is to be asked; `UsageError` for an option of this machine."""
+    if not _is_remote(server, store):
+        return None
+    name = _SERVER if server is None else "--server"
+    for option, value in {"--store": store, **given}.items():
+        if value:
+            raise UsageError(
+                f"{option} is not for servers, and {name} names one: {_HERE_ONLY[option]}"
+            )
+    return os.environ[_SERVER] if server is None else server
+
+
 @asynccontextmanager
 async def _at_server(url: str) -> AsyncIterator[Ekiden]:
     from ekiden.client import AsyncClient
@@ -144,7 +377,9 @@ async def _at_store(
     create: bool,
     in_memory: str,
     app: str | None,
-    progress: Callable[[Verification], None] | None,
+    progress: Callable[[Any], None] | None,
+    on_outage: OnOutage | None,
+    keeps_time: bool,
 ) -> AsyncIterator[Ekiden]:
     from pathlib import Path
 
@@ -153,10 +388,15 @@ async def _at_store(
     from ekiden.client.ekiden import at_store
 
     loaded = load_settings(Path.cwd())
-    address = option or os.environ.get(_STORE) or loaded.settings.store
+    address = Place(store=option).address(loaded.settings.store)
     if in_memory and address == _MEMORY:
         raise UsageError(in_memory)
-    async with open_store(address, create=create) as store:
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(open_store(address, create=create))
+        if keeps_time:
+            from ekiden.cli.inbox_watching import keeping_time
+
+            await stack.enter_async_context(keeping_time(store))
         yield at_store(
             Here(
                 store=store,
@@ -165,5 +405,6 @@ async def _at_store(
                 app=app,
                 via=VIA,
                 progress=progress,
+                on_outage=on_outage,
             )
         )

@@ -21,11 +21,19 @@ def read_request(argument: str, more: Sequence[str] = ()) -> Address:
     """
     from ekiden.app.addressing import parse_address
 
+    return parse_address(read_addressed(argument, more))
+
+
+def read_addressed(argument: str, more: Sequence[str] = ()) -> str:
+    """The same as one text."""
+    from ekiden.app.addressing import parse_address
+
     one_argument(argument, more)
-    address = parse_address(read_text(argument))
+    text = read_text(argument)
+    address = parse_address(text)
     if not address.text.strip():
         raise BadInput(f"there is nothing to say after @{address.to}")
-    return address
+    return text
 
 
 def one_argument(argument: str, more: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.api.local.audit import verification_of
-from ekiden.app.copying import CopyReport, CopyStep, StoreFindings
+from ekiden.app.copying import BackupReport, CopyReport, CopyStep, StoreFindings
 from ekiden.cli.output import is_terminal, note, say
 from ekiden.cli.tables import print_table
 from ekiden.cli.views.audit import print_verification
@@ -64,8 +64,6 @@ def print_report(report: CopyReport) -> None:
             for tenant in report.tenants
         ],
     )
-    for name in report.finished_before:
-        say(f"{name} was finished before")
     if not report.audit_ok:
         note("the audit is broken in the copy as it is in the source: `ekiden store verify`")
     _warn(report)
@@ -84,6 +82,15 @@ def _warn(report: CopyReport) -> None:
         )
     if later:
         note(f"{later:,} rows came or went in the source since the copy began")
+
+
+def print_backup(report: BackupReport) -> None:
+    """Where it is now, and what was found in it."""
+    say(f"wrote {report.source} to {report.target} in {report.seconds:.1f} s")
+    if report.tenants:
+        print_findings(report.tenants)
+    if not report.ok:
+        note("what is wrong in the copy is wrong in the source, too")
 
 
 def print_findings(found: Sequence[StoreFindings]) -> None:

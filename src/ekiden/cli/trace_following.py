@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ekiden.cli.exits import Exit
 from ekiden.cli.output import complain, emit, note
-from ekiden.cli.trace_view import (
+from ekiden.cli.views.traces import (
     Glyphs,
     Line,
     clock,

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ekiden.cli.routing_view import is_news, route_line
-from ekiden.cli.tables import clock_time
 from ekiden.core.events import Event
 from ekiden.core.items import Item, is_message, refusal_of, text_of
 from ekiden.core.jsonio import dumps, loads
-from ekiden.core.messages import PRIORITIES
 from ekiden.sessions import is_rewind, is_transfer, said, standing
-
-if TYPE_CHECKING:
-    from ekiden.storage.base import SessionRow
 
 _LONGEST_OUTPUT = 600
 """Characters of a tool's output that are shown."""
@@ -135,26 +130,3 @@ def shorten(text: str, longest: int = _LONGEST_OUTPUT) -> str:
     if len(text) <= longest:
         return text
     return f"{text[:longest]}… ({len(text) - longest} more characters)"
-
-
-def session_heading(row: SessionRow) -> list[tuple[str, str]]:
-    """What stands above a session's conversation."""
-    state = row.status if row.outcome is None else f"{row.status}, last run {row.outcome}"
-    pairs = [
-        ("session", row.id),
-        ("agent", row.agent),
-        ("state", state),
-        ("created", clock_time(row.created_at_us / 1e6)),
-        ("changed", clock_time(row.updated_at_us / 1e6)),
-    ]
-    if row.user_id is not None:
-        pairs.append(("user", row.user_id))
-    pairs.extend(
-        ("priority", name)
-        for name, number in PRIORITIES.items()
-        if number == row.priority and name != "normal"
-    )
-    pairs.extend((name, str(value)) for name, value in row.meta.items())
-    if row.owner is not None:
-        pairs.append(("run by", row.owner))
-    return pairs

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from ekiden.cli.errors import UsageError
 from ekiden.core.errors import SessionNotFound
-from ekiden.storage.base import Store
 
 
-async def check_owner(store: Store, session_id: str | None, user: str | None) -> None:
+class Owned(Protocol):
+    """A session, as far as it is somebody's."""
+
+    @property
+    def user_id(self) -> str | None: ...
+
+
+class Sessions(Protocol):
+    """A store, or the sessions of a server."""
+
+    async def get(self, session_id: str, /) -> Owned: ...
+
+
+def user_here(user: str | None) -> str | None:
+    """Who is meant: the one named, else that of the settings here."""
+    from ekiden.cli.projects import settings_here
+
+    return settings_here().user if user is None else user
+
+
+async def check_owner(sessions: Sessions, session_id: str | None, user: str | None) -> None:
     """`UsageError` if a session that is there is another user's than the one that was named."""
     if session_id is None or user is None:
         return
     try:
-        row = await store.get(session_id)
+        found = await sessions.get(session_id)
     except SessionNotFound:
         return
-    if row.user_id != user:
-        whose = "nobody's" if row.user_id is None else f"of the user {row.user_id!r}"
+    if found.user_id != user:
+        whose = "nobody's" if found.user_id is None else f"of the user {found.user_id!r}"
         raise UsageError(
             f"session {session_id} is {whose}, not of {user!r}: leave out --user, or the setting "
             "`user`, or begin another session"

@@ -5,28 +5,26 @@ from typing import TYPE_CHECKING
 from ekiden.core.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from ekiden.api.events import LiveEvent as LiveEvent
+    from ekiden.api.events import Position as Position
+    from ekiden.api.pages import Page as Page
+    from ekiden.api.sessions import SessionDetails as SessionDetails
+    from ekiden.api.sessions import SessionSummary as SessionSummary
     from ekiden.client.clients import AsyncClient as AsyncClient
     from ekiden.client.clients import Client as Client
+    from ekiden.client.ekiden import Ekiden as Ekiden
     from ekiden.client.errors import ClientMisconfigured as ClientMisconfigured
     from ekiden.client.errors import ServerProblem as ServerProblem
     from ekiden.client.errors import ServerUnavailable as ServerUnavailable
-    from ekiden.client.events import LiveEvent as LiveEvent
-    from ekiden.client.events import Position as Position
-    from ekiden.client.handoffs import Handoff as Handoff
-    from ekiden.client.handoffs import HandoffEnd as HandoffEnd
-    from ekiden.client.streams import Page as Page
-    from ekiden.client.values import Begun as Begun
-    from ekiden.client.values import Run as Run
-    from ekiden.client.values import SessionDetails as SessionDetails
-    from ekiden.client.values import SessionSummary as SessionSummary
+    from ekiden.core.runs import Begun as Begun
+    from ekiden.core.runs import Run as Run
 
 __all__ = [
     "AsyncClient",
     "Begun",
     "Client",
     "ClientMisconfigured",
-    "Handoff",
-    "HandoffEnd",
+    "Ekiden",
     "LiveEvent",
     "Page",
     "Position",
@@ -41,18 +39,17 @@ __getattr__ = lazy_names(
     __name__,
     {
         "AsyncClient": "ekiden.client.clients",
-        "Begun": "ekiden.client.values",
+        "Begun": "ekiden.core.runs",
         "Client": "ekiden.client.clients",
         "ClientMisconfigured": "ekiden.client.errors",
-        "Handoff": "ekiden.client.handoffs",
-        "HandoffEnd": "ekiden.client.handoffs",
-        "LiveEvent": "ekiden.client.events",
-        "Page": "ekiden.client.streams",
-        "Position": "ekiden.client.events",
-        "Run": "ekiden.client.values",
+        "Ekiden": "ekiden.client.ekiden",
+        "LiveEvent": "ekiden.api.events",
+        "Page": "ekiden.api.pages",
+        "Position": "ekiden.api.events",
+        "Run": "ekiden.core.runs",
         "ServerProblem": "ekiden.client.errors",
         "ServerUnavailable": "ekiden.client.errors",
-        "SessionDetails": "ekiden.client.values",
-        "SessionSummary": "ekiden.client.values",
+        "SessionDetails": "ekiden.api.sessions",
+        "SessionSummary": "ekiden.api.sessions",
     },
 )

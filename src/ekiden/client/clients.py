@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, Self
+from typing import Any, Self
 
+from ekiden.api.agents import CalledAgents
 from ekiden.api.audit import CalledAudit
+from ekiden.api.collaborations import CalledCollaborations
 from ekiden.api.costs import CalledCosts
+from ekiden.api.events import CalledEvents
+from ekiden.api.handoffs import CalledHandoffs
 from ekiden.api.inbox import CalledInbox
 from ekiden.api.keys import CalledKeys
 from ekiden.api.memory import CalledMemory
 from ekiden.api.messages import CalledMessages
+from ekiden.api.plans import CalledPlans
 from ekiden.api.portal import Portal
 from ekiden.api.replicas import CalledReplicas
+from ekiden.api.runs import CalledRuns
+from ekiden.api.sessions import CalledSessions
 from ekiden.api.settings import CalledSettings
 from ekiden.api.state import CalledState
+from ekiden.api.traces import CalledTraces
 from ekiden.api.workers import CalledWorkers
 from ekiden.client.address import api_key_of, server_address
 from ekiden.client.ekiden import Ekiden, at_server
-from ekiden.client.events import Events
-from ekiden.client.handoffs import Handoffs
-from ekiden.client.looking import Traces
-from ekiden.client.modes import Async, M, Sync
-from ekiden.client.runs import Runs
-from ekiden.client.sessions import Sessions
-from ekiden.client.talk import Collaborations
-from ekiden.client.team import Agents, Plans
 from ekiden.client.wire import Manners, Wire
 
 
-class _Resources(Generic[M]):
-    """Everything that can be asked for."""
+class _Connected:
+    """What both clients have."""
 
     def __init__(
         self,
@@ -50,23 +50,11 @@ class _Resources(Generic[M]):
         """
         manners = Manners(timeout_s=timeout_s, retries=retries, backoff_s=backoff_s)
         self._wire = Wire(server_address(url), api_key_of(api_key), manners, transport)
-        self._portal = self._own_portal()
-        parts = (self._wire, self._portal)
-        self.runs: Runs[M] = Runs(*parts)
-        self.sessions: Sessions[M] = Sessions(*parts)
-        self.handoffs: Handoffs[M] = Handoffs(*parts)
-        self.agents: Agents[M] = Agents(*parts)
-        self.plans: Plans[M] = Plans(*parts)
-        self.events: Events[M] = Events(*parts)
-        self.traces: Traces[M] = Traces(*parts)
-        self.collaborations: Collaborations[M] = Collaborations(*parts)
         self._add(at_server(self._wire))
 
     def _add(self, there: Ekiden) -> None:
         """Give the client the resources of the interface."""
-
-    def _own_portal(self) -> Portal | None:
-        return None
+        raise NotImplementedError
 
     @property
     def url(self) -> str:
@@ -77,7 +65,7 @@ class _Resources(Generic[M]):
         return f"{type(self).__name__}({self._wire.url!r})"
 
 
-class AsyncClient(_Resources[Async]):
+class AsyncClient(_Connected):
     """A client of an Ekiden server, for code with an event loop.
 
     For example::
@@ -89,15 +77,23 @@ class AsyncClient(_Resources[Async]):
 
     def _add(self, there: Ekiden) -> None:
         self.ekiden = there
+        self.agents = there.agents
         self.audit = there.audit
+        self.collaborations = there.collaborations
         self.costs = there.costs
+        self.events = there.events
+        self.handoffs = there.handoffs
         self.inbox = there.inbox
         self.keys = there.keys
         self.mirror = there.mirror
+        self.plans = there.plans
+        self.runs = there.runs
         self.settings = there.settings
         self.memory = there.memory
         self.state = there.state
         self.messages = there.messages
+        self.sessions = there.sessions
+        self.traces = there.traces
         self.workers = there.workers
 
     async def close(self) -> None:
@@ -111,7 +107,7 @@ class AsyncClient(_Resources[Async]):
         await self.close()
 
 
-class Client(_Resources[Sync]):
+class Client(_Connected):
     """A client of an Ekiden server, for code without an event loop; of any number of threads.
 
     For example::
@@ -121,24 +117,28 @@ class Client(_Resources[Sync]):
     """
 
     def _add(self, there: Ekiden) -> None:
-        assert self._portal is not None
+        self._portal = Portal()
+        self.agents = CalledAgents(there.agents, self._portal)
         self.audit = CalledAudit(there.audit, self._portal)
+        self.collaborations = CalledCollaborations(there.collaborations, self._portal)
         self.costs = CalledCosts(there.costs, self._portal)
+        self.events = CalledEvents(there.events, self._portal)
+        self.handoffs = CalledHandoffs(there.handoffs, self._portal)
         self.inbox = CalledInbox(there.inbox, self._portal)
         self.keys = CalledKeys(there.keys, self._portal)
         self.mirror = CalledReplicas(there.mirror, self._portal)
+        self.plans = CalledPlans(there.plans, self._portal)
+        self.runs = CalledRuns(there.runs, self._portal)
         self.settings = CalledSettings(there.settings, self._portal)
         self.memory = CalledMemory(there.memory, self._portal)
         self.state = CalledState(there.state, self._portal)
         self.messages = CalledMessages(there.messages, self._portal)
+        self.sessions = CalledSessions(there.sessions, self._portal)
+        self.traces = CalledTraces(there.traces, self._portal)
         self.workers = CalledWorkers(there.workers, self._portal)
-
-    def _own_portal(self) -> Portal | None:
-        return Portal()
 
     def close(self) -> None:
         """Close the connections, once; what runs at the server goes on."""
-        assert self._portal is not None
         if not self._portal.is_closed:
             self._portal.run(self._wire.close())
             self._portal.close()

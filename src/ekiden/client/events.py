@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from ekiden.api import events as api
+from ekiden.api.events import Live, LiveEvent, Position
+from ekiden.api.streams import AsyncStream
 from ekiden.client.address import API
 from ekiden.client.errors import ClientMisconfigured, ServerUnavailable
-from ekiden.client.modes import M, Resource, given, streams
 from ekiden.client.problems import error_of
-from ekiden.client.values import event_of
 from ekiden.client.wire import Wire
 from ekiden.core.errors import EkidenError
 from ekiden.core.events import Event, EventType
@@ -26,39 +27,12 @@ _MAX_MESSAGE = 64 * 1024 * 1024
 _IN_ITS_WAY = (ServerUnavailable, ServerStopping, TooManyRequests)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
-    """How far everything was told: at the beginning, and at the end of what does not follow.
+class RemoteEvents(api.Events):
+    """See `Events`."""
 
-    From the first one on nothing is missed.
-    """
+    wire: Wire
 
-    after: str
-    """An id to subscribe with; empty before the first event."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveEvent:
-    """Something that happened just now."""
-
-    id: str
-    """Whoever subscribes after it gets exactly what came later."""
-    type: str
-    """``event``, or of the inbox ``inbox.new_item``, ``inbox.answered`` and so on."""
-    event: Event
-    data: Mapping[str, Any]
-    """Of the inbox: what is told of the question; else the event as JSON."""
-    raw: Mapping[str, Any] = field(repr=False)
-
-
-Live: TypeAlias = Position | LiveEvent
-
-
-class Events(Resource[M]):
-    """What happens in all sessions, in the one order in which everybody gets it."""
-
-    @streams
-    async def subscribe(
+    def subscribe(
         self,
         *,
         sessions: Sequence[str] | None = None,
@@ -67,18 +41,12 @@ class Events(Resource[M]):
         inbox: bool = False,
         after: str | None = None,
         follow: bool = True,
-    ) -> AsyncGenerator[Live, None]:
-        """A `Position`, then the events, across cut connections: no gap, no repeat.
-
-        What is not given does not restrict; `inbox`: only questions to people and what becomes of
-        them. `after` is the id of the last event that was received, or empty for all; without it
-        there is only what comes from now on. Without `follow` it ends with what is there.
-        """
-        wanted = given(sessions=_all(sessions), agents=_all(agents), types=_all(types))
-        wanted = {**wanted, "inbox": inbox, "follow": follow}
-        async with aclosing(_Subscribed(self._wire, wanted, after).read()) as told:
-            async for each in told:
-                yield each
+    ) -> AsyncStream[Live]:
+        lists = {"sessions": sessions, "agents": agents, "types": types}
+        wanted = {name: list(each) for name, each in lists.items() if each is not None}
+        return AsyncStream(
+            _Subscribed(self.wire, {**wanted, "inbox": inbox, "follow": follow}, after).read()
+        )
 
 
 @dataclass(slots=True)
@@ -113,7 +81,8 @@ class _Subscribed:
 
     async def _once(self) -> AsyncGenerator[Live, None]:
         async with _connected(self.wire) as socket:
-            message = {"type": "subscribe", **self.wanted, **given(after=self.after)}
+            place = {} if self.after is None else {"after": self.after}
+            message = {"type": "subscribe", **self.wanted, **place}
             await socket.send(dumps(message))
             async for text in socket:
                 told = self._told(loads(text))
@@ -141,9 +110,8 @@ class _Subscribed:
                 return LiveEvent(
                     id=message["id"],
                     type=kind,
-                    event=event_of(message.get("event", data)),
+                    event=Event.from_json(message.get("event", data)),
                     data=data,
-                    raw=message,
                 )
             case _:
                 return None
@@ -178,7 +146,3 @@ def _json(body: bytes | bytearray | None) -> Any:
         return loads(bytes(body or b""))
     except ValueError:
         return None
-
-
-def _all(values: Sequence[str] | None) -> list[str] | None:
-    return None if values is None else list(values)

@@ -15,13 +15,17 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+from ekiden.api.runs import Shown
 from ekiden.client.errors import ServerProblem, ServerUnavailable
 from ekiden.client.paths import part
 from ekiden.client.sse import Message, Reader
-from ekiden.client.values import Begun, Run, Shown, delta_of, event_of
 from ekiden.client.wire import Wire
+from ekiden.core.documents import from_json
 from ekiden.core.errors import EkidenError
+from ekiden.core.events import Event
 from ekiden.core.jsonio import loads
+from ekiden.core.model import ModelDelta
+from ekiden.core.runs import Begun, Run
 from ekiden.core.server_errors import ServerStopping, TooManyRequests
 
 _IN_ITS_WAY = (ServerUnavailable, ServerStopping, TooManyRequests)
@@ -100,15 +104,16 @@ class Followed:
             data = loads(message.data)
             match message.event:
                 case "delta":
-                    return delta_of(data)
+                    return ModelDelta.from_json(data)
                 case "end":
-                    return Run.of(data)
+                    run: Run = from_json(Run, data)
+                    return run
                 case "error":
                     raise ServerProblem(data["code"], 200, data["detail"])
                 case _ if message.id is None:
                     return None  # A sign of life, or something newer than this client.
                 case _:
-                    return event_of(data)
+                    return Event.from_json(data)
         except (ValueError, KeyError, TypeError) as exc:
             raise ServerProblem(
                 "client.problem", 200, f"the stream cannot be read: {type(exc).__name__}"

@@ -5,10 +5,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from types import NoneType
+from types import NoneType, new_class
 from typing import Any
 
-from ekiden.api.endpoint import answer_type, endpoints, member_type, parameters, streamed_type
+from ekiden.api.endpoint import (
+    Parameter,
+    answer_type,
+    arguments,
+    endpoints,
+    member_type,
+    parameters,
+    streamed_type,
+)
 from ekiden.api.pages import Page, Pages
 from ekiden.api.streams import AsyncStream
 from ekiden.client.paths import part
@@ -17,12 +25,29 @@ from ekiden.core.documents import from_json
 from ekiden.core.jsonio import loads
 
 
-def remote(interface: type, wire: Wire) -> Any:
-    """What asks the server behind `wire` for the methods of the interface."""
-    methods = {name: _method(interface, name) for name in endpoints(interface)}
-    made: Any = type(f"Remote{interface.__name__}", (), methods)()
+def remote(interface: type, wire: Wire, *, base: type = object) -> Any:
+    """What asks the server behind `wire` for the methods of the interface; those that `base` has
+    are its own."""
+    methods = {
+        name: _Lazy(interface, name) for name in endpoints(interface) if name not in vars(base)
+    }
+    made: Any = new_class(
+        f"Remote{interface.__name__}", (base,), exec_body=lambda body: body.update(methods)
+    )()
     made.wire = wire
     return made
+
+
+class _Lazy:
+    """A method that is made when it is first used: to read all declarations takes a while."""
+
+    def __init__(self, interface: type, name: str) -> None:
+        self._interface, self._name = interface, name
+
+    def __get__(self, made: Any, owner: type) -> Any:
+        method = _method(self._interface, self._name)
+        setattr(owner, self._name, method)
+        return method.__get__(made, owner)
 
 
 def _method(interface: type, name: str) -> Any:
@@ -35,26 +60,31 @@ def _method(interface: type, name: str) -> Any:
 
     def request(self: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Path, parameters and body of the call."""
-        bound = signature.bind(self, *args, **kwargs).arguments
+        bound = arguments(signature, taken, self, *args, **kwargs)
         path, params, body = about.path, dict[str, Any](), dict[str, Any]()
         headers: dict[str, str] = {}
+        document: Any = None
         for each in taken:
             if each.in_path:
-                text = part(bound[each.name])
+                text = part(_addressed(each, bound[each.name]))
                 path = path.replace(f"{{{each.name}}}", text)
                 path = path.replace(f"{{{each.name}:path}}", text)
+            elif each.is_body:
+                document = bound[each.name]
+                headers["Content-Type"] = "application/octet-stream"
             elif (value := bound.get(each.name)) is not None and value != each.default:
                 if each.told is not None and each.told.if_match:
                     headers["If-Match"] = _tags(value)
-                elif each.in_header:
-                    headers[each.name.replace("_", "-")] = value
                 else:
                     (body if each.in_body else params)[each.name] = _sent(value)
             elif each.in_body and each.default is inspect.Parameter.empty:
                 body[each.name] = None
         if about.flag is not None:
-            body[about.flag] = True
-        sent = body if has_body or about.flag is not None else None
+            key, choice = about.choice
+            (body if has_body else params)[key] = choice
+        if about.move is not None:
+            body["move"] = about.move
+        sent = body if has_body else document
         return {"path": path, "params": params, "body": sent, "headers": headers}
 
     if member is not None:
@@ -93,6 +123,11 @@ async def _lines(wire: Wire, kind: Any, wanted: Mapping[str, Any]) -> AsyncGener
         async for line in answer.aiter_lines():
             if line:
                 yield line if kind is str else from_json(kind, loads(line))
+
+
+def _addressed(each: Parameter, value: str) -> str:
+    """The part of a path."""
+    return f"@{value.removeprefix('@')}" if each.told is not None and each.told.has_at else value
 
 
 def _tags(versions: Any) -> str:

@@ -33,12 +33,12 @@ _AGAIN = frozenset({429, 503})
 class Manners:
     """How a client behaves towards its server."""
 
-    timeout_s: float
+    timeout_s: float = 120.0
     """For one answer; should be longer than a server waits for the end of a run."""
     connect_timeout_s: float = 10.0
-    retries: int
+    retries: int = 4
     """How often a request is sent again when the server is away or busy."""
-    backoff_s: float
+    backoff_s: float = 0.25
     """How long to wait before the first time; doubled for each further one."""
 
     def wait_s(self, attempt: int) -> float:

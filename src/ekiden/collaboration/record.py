@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ekiden.collaboration.moves import CLOSED, Move, Phase
+from ekiden.core.documents import Value, to_json
 from ekiden.core.messages import MessageType
 
 Pattern: TypeAlias = Literal["request", "broadcast", "negotiate"]
@@ -39,7 +40,7 @@ class ProtocolMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class Terms(Value):
     """Terms on the table; they never change, other terms have another version."""
 
     version: int
@@ -50,19 +51,9 @@ class Terms:
     message_id: str
     """The message that said them: answers correlate with it."""
 
-    def to_json(self) -> dict[str, Any]:
-        """As it is stored and shown."""
-        return {
-            "version": self.version,
-            "by": self.by,
-            "body": self.body,
-            "digest": self.digest,
-            "message_id": self.message_id,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgreedTerms:
+class AgreedTerms(Value):
     """What both sides accepted."""
 
     terms: Terms
@@ -70,13 +61,9 @@ class AgreedTerms:
     """Who accepted, in the order in which they did."""
     at_us: int
 
-    def to_json(self) -> dict[str, Any]:
-        """As it is stored and shown."""
-        return {"terms": self.terms.to_json(), "by": list(self.by), "at_us": self.at_us}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bid:
+class Bid(Value):
     """A participant's answer to a call."""
 
     agent: str
@@ -88,20 +75,9 @@ class Bid:
     at_us: int
     message_id: str
 
-    def to_json(self) -> dict[str, Any]:
-        """As it is stored and shown."""
-        return {
-            "agent": self.agent,
-            "score": self.score,
-            "offer": self.offer,
-            "state": self.state,
-            "at_us": self.at_us,
-            "message_id": self.message_id,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollaborationOutcome:
+class CollaborationOutcome(Value):
     """How a collaboration ended."""
 
     status: OutcomeStatus
@@ -115,15 +91,6 @@ class CollaborationOutcome:
     def ok(self) -> bool:
         """Whether what was agreed was done."""
         return self.status == "completed"
-
-    def to_json(self) -> dict[str, Any]:
-        """As it is stored and shown."""
-        return {
-            "status": self.status,
-            "by": self.by,
-            "reason": self.reason,
-            "result": self.result,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,10 +199,10 @@ class Collaboration:
             "phases": [list(each) for each in self.phases],
             "messages": [message_json(each) for each in self.messages],
             "context": dict(self.context),
-            "terms": None if self.terms is None else self.terms.to_json(),
+            "terms": to_json(self.terms),
             "accepted_by": list(self.accepted_by),
-            "agreed": None if self.agreed is None else self.agreed.to_json(),
-            "bids": [bid.to_json() for bid in self.bids],
+            "agreed": to_json(self.agreed),
+            "bids": to_json(self.bids),
             "declined": list(self.declined),
             "rounds": self.rounds,
             "max_rounds": self.max_rounds,
@@ -244,7 +211,7 @@ class Collaboration:
             "attempts": self.attempts,
             "created_at": self.created_at,
             "completed_at": self.completed_at,
-            "outcome": None if self.outcome is None else self.outcome.to_json(),
+            "outcome": to_json(self.outcome),
         }
 
 

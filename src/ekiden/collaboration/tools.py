@@ -11,6 +11,7 @@ from ekiden.collaboration.party import Party
 from ekiden.collaboration.record import Collaboration
 from ekiden.collaboration.wire import agent_name
 from ekiden.core.context import RunContextWrapper, ToolContext
+from ekiden.core.documents import to_json
 from ekiden.core.errors import EkidenError, ToolError, UserError
 from ekiden.core.jsonio import loads
 from ekiden.core.quoting import quote
@@ -231,7 +232,7 @@ def _told(found: Collaboration, name: str) -> str:
     if found.phase == "negotiation":
         data["counters_left"] = found.max_rounds - found.rounds
     if found.outcome is not None:
-        data["outcome"] = found.outcome.to_json()
+        data["outcome"] = to_json(found.outcome)
     return quote(data, max_chars=_MAX_CHARS)
 
 

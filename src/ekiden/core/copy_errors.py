@@ -1,4 +1,4 @@
-"""Errors of copying whole stores.
+"""Errors of copying, backing up and restoring whole stores.
 
 StoreError
 ├── StoreUnfinished    a copy into the store did not come to its end
@@ -6,7 +6,8 @@ StoreError
 └── SourceInUse        a last copy was wanted, and somebody still writes
 UserError
 ├── StoreNotEmpty      the target holds something
-└── NotCopyable        the target cannot hold what the source has
+├── NotCopyable        the target cannot hold what the source has
+└── ToolMissing        pg_dump or pg_restore is not there, or too old
 """
 
 from __future__ import annotations
@@ -71,3 +72,17 @@ class NotCopyable(UserError):
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(f"{where} cannot be copied: {problem}")
+
+
+class ToolMissing(UserError):
+    """A program of PostgreSQL is missing, or older than the server."""
+
+    code = "store.tool_missing"
+
+    def __init__(self, name: str, problem: str, *, needed: int, command: str) -> None:
+        super().__init__(
+            f"{name} is needed, and {problem}: install the client programs of PostgreSQL {needed} "
+            f"or newer (apt install postgresql-client-{needed}, dnf install postgresql{needed}, "
+            f"brew install libpq) and put them first in PATH, or run by hand, with the password in "
+            f"PGPASSWORD: {command}"
+        )

@@ -79,18 +79,24 @@ def left_out(**options: Any) -> Any:
     return field(default=None, **options, metadata={"left_out": True})
 
 
+def written(write: Convert, read: Convert) -> Mapping[str, Convert]:
+    """The metadata of a field that holds no `Value`: how it becomes JSON, and how it is read."""
+    return {"write": write, "read": read}
+
+
 def to_json(value: Any) -> Any:
     """The value as JSON: objects in the order of their fields."""
     if type(value) in _PLAIN:
         return value
     if hasattr(value, "__dataclass_fields__"):
         kind: Any = type(value)
-        as_it_is = _json_fields(kind)
         return {
-            key: found if name in as_it_is else to_json(found)
-            for name, key, may_go in _written(kind)
+            key: found if type(found) in _PLAIN else write(found)
+            for name, key, may_go, write in _writing(kind)
             if (found := getattr(value, name)) is not None or not may_go
         }
+    if isinstance(value, list | tuple):
+        return [each if type(each) in _PLAIN else to_json(each) for each in value]
     if isinstance(value, Mapping):
         return {key: to_json(each) for key, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -108,9 +114,17 @@ def from_json(type: Any, data: Any) -> Any:
 
 
 @cache
-def _json_fields(kind: Any) -> frozenset[str]:
-    """The fields that hold JSON already, however deep it is."""
-    return frozenset(each.name for each in fields(kind) if each.type in (Any, "Any"))
+def _writing(kind: Any) -> tuple[tuple[str, str, bool, Convert], ...]:
+    """`_written`, and how each field becomes JSON; one of `Any` is JSON, however deep it is."""
+    ways = [
+        _as_it_is if each.type in (Any, "Any") else each.metadata.get("write", to_json)
+        for each in fields(kind)
+    ]
+    return tuple((*about, way) for about, way in zip(_written(kind), ways, strict=True))
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 @cache
@@ -147,7 +161,11 @@ def _converter(hint: Any) -> Convert:
 def _object_converter(kind: type[T]) -> Convert:
     hints = get_type_hints(kind)
     parts = [
-        (each, each.metadata.get("json", each.name), _converter(hints[each.name]))
+        (
+            each,
+            each.metadata.get("json", each.name),
+            each.metadata.get("read") or _converter(hints[each.name]),
+        )
         for each in fields(cast("Any", kind))
     ]
 

@@ -15,7 +15,8 @@ EkidenError
 │   └── NoRoute
 ├── HandoffError
 │   ├── HandoffRefused
-│   └── HandoffNotFound
+│   ├── HandoffNotFound
+│   └── HandoffSettled
 ├── ModelBehaviorError            the model answered something that cannot be used
 ├── ModelError                    the provider failed
 │   ├── ModelTimeout
@@ -30,6 +31,7 @@ EkidenError
 │   ├── SessionNotFound
 │   ├── SessionExists
 │   ├── SessionBusy
+│   ├── SessionNotWaiting
 │   └── LeaseLost
 └── StoreError
     ├── StoreUnavailable
@@ -45,7 +47,7 @@ EkidenError
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ekiden.core.suggest import suggestion
@@ -80,13 +82,24 @@ class UnknownAgent(UserError):
 
     code = "agent.unknown"
 
-    def __init__(self, name: str, *, known: Collection[str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        known: Collection[str],
+        refusal: str | None = None,
+        handoff_id: str | None = None,
+    ) -> None:
+        """`refusal`: why a handoff from or to the agent is not made, for programs; `handoff_id`: of
+        its record."""
         listed = ", ".join(sorted(known)[:_LISTED]) or "none"
         more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
         super().__init__(
             f"no agent is called {name!r}; known: {listed}{more}{suggestion(name, known)}"
         )
         self.name = name
+        self.refusal = refusal
+        self.handoff_id = handoff_id
 
 
 class AgentFilesInvalid(UserError):
@@ -245,6 +258,19 @@ class HandoffNotFound(HandoffError):
         self.handoff_id = handoff_id
 
 
+class HandoffSettled(HandoffError):
+    """A handoff was confirmed, refused or undone already: it cannot be cancelled."""
+
+    code = "handoff.settled"
+
+    def __init__(self, handoff_id: str, handoff: Mapping[str, Any]) -> None:
+        super().__init__(
+            f"handoff {handoff_id} is settled ({handoff['status']}) and stays as it is"
+        )
+        self.handoff = handoff
+        """How it stands, as JSON."""
+
+
 class ModelBehaviorError(EkidenError):
     """The model did something that no agent can work with, such as malformed JSON."""
 
@@ -330,6 +356,19 @@ class SessionError(EkidenError):
     def __init__(self, message: str, *, session_id: str) -> None:
         super().__init__(message)
         self.session_id = session_id
+
+
+class SessionNotWaiting(SessionError):
+    """A person answers a session that does not wait for one."""
+
+    code = "session.not_waiting"
+
+    def __init__(self, session_id: str, *, agent: str) -> None:
+        super().__init__(
+            f"session {session_id!r} does not wait for a person: agent {agent!r} has it; send it a "
+            "message, or hand the session to people first",
+            session_id=session_id,
+        )
 
 
 class SessionNotFound(SessionError):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal, Self, TypeAlias
 
 from ekiden.core.items import Item
 
@@ -126,6 +127,23 @@ class Event:
         if self.error is not None:
             data["error"] = self.error
         return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`."""
+        duration_ms = data.get("duration_ms")
+        return cls(
+            session_id=data["session_id"],
+            seq=data["seq"],
+            type=data["event_type"],
+            at_us=round(data["timestamp"] * 1e6),
+            agent=data.get("agent_name"),
+            step=data.get("step"),
+            duration_us=None if duration_ms is None else round(duration_ms * 1e3),
+            details=data.get("details"),
+            items=tuple(data.get("items") or ()),
+            error=data.get("error"),
+        )
 
     def __repr__(self) -> str:
         return f"<Event {self.event_id} {self.type} agent={self.agent!r}>"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from time import time
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
+from ekiden.core.documents import Value
 from ekiden.core.errors import UserError
 from ekiden.core.ids import new_id
 from ekiden.core.setting import Allowed
@@ -42,7 +43,12 @@ def check_policy(policy: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BusLimits:
-    """`bus`: how much agents may send each other, and who gives up in a deadlock."""
+    """`bus`: how much agents may send each other, and who gives up in a deadlock.
+
+    For example::
+
+        RunConfig(bus=BusLimits(mailbox_bound=100, victim="lowest_priority"))
+    """
 
     mailbox_bound: Annotated[int, Allowed(low=1)] = 10_000
     """How many messages an agent's mailbox holds, those that it works on included."""
@@ -131,9 +137,10 @@ BlockingStatus: TypeAlias = Literal["none", "internal", "user"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlockingContext:
+class BlockingContext(Value):
     """Whether an agent waits, for whom and why."""
 
+    agent: str = ""
     status: BlockingStatus = "none"
     waiting_for: tuple[str, ...] = ()
     """Agents, or people as ``person:role``."""
@@ -142,20 +149,7 @@ class BlockingContext:
     """The message or inbox item that is to be answered."""
     started_at: float | None = None
     """Seconds since 1970."""
-    agent: str = ""
     session_id: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """As people and programs read it."""
-        return {
-            "agent": self.agent,
-            "status": self.status,
-            "waiting_for": list(self.waiting_for),
-            "reason": self.reason,
-            "message_id": self.message_id,
-            "started_at": self.started_at,
-            "session_id": self.session_id,
-        }
 
 
 def priority_number(value: int | str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -98,6 +98,12 @@ class ModelDelta:
         if self.kind == "published":
             data |= {"data": self.data, "session_id": self.session_id}
         return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ModelDelta:
+        """The inverse of `to_json`."""
+        own = ("kind", "text", "index", "data", "session_id")
+        return cls(**{name: data[name] for name in own if name in data})
 
 
 @dataclass(slots=True)

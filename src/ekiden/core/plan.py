@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 from uuid import uuid4
 
+from ekiden.core.documents import Value, to_json
 from ekiden.core.errors import EkidenError, UserError
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.jsonio import dumps
@@ -34,7 +35,7 @@ def _task_id() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentTask:
+class AgentTask(Value):
     """One part of a request, for one agent.
 
     For example::
@@ -42,6 +43,7 @@ class AgentTask:
         AgentTask(agent="weather", description="The weather in Kyoto on Monday")
     """
 
+    task_id: str = field(default_factory=_task_id)
     agent: str
     description: str
     """What to do, with all that it takes; never empty."""
@@ -49,7 +51,6 @@ class AgentTask:
     """JSON that goes along."""
     depends_on: tuple[str, ...] = ()
     """Ids of tasks whose results this one needs: it begins after them and is given them."""
-    task_id: str = field(default_factory=_task_id)
     created_at: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
@@ -67,17 +68,6 @@ class AgentTask:
             raise UserError(f"`parameters` of task {self.task_id} must be a JSON object")
         _check_json(f"`parameters` of task {self.task_id}", dict(self.parameters))
 
-    def to_json(self) -> dict[str, Any]:
-        """The inverse of `from_json`."""
-        return {
-            "task_id": self.task_id,
-            "agent": self.agent,
-            "description": self.description,
-            "parameters": dict(self.parameters),
-            "depends_on": list(self.depends_on),
-            "created_at": self.created_at,
-        }
-
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AgentTask:
         """As it was stored."""
@@ -85,7 +75,7 @@ class AgentTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentResult:
+class AgentResult(Value):
     """What became of a task: a success has `data`, a failure has `error`."""
 
     task_id: str
@@ -107,17 +97,6 @@ class AgentResult:
         if not (math.isfinite(self.execution_time) and self.execution_time >= 0):
             raise UserError("a result's `execution_time` is 0 or more seconds")
         _check_json(f"the result of task {self.task_id}", self.data)
-
-    def to_json(self) -> dict[str, Any]:
-        """The inverse of `from_json`."""
-        return {
-            "task_id": self.task_id,
-            "agent": self.agent,
-            "success": self.success,
-            "data": self.data,
-            "error": self.error,
-            "execution_time": self.execution_time,
-        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AgentResult:
@@ -164,7 +143,7 @@ class TaskDecomposition:
     def to_json(self) -> dict[str, Any]:
         """The inverse of `from_json`."""
         return {
-            "tasks": [task.to_json() for task in self.tasks],
+            "tasks": to_json(self.tasks),
             "reasoning": self.reasoning,
             "requires_aggregation": self.requires_aggregation,
             "notes": list(self.notes),
@@ -202,8 +181,8 @@ class MultiAgentState:
             "user_input": self.user_input,
             "phase": self.phase,
             "decomposition": None if plan is None else plan.to_json(),
-            "pending_tasks": [task.to_json() for task in self.pending_tasks],
-            "results": [result.to_json() for result in self.results],
+            "pending_tasks": to_json(self.pending_tasks),
+            "results": to_json(self.results),
             "final_response": self.final_response,
             "error": self.error,
         }

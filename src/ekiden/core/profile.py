@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ekiden.core.documents import Value
+
 Scope: TypeAlias = Literal["project", "user", "system"]
 """`system` agents, such as the router itself, are never chosen by routing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Triggers:
+class Triggers(Value):
     """What in a request speaks for an agent.
 
     For example::
@@ -28,7 +30,7 @@ class Triggers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Capability:
+class Capability(Value):
     """Something that an agent can do.
 
     For example::

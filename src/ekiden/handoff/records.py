@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ekiden.core.errors import HandoffNotFound, SessionNotFound
 from ekiden.core.events import Event
@@ -82,11 +82,7 @@ class HandoffRecord:
     @property
     def is_made(self) -> bool:
         """Whether the target ever had the conversation."""
-        at = {move.status: move.seq for move in self.moves}
-        if "transferring" in at:
-            # What was asked for and withdrawn is put on record with all its moves at once.
-            return at["transferring"] != at.get("rolled_back")
-        return "completed" in at  # as earlier versions told it
+        return was_made(self.moves)
 
     def result(self) -> HandoffResult:
         """What became of it."""
@@ -139,6 +135,22 @@ class HandoffRecord:
         if self.not_compensated:
             data["not_compensated"] = list(self.not_compensated)
         return data
+
+
+class _Moved(Protocol):
+    @property
+    def status(self) -> HandoffStatus: ...
+    @property
+    def seq(self) -> int: ...
+
+
+def was_made(moves: Sequence[_Moved]) -> bool:
+    """Whether the target of a handoff with these moves ever had the conversation."""
+    at = {move.status: move.seq for move in moves}
+    if "transferring" in at:
+        # What was asked for and withdrawn is put on record with all its moves at once.
+        return at["transferring"] != at.get("rolled_back")
+    return "completed" in at  # as earlier versions told it
 
 
 def records_of(events: Sequence[Event]) -> list[HandoffRecord]:

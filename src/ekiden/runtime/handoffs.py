@@ -62,11 +62,14 @@ class HandoffController:
         *,
         run_config: RunConfig | None = None,
         context: Any = None,
+        around: Circumstances | None = None,
     ) -> None:
+        """`around`: what runs go on with, instead of `run_config` and `context`."""
         self._team = team if isinstance(team, Team) else Team(team)
         self._store = store
         self._config = run_config or RunConfig()
         self._context = context
+        self._given = around
 
     async def start(
         self,
@@ -242,6 +245,8 @@ class HandoffController:
         return RunResult(run)
 
     def _around(self) -> Circumstances:
+        if self._given is not None:
+            return self._given
         return Circumstances(root=self._team, config=self._config, context=self._context)
 
     def _errand(

@@ -251,7 +251,7 @@ class Header(TypedDict, total=False):
     agent: Required[Name]
     user_id: Name | None
     outcome: Outcome
-    priority: Literal[1, 2, 3, 4]
+    priority: Annotated[int, Ge(1), Lt(5)]
     meta: Required[Meta]
     variables: Required[Object]
 

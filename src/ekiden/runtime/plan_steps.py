@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ekiden.core.documents import to_json
 from ekiden.core.message_answers import error_of
 from ekiden.core.messages import AgentMessage
 from ekiden.core.plan import AgentResult, AgentTask, PlanSettings, TaskDecomposition
@@ -104,7 +105,7 @@ class PlanSteps:
         self._ended.add(place)
         self._taken = max(self._taken, len(self.results) - 1) + 1
         # What the agent answered is stored with its answer, and may be large.
-        stored = {**result.to_json(), "data": None}
+        stored = {**to_json(result), "data": None}
         attempt = self.last_attempt(place) if result.success else 0
         self._set([self._taken, stored, attempt], place, "result")
         details = {

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, TypeAlias
 
+from ekiden.core.documents import Value
 from ekiden.core.errors import SessionBusy, SessionNotFound, UserError
 from ekiden.inbox.documents import DONE, as_item, order_key
 from ekiden.inbox.documents import ORDER as INBOX_ORDER
@@ -29,8 +30,8 @@ _LONGEST_S = 100 * 365 * 86400
 _IDLE: tuple[SessionStatus, ...] = ("idle",)
 
 
-@dataclass(slots=True, kw_only=True)
-class Pruned:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned(Value):
     """What was let go of, or would be."""
 
     sessions: int = 0
@@ -40,10 +41,6 @@ class Pruned:
     busy: int = 0
     """Sessions that somebody ran just then: they are left for the next time."""
     dry_run: bool = False
-
-    def to_json(self) -> dict[str, int | bool]:
-        """As programs read it."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
     def __str__(self) -> str:
         parts = [
@@ -83,7 +80,7 @@ async def prune_sessions(
     """
     _check(older_than_s, keep_last, user_id, status)
     await store.open()
-    pruned = Pruned(dry_run=dry_run)
+    sessions = busy = questions = messages = 0
     before_us = None
     if older_than_s is not None:
         before_us = await store.now_us() - min(int(older_than_s), _LONGEST_S) * 1_000_000
@@ -95,20 +92,22 @@ async def prune_sessions(
             try:
                 gone = await remove_session(store, family.root, only_if=family.is_as_seen)
             except SessionBusy:
-                pruned.busy += 1
+                busy += 1
                 continue
             except SessionNotFound:
                 continue
-        pruned.sessions += len(gone)
+        sessions += len(gone)
         for session_id in gone:
             looked.waited_for.pop(session_id, None)
             if progress is not None:
                 progress(session_id)
     if before_us is not None and user_id is None:
         waited_for = {each for asked in looked.waited_for.values() for each in asked}
-        pruned.questions = await _prune_questions(store, before_us, waited_for, dry_run=dry_run)
-        pruned.messages = await _prune_messages(store, before_us, waited_for, dry_run=dry_run)
-    return pruned
+        questions = await _prune_questions(store, before_us, waited_for, dry_run=dry_run)
+        messages = await _prune_messages(store, before_us, waited_for, dry_run=dry_run)
+    return Pruned(
+        sessions=sessions, messages=messages, questions=questions, busy=busy, dry_run=dry_run
+    )
 
 
 def _check(older_than_s: Any, keep_last: Any, user_id: Any, status: Any) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.audit.chain import chained
+from ekiden.core.documents import Value
 from ekiden.core.events import Event
 from ekiden.runtime.cursor import Cursor, OpenQuestion
 from ekiden.runtime.deletion import withdraw_item
@@ -25,7 +26,7 @@ _REASON = "the session was taken back to before the question"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewind:
+class Rewind(Value):
     """What a step back came to."""
 
     session_id: str

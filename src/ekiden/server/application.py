@@ -29,22 +29,11 @@ from ekiden.server.openai import catalog, chat, responses
 from ekiden.server.openai.errors import EVERYWHERE as OPENAI_EVERYWHERE
 from ekiden.server.openai.shaping import OpenAIShape
 from ekiden.server.routes import (
-    agents,
-    collaborations,
     events,
-    handoff,
     health,
     login,
     metrics,
-    plans,
-    routing,
     runs,
-    search,
-    session_care,
-    session_handoffs,
-    sessions,
-    tasks,
-    traces,
 )
 from ekiden.server.rpc_shape import RpcShape
 from ekiden.server.sse import Streams
@@ -54,22 +43,11 @@ from ekiden.server.tidying import tidy
 API = "/api/v1"
 
 _ROUTERS: tuple[APIRouter, ...] = (
-    search.router,
-    session_care.router,
-    sessions.router,
-    traces.router,
+    *resources.ROUTERS,
     runs.router,
     events.router,
     agui.router,
-    handoff.router,
-    session_handoffs.router,
-    agents.router,
-    routing.router,
-    plans.router,
-    tasks.router,
-    collaborations.router,
     login.router,
-    *resources.ROUTERS,
 )
 """Under `/api/v1`."""
 

@@ -6,15 +6,17 @@ becomes a route, which calls the local implementation with what the request brin
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
 from ekiden.api.endpoint import (
     Endpoint,
@@ -33,49 +35,96 @@ from ekiden.api.texts import MOMENT, TIMES, Moment
 from ekiden.app.desk import Desk
 from ekiden.core.documents import to_json
 from ekiden.core.jsonio import dumps
-from ekiden.core.server_errors import IdempotencyConflict
+from ekiden.core.server_errors import IdempotencyConflict, RequestTooLarge
 from ekiden.server.access import Caller, TheCaller, needs
 from ekiden.server.answers import JsonLines, answer, json_lines
-from ekiden.server.paging import Cursor, Limit, Page, cursor_as
+from ekiden.server.paging import Cursor, Page, cursor_as, limit_to
 from ekiden.server.problems import problems
 from ekiden.server.turns import one_at_a_time
-from ekiden.server.versions import Match, Matching, etag_of
+from ekiden.server.versions import Matching, etag_of
 
 _SECRET: Final = {"Cache-Control": "no-store"}
 _API: Final = "/api/v1"
+_TEXT: Final = {"type": "string"}
 _LONGEST_CURSOR: Final = 512
 
 
-def router_of(interface: type, implement: Callable[[Here], Any], *, tag: str) -> APIRouter:
-    """The routes of a resource; `implement` gives what does the work for one request."""
+Answer: TypeAlias = Callable[[Request, Desk, str, dict[str, Any]], Awaitable[Response]]
+"""Answers a request for a method, of which the name is told, with what it was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByHand:
+    """The answer to a method, where that takes more than to call it."""
+
+    answer: Answer
+    responses: Mapping[int | str, dict[str, Any]]
+    """What the OpenAPI document tells of it besides."""
+
+
+_NOTHING: Final[Mapping[str, ByHand]] = {}
+
+
+def router_of(
+    interface: type,
+    implement: Callable[[Here], Any],
+    *,
+    tag: str,
+    by_hand: Mapping[str, ByHand] = _NOTHING,
+) -> APIRouter:
+    """The routes of a resource; `implement` gives what does the work for one request.
+
+    Streams of events are no part of it: they have routes of their own.
+    """
     router = APIRouter(tags=[tag])
     for name, about in endpoints(interface).items():
-        if about.flag is not None:
-            continue  # It is chosen by a field of another method's body.
-        more: dict[str, Any] = {} if about.file is None else {"response_class": JsonLines}
+        variants = _variants(interface, about)
+        if variants[0] != name:
+            continue  # A field or a parameter of the first one chooses it.
+        written = by_hand.get(name)
+        more: dict[str, Any] = {}
+        if streamed_type(answer_type(interface, name)) is not None:
+            if about.file is None:
+                continue
+            more["response_class"] = JsonLines
+        elif any(endpoints(interface)[other].file for other in variants if other != name):
+            more["responses"] = {200: {"content": {JsonLines.media_type: {"schema": _TEXT}}}}
+        more["responses"] = {
+            **more.get("responses", {}),
+            **({} if written is None else written.responses),
+            **_pending(interface, name),
+            **problems(*about.problems),
+        }
+        document = next((each for each in parameters(interface, name) if each.is_body), None)
         router.add_api_route(
             about.path,
-            _route(interface, name, about, implement),
+            _route(interface, name, about, implement, None if written is None else written.answer),
             methods=[about.method],
-            name=f"{tag}_{name}",
+            name=f"{tag}_{about.operation or name.rstrip('_')}",
             status_code=about.status,
             **more,
             response_model=_answer_model(interface, name),
-            responses={**_pending(interface, name), **problems(*about.problems)},
-            description=inspect.getdoc(getattr(interface, name)),
+            description=_description(interface, name),
+            openapi_extra=None if document is None else _document_body(document),
         )
     return router
 
 
 def _route(
-    interface: type, name: str, about: Endpoint, implement: Callable[[Here], Any]
+    interface: type,
+    name: str,
+    about: Endpoint,
+    implement: Callable[[Here], Any],
+    by_hand: Answer | None,
 ) -> Callable[..., Any]:
     taken = parameters(interface, name)
-    chosen_by = _chosen_by(interface, about)
+    moves = _moves(interface, about)
+    choices = {endpoints(interface)[each].choice: each for each in _variants(interface, about)}
+    flags = _flags(interface, name, choices)
+    document = next((each.name for each in taken if each.is_body), None)
     is_list = member_type(answer_type(interface, name)) is not None
     has_pages = is_list and not about.is_whole
     fields = [each for each in taken if each.in_body]
-    conditions = [each.name for each in taken if each.told is not None and each.told.if_match]
 
     async def route(request: Request, desk: Desk, caller: Caller, **given: Any) -> Response:
         if about.is_secret and "idempotency-key" in request.headers:
@@ -85,43 +134,51 @@ def _route(
         body: BaseModel | None = given.pop("body", None)
         if body is not None:
             given |= {field: getattr(body, field) for field in type(body).model_fields}
-        for each in conditions:
-            given[each] = _versions(given[each])
+        move = moves[given.pop("move")] if moves else name
+        if document is not None:
+            given[document] = await _read(request, most=request.app.state.config.max_body)
         paging = {key: given.pop(key) for key in ("limit", "cursor") if has_pages}
-        method = next((other for flag, other in chosen_by.items() if given.pop(flag, False)), name)
+        said = [(each.name, given.pop(each.name, each.default)) for each in flags]
+        method = next((choices[each] for each in said if each in choices), move)
         if method != name:
             own = {each.name for each in parameters(interface, method)}
             given = {key: value for key, value in given.items() if key in own}
+        if by_hand is not None:
+            return await by_hand(request, desk, method, given)
         found = getattr(implement(_here(request, desk, caller)), method)(**given)
-        if about.file is not None:
-            return await json_lines(_lines(found), filename=about.file)
+        file = (endpoints(interface)[method].file or "").format(**given)
+        if streamed_type(answer_type(interface, method)) is not None:
+            return await json_lines(_lines(found), filename=file)
         told = await (found.page(**paging) if is_list else found)
         if told is None:
             return Response(status_code=about.status)
-        shown = to_json(told)
         headers = dict(_SECRET) if about.is_secret else {}
+        if file:
+            headers["Content-Disposition"] = f'attachment; filename="{file}"'
         if about.location is not None:
-            headers["Location"] = _address(interface, about.location, {**given, **shown})
+            headers["Location"] = _address(interface, about.location, told, given)
         if (etag := getattr(told, "etag", None)) is not None:
             headers["ETag"] = etag
         version = None if about.etag is None else about.etag(told, given)
         if version is not None:
             headers["ETag"] = etag_of(version)
-        if about.read_at is not None:
-            headers["Location"] = _API + about.read_at.format(told)
         status = 202 if about.pending is not None and told.is_pending else about.status
-        return answer(shown, status, headers=headers)
+
+        def write() -> Response:
+            return answer(to_json(told), status, headers=headers)
+
+        return await asyncio.to_thread(write) if about.is_large else write()
 
     shape = [
         _keyword("request", Request),
         _keyword("desk", Annotated[Desk, Depends(needs(about.scope))]),
         _keyword("caller", TheCaller),
     ]
-    for each in taken:
-        if each.name in conditions:
+    for each in [*taken, *(flag for flag in flags if not flag.in_body)]:
+        if each.told is not None and each.told.if_match:
             shape.append(_keyword(each.name, Matching))
-        elif not each.in_body:
-            place: Any = Path if each.in_path else Header if each.in_header else Query
+        elif not (each.in_body or each.is_body):
+            place: Any = Path if each.in_path else Query
             shape.append(
                 _keyword(
                     each.name,
@@ -130,9 +187,10 @@ def _route(
                 )
             )
     if fields:
-        flags = [_flag(interface, *each) for each in chosen_by.items()]
         body_name = about.body or f"{interface.__name__}{name.title().replace('_', '')}"
         body_type: Any = _body(body_name, [*fields, *flags], about.body_schema)
+        if moves:
+            body_type = _one_of(interface, moves)
         is_needed = any(each.default is inspect.Parameter.empty for each in fields)
         shape.append(
             _keyword("body", body_type)
@@ -143,29 +201,23 @@ def _route(
         cursor: Any = Cursor
         if about.cursor is not None:
             cursor = Annotated[str | None, cursor_as(about.cursor, most=_LONGEST_CURSOR)]
-        shape += [_keyword("limit", Limit, PAGE), _keyword("cursor", cursor, None)]
+        limit: Any = Annotated[int, limit_to(about.most)]
+        shape += [_keyword("limit", limit, PAGE), _keyword("cursor", cursor, None)]
     route.__name__ = route.__qualname__ = name
     vars(route)["__signature__"] = inspect.Signature(shape)
     return route
 
 
-def _address(interface: type, name: str, known: Mapping[str, Any]) -> str:
-    """Where a method stands, with what is known of its parameters."""
+def _address(interface: type, name: str, told: Any, given: Mapping[str, Any]) -> str:
+    """Where a method stands, with what the value or the request tells of its parameters."""
     path, query = endpoints(interface)[name].path, {}
     for each in parameters(interface, name):
-        value = known.get(each.name)
+        value = getattr(told, each.name, given.get(each.name))
         if each.in_path:
             path = path.replace(f"{{{each.name}}}", quote(str(value), safe=":@"))
         elif value is not None and value != each.default:
             query[each.name] = str(value).lower() if isinstance(value, bool) else value
     return f"{_API}{path}" + (f"?{urlencode(query)}" if query else "")
-
-
-def _versions(match: Match) -> int | Sequence[int] | None:
-    """What `If-Match` asks for: a version, one of several, or whatever there is."""
-    if match.versions is None or len(match.versions) != 1:
-        return None if match.versions is None else sorted(match.versions)
-    return next(iter(match.versions))
 
 
 async def _lines(found: Any) -> AsyncGenerator[str, None]:
@@ -181,19 +233,102 @@ def _pending(interface: type, name: str) -> dict[int | str, dict[str, Any]]:
     return {202: {"model": answer_type(interface, name), "description": text}}
 
 
-def _chosen_by(interface: type, about: Endpoint) -> dict[str, str]:
-    """The other methods with this path, by the field of the body that chooses them."""
-    return {
-        other.flag: name
+def _variants(interface: type, about: Endpoint) -> list[str]:
+    """The methods with this path, the default first."""
+    return [
+        name
         for name, other in endpoints(interface).items()
-        if other.flag is not None and (other.method, other.path) == (about.method, about.path)
+        if (other.method, other.path) == (about.method, about.path)
+    ]
+
+
+def _flags(interface: type, name: str, choices: Mapping[Any, str]) -> list[Parameter]:
+    """What a request says to choose another method than the default one."""
+    texts: dict[str, dict[Any, str]] = {}
+    for (key, value), method in choices.items():
+        if key:
+            text = inspect.getdoc(getattr(interface, method)) or ""
+            texts.setdefault(key, {})[value] = text.partition("\n")[0]
+    in_body = any(each.in_body for each in parameters(interface, name))
+    return [_flag(key, values, in_body=in_body) for key, values in texts.items()]
+
+
+def _flag(name: str, texts: Mapping[Any, str], *, in_body: bool) -> Parameter:
+    """A truth, or one of several words, the first of which is the default."""
+    is_truth = set(texts) == {True}
+    text = texts[True] if is_truth else " ".join(f"`{key}`: {texts[key]}" for key in texts)
+    return Parameter(
+        name=name,
+        type=bool if is_truth else Literal[tuple(texts)],
+        told=Told(text),
+        default=False if is_truth else next(iter(texts)),
+        in_path=False,
+        in_body=in_body,
+    )
+
+
+def _document_body(parameter: Parameter) -> dict[str, Any]:
+    """What the OpenAPI document tells of a body that is taken as it is."""
+    return {
+        "requestBody": {
+            "required": True,
+            "description": _limits(parameter.type, parameter.told)["description"],
+            "content": {
+                "application/json": {"schema": {"type": "object"}},
+                "application/octet-stream": {"schema": {**_TEXT, "format": "binary"}},
+            },
+        }
     }
 
 
-def _flag(interface: type, flag: str, name: str) -> Parameter:
+def _moves(interface: type, about: Endpoint) -> dict[str, str]:
+    """All methods with this path, by the `move` of the body that chooses each."""
+    return {
+        other.move: name
+        for name, other in endpoints(interface).items()
+        if other.move is not None and (other.method, other.path) == (about.method, about.path)
+    }
+
+
+def _one_of(interface: type, moves: Mapping[str, str]) -> Any:
+    """The body of one of several methods."""
+    bodies = []
+    for move, name in moves.items():
+        chosen: Any = Literal[move]
+        first = Parameter(
+            name="move",
+            type=chosen,
+            told=None,
+            default=inspect.Parameter.empty,
+            in_path=False,
+            in_body=True,
+        )
+        fields = [each for each in parameters(interface, name) if each.in_body]
+        about = endpoints(interface)[name]
+        bodies.append(_body(about.body or move, [first, *fields], about.body_schema))
+    return _annotated(Union[tuple(bodies)], Field(discriminator="move"))  # noqa: UP007
+
+
+def _description(interface: type, name: str) -> str:
+    """What a method does; of several, each with what it is chosen by."""
     text = inspect.getdoc(getattr(interface, name)) or ""
-    told = Told(text.partition("\n")[0])
-    return Parameter(name=flag, type=bool, told=told, default=False, in_path=False, in_body=True)
+    moves = _moves(interface, endpoints(interface)[name])
+    others = [
+        f"\n- `{move}`: {inspect.getdoc(getattr(interface, other))}"
+        for move, other in moves.items()
+        if other != name
+    ]
+    return text + ("\n" + "".join(others) if others else "")
+
+
+async def _read(request: Request, *, most: int) -> bytes:
+    """The body; `RequestTooLarge` as soon as it is longer than `most` bytes."""
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > most:
+            raise RequestTooLarge(most)
+    return bytes(data)
 
 
 def _here(request: Request, desk: Desk, caller: Caller) -> Here:
@@ -202,8 +337,9 @@ def _here(request: Request, desk: Desk, caller: Caller) -> Here:
         settings=desk.project.settings,
         origins=desk.project.loaded.origins,
         tenant=desk.tenant,
-        team=desk.team,
+        project=desk.project,
         runs=desk.runs,
+        run_config=desk.config,
         caller=caller.name,
         may_name_others=caller.may("admin"),
         via=_via(request),
@@ -222,8 +358,10 @@ def _via(request: Request) -> str:
 def _answer_model(interface: type, name: str) -> Any:
     """What the OpenAPI document tells of the answer."""
     given = answer_type(interface, name)
-    for other in _chosen_by(interface, endpoints(interface)[name]).values():
-        given |= answer_type(interface, other)
+    for other in _variants(interface, endpoints(interface)[name]):
+        told = answer_type(interface, other)
+        if other != name and streamed_type(told) is None:
+            given |= told
     member = member_type(given)
     if member is not None:
         pages: Any = Page
@@ -260,6 +398,8 @@ def _taken(hint: Any) -> Any:
         return Union[tuple(_taken(each) for each in known)]  # noqa: UP007
     if hasattr(hint, "__metadata__"):
         kind, told = told_of(hint)
+        if told is not None and told.schema is not None:
+            return _annotated(_taken(kind), WithJsonSchema(dict(told.schema)))
         return _annotated(_taken(kind), Field(**_limits(kind, told)))
     if get_origin(hint) is Sequence:
         return list[_taken(get_args(hint)[0])]  # type: ignore[misc]
@@ -287,6 +427,6 @@ def _limits(type_: Any, told: Told | None) -> dict[str, Any]:
         text = f"{text} {TIMES}"
     if told.examples is not None:
         found["examples"] = list(told.examples)
-    if told.is_unique:
-        found["json_schema_extra"] = {"uniqueItems": True}
+    if told.is_unique or told.schema is not None:
+        found["json_schema_extra"] = dict(told.schema or {"uniqueItems": True})
     return {**found, "description": text.strip() or None}

@@ -25,10 +25,8 @@ TAGS: Final[Mapping[str, str]] = {
     "sessions": "Conversations, and what can be done with them.",
     "handoffs": "Hand tasks and sessions from agent to agent, and see what became of it.",
     "inbox": "Questions to people, and their answers.",
-    "agents": "Who is there, what they can do, and what they do now.",
-    "routing": "Who would get a request.",
-    "plans": "How supervisors split requests.",
-    "tasks": "What is to be done, and by whom.",
+    "agents": "Who is there, what they can do, what they do now, and who would get a request.",
+    "plans": "How supervisors split requests, and what became of the tasks.",
     "messages": "What agents tell and ask each other.",
     "collaborations": "Requests, proposals and calls for bids between agents.",
     "state": "Variables of sessions, users and the app.",
@@ -165,17 +163,17 @@ _ME: Final = {
 _QUESTION: Final = "Where is my order 1042?"
 
 OPERATIONS: Final[Mapping[str, Told]] = {
-    "start_run": Told(
+    "runs_run": Told(
         sent={"input": _QUESTION, "user_id": "u-17"},
         got={200: _RUN, 202: {**_RUN, "status": "running", "output": None, "outcome": None}},
         headers=("Location", *_SESSION_HEADERS),
     ),
-    "resume_session": Told(sent={}, got={200: _RUN}, headers=("Location", *_SESSION_HEADERS)),
-    "get_run": Told(got={200: _RUN}),
-    "list_sessions": Told(got={200: {"items": [_SESSION], "next_cursor": None}}),
-    "fork_session": Told(sent={"at": 4}, headers=("Location",)),
-    "import_session": Told(headers=("Location",)),
-    "export_session": Told(headers=("Content-Disposition",)),
+    "runs_resume_and_wait": Told(sent={}, got={200: _RUN}, headers=("Location", *_SESSION_HEADERS)),
+    "runs_get": Told(got={200: _RUN}),
+    "sessions_list": Told(got={200: {"items": [_SESSION], "next_cursor": None}}),
+    "sessions_fork": Told(sent={"at": 4}, headers=("Location",)),
+    "sessions_import": Told(headers=("Location",)),
+    "sessions_export": Told(headers=("Content-Disposition",)),
     "state_session": Told(sometimes=("ETag",)),
     "state_update_session": Told(
         sent={"set": {"tier": "gold"}},
@@ -184,7 +182,7 @@ OPERATIONS: Final[Mapping[str, Told]] = {
     ),
     "state_user": Told(headers=("ETag",)),
     "state_app": Told(headers=("ETag",)),
-    "initiate_handoff": Told(
+    "handoffs_initiate": Told(
         sent={
             "source_agent_id": "triage",
             "target_agent_id": "orders",
@@ -219,12 +217,12 @@ OPERATIONS: Final[Mapping[str, Told]] = {
         sent={"to": "orders", "type": "query", "payload": {"text": _QUESTION}},
         headers=("Location",),
     ),
-    "begin_collaboration": Told(
+    "collaborations_begin": Told(
         sent={"move": "request", "agent": "triage", "target": "orders", "task": "find order 1042"},
         headers=("Location",),
     ),
-    "route_request": Told(sent={"text": "I want my money back"}),
-    "preview_plan": Told(sent={"text": "Check the weather in Kyoto and find a hotel"}),
+    "agents_route": Told(sent={"text": "I want my money back"}),
+    "plans_preview": Told(sent={"text": "Check the weather in Kyoto and find a hotel"}),
     "audit_verify": Told(
         sent={},
         got={

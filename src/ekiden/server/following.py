@@ -12,25 +12,25 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from math import inf
-from typing import Any
 
 from ekiden.app.desk import Desk
-from ekiden.app.records.runs import ACTIVE, ENDINGS, run_range
+from ekiden.app.run_reading import ENDINGS, run_range
 from ekiden.app.runs import RunOrder
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import Event
 from ekiden.core.ids import new_id
+from ekiden.core.runs import Run
 from ekiden.hub.tails import Shown, Tail
 
 _FIRST_LOOK_S = 0.2
 _LAST_LOOK_S = 8.0
 
 
-def is_over(record: dict[str, Any]) -> bool:
+def is_over(run: Run) -> bool:
     """Whether nothing comes any more unless a person does something."""
-    if record["status"] == "waiting":
-        return bool(record["questions"])
-    return record["status"] not in ACTIVE
+    if run.status == "waiting":
+        return bool(run.questions)
+    return not run.is_active
 
 
 class FollowedRun:
@@ -91,12 +91,12 @@ class FollowedRun:
             self.close()
         return found
 
-    async def record(self) -> dict[str, Any]:
+    async def read(self) -> Run:
         """The run as it stands."""
         return await self._desk.runs.read(self.run_id)
 
     async def _is_over(self) -> bool:
-        return is_over(await self.record())
+        return is_over(await self.read())
 
     async def _rest(self) -> AsyncGenerator[Event, None]:
         """What is stored of the run and was not shown yet."""

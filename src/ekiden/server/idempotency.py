@@ -20,9 +20,10 @@ from typing import Any, Final, TypeVar
 from starlette.requests import HTTPConnection
 
 from ekiden.app.desk import Desk
-from ekiden.app.records.runs import parse_run_id, run_id_of, run_range
+from ekiden.app.run_reading import run_range
 from ekiden.app.runs import RunOrder, StartedRun
 from ekiden.core.errors import SessionBusy, SessionNotFound, StaleDocument
+from ekiden.core.runs import parse_run_id, run_id_of
 from ekiden.core.server_errors import IdempotencyConflict, RequestInvalid, RunNotFound
 from ekiden.storage.base import Document, DocumentWrite, Store
 

@@ -17,13 +17,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from ekiden.api.local.events import live_event
 from ekiden.app.desk import Desk
 from ekiden.core.errors import EkidenError
 from ekiden.core.events import EventType
 from ekiden.core.jsonio import dumps, loads
 from ekiden.core.server_errors import RequestInvalid
 from ekiden.hub import EventStream, HubEvent, Subscription
-from ekiden.inbox import NEW_ITEM, new_item_notice
 from ekiden.server.problems import words_for
 
 _log = logging.getLogger("ekiden.server")
@@ -199,23 +199,9 @@ class LiveConnection:
             self._broken.set_exception(_Over(_RESTARTING, "go on with the last id"))
 
     async def _message(self, found: HubEvent) -> dict[str, Any]:
-        event = found.event
-        details = event.details or {}
-        change = details.get("change")
-        if event.type != "inbox" or "item" not in details or change is None:
-            # Also a session that took its answer: the inbox has told of that itself.
-            return {"type": "event", "id": found.id, "data": event.to_json()}
-        if change != "posted":
-            return {
-                "type": f"inbox.{change}",
-                "id": found.id,
-                "data": dict(details),
-                "event": event.to_json(),
-            }
-        data: Mapping[str, Any] = details
-        with suppress(EkidenError):  # It is gone, or the store is for a moment.
-            data = new_item_notice(await self._desk.inbox.get(str(details["item"])))
-        return {"type": NEW_ITEM, "id": found.id, "data": dict(data), "event": event.to_json()}
+        live = await live_event(found, self._desk.inbox)
+        message = {"type": live.type, "id": live.id, "data": live.data}
+        return message if live.type == "event" else {**message, "event": live.event.to_json()}
 
     async def _write(self) -> None:
         while True:

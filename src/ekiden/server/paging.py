@@ -11,7 +11,6 @@ from ekiden.api.texts import SESSION_ID
 
 T = TypeVar("T")
 
-Limit: TypeAlias = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
 Cursor: TypeAlias = Annotated[
     str | None,
     Query(max_length=500, description="`next_cursor` of the page before; none for the first."),
@@ -26,6 +25,14 @@ SessionId: TypeAlias = Annotated[
     ),
 ]
 PAGE = 50
+
+
+def limit_to(most: int) -> Any:
+    """How many members a page has."""
+    return Query(ge=1, le=most, description="How many at most.")
+
+
+Limit: TypeAlias = Annotated[int, limit_to(1000)]
 
 
 def cursor_as(pattern: str, *, most: int = 500) -> Any:

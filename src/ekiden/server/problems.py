@@ -24,6 +24,7 @@ from ekiden.core.errors import (
     EkidenError,
     HandoffNotFound,
     HandoffRefused,
+    HandoffSettled,
     LeaseLost,
     ModelError,
     NoRoute,
@@ -33,6 +34,7 @@ from ekiden.core.errors import (
     SessionBusy,
     SessionExists,
     SessionNotFound,
+    SessionNotWaiting,
     StaleDocument,
     StoreError,
     ToolError,
@@ -96,6 +98,8 @@ _BY_ERROR: tuple[tuple[type[EkidenError], int], ...] = (
     (RequestTooLarge, 413),
     (TookTooLong, 504),
     (HandoffRefused, 409),
+    (HandoffSettled, 409),
+    (SessionNotWaiting, 409),
     (RequestInvalid, 422),
     (NoRoute, 422),
     (MessageMalformed, 422),
@@ -198,8 +202,12 @@ def response_of(error: EkidenError) -> Response:
         facts["retry_after_s"] = max(1.0, min(error.free_in_s, 30.0))
     if isinstance(error, InboxItemClosed):
         facts["status_of_item"], facts["closed_by"] = error.status, error.by
-    if isinstance(error, HandoffRefused):
+    if isinstance(error, HandoffRefused | UnknownAgent) and error.refusal is not None:
         facts["refusal"] = error.refusal
+    if isinstance(error, UnknownAgent) and error.handoff_id is not None:
+        facts["handoff_id"] = error.handoff_id
+    if isinstance(error, HandoffSettled):
+        facts["handoff"] = dict(error.handoff)
     return problem_response(status_of(error), error.code, words_for(error), facts)
 
 

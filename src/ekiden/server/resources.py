@@ -4,28 +4,43 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from ekiden.api.agents import Agents
 from ekiden.api.audit import Audit
+from ekiden.api.collaborations import Collaborations
 from ekiden.api.costs import Costs
+from ekiden.api.handoffs import Handoffs
 from ekiden.api.inbox import Inbox
 from ekiden.api.keys import Keys
+from ekiden.api.local.agents import LocalAgents
 from ekiden.api.local.audit import LocalAudit
+from ekiden.api.local.collaborations import LocalCollaborations
 from ekiden.api.local.costs import LocalCosts
+from ekiden.api.local.handoffs import LocalHandoffs
 from ekiden.api.local.inbox import LocalInbox
 from ekiden.api.local.keys import LocalKeys
 from ekiden.api.local.memory import LocalMemory
 from ekiden.api.local.messages import LocalMessages
 from ekiden.api.local.place import Here
+from ekiden.api.local.plans import LocalPlans
 from ekiden.api.local.replicas import LocalReplicas
+from ekiden.api.local.runs import LocalRuns
+from ekiden.api.local.sessions import LocalSessions
 from ekiden.api.local.settings import LocalSettings
 from ekiden.api.local.state import LocalState
+from ekiden.api.local.traces import LocalTraces
 from ekiden.api.local.workers import LocalWorkers
 from ekiden.api.memory import Memory
 from ekiden.api.messages import Messages
+from ekiden.api.plans import Plans
 from ekiden.api.replicas import Replicas
+from ekiden.api.runs import Runs
+from ekiden.api.sessions import Sessions
 from ekiden.api.settings import Settings
 from ekiden.api.state import State
+from ekiden.api.traces import Traces
 from ekiden.api.workers import Workers
 from ekiden.server.derived import router_of
+from ekiden.server.routes import runs
 
 
 def _settings(here: Here) -> LocalSettings:
@@ -33,6 +48,13 @@ def _settings(here: Here) -> LocalSettings:
 
 
 ROUTERS: tuple[APIRouter, ...] = (
+    router_of(Agents, LocalAgents, tag="agents"),
+    router_of(Handoffs, LocalHandoffs, tag="handoffs"),
+    router_of(Plans, LocalPlans, tag="plans"),
+    router_of(Collaborations, LocalCollaborations, tag="collaborations"),
+    router_of(Runs, LocalRuns, tag="runs", by_hand=runs.BY_HAND),
+    router_of(Sessions, LocalSessions, tag="sessions"),
+    router_of(Traces, LocalTraces, tag="traces"),
     router_of(Audit, LocalAudit, tag="audit"),
     router_of(Settings, _settings, tag="settings"),
     router_of(Replicas, LocalReplicas, tag="mirror"),

@@ -18,10 +18,11 @@ from fastapi.sse import EventSourceResponse, format_sse_event
 from starlette.types import Receive, Scope, Send
 
 from ekiden.app.desk import Desk
-from ekiden.app.records.runs import ACTIVE
+from ekiden.core.documents import to_json
 from ekiden.core.errors import EkidenError
 from ekiden.core.jsonio import dumps
 from ekiden.core.model import ModelDelta
+from ekiden.core.runs import ACTIVE
 from ekiden.core.server_errors import RequestInvalid, TooManyRequests
 from ekiden.hub.tails import Shown
 from ekiden.server.metrics import Metrics, Transport
@@ -80,13 +81,13 @@ async def run_stream(
                 yield BEAT if shown is None else encoded(shown)
         if desk.tails.is_closed:
             return
-        record = await desk.runs.read(run_id)
+        run = await desk.runs.read(run_id)
     except EkidenError as exc:
         _log.warning("the stream of %s was cut off: %s", run_id, exc.code)
         return
     waits_too = ACTIVE | {"waiting"} if through_waits else ACTIVE
-    if record["status"] not in waits_too:
-        yield format_sse_event(event="end", data_str=dumps(record))
+    if run.status not in waits_too:
+        yield format_sse_event(event="end", data_str=dumps(to_json(run)))
 
 
 async def session_stream(
@@ -94,16 +95,11 @@ async def session_stream(
 ) -> AsyncGenerator[bytes, None]:
     """All that happens in a session, run after run, until it is removed or the server stops."""
     yield format_sse_event(retry=_RETRY_MS)
-    place = after
+    watching = desk.runs.watch_session(session_id, after=after, quiet_s=quiet_s)
     try:
-        while not desk.tails.is_closed:
-            async with desk.tails.follow(session_id, after=place) as tail:
-                while not tail.is_closed:
-                    shown = await tail.soon(quiet_s)
-                    place = tail.after
-                    if shown is None:
-                        await desk.store.get(session_id)
-                    yield BEAT if shown is None else encoded(shown)
+        async with aclosing(watching):
+            async for shown in watching:
+                yield BEAT if shown is None else encoded(shown)
     except EkidenError as exc:
         _log.warning("the stream of %s was cut off: %s", session_id, exc.code)
 

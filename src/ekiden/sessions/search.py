@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal
 
+from ekiden.core.documents import Value
 from ekiden.core.errors import SessionNotFound, StaleDocument, UserError
 from ekiden.core.events import Event
 from ekiden.core.items import is_message, text_of
@@ -42,7 +43,7 @@ _MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionHit:
+class SessionHit(Value):
     """A place in a session that was found."""
 
     session_id: str
@@ -57,10 +58,6 @@ class SessionHit:
     """The words around it, on one line."""
     score: float
     """0 to 1, higher is better."""
-
-    def to_json(self) -> dict[str, Any]:
-        """As programs read it."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 async def search_sessions(

@@ -1,8 +1,8 @@
-"""All rows of a store in a form that every back end reads and writes: for copies of whole stores.
+"""All rows of a store in a form that does not depend on its database.
 
 A row is a tuple of the columns that `TABLES` names, in that order. Text is Python text, JSON is the
 text that is stored, times are integers since 1970, a vector is little-endian float32. So a row that
-was read from one back end and written to another is read from there as the same row.
+was read from SQLite and written to PostgreSQL is read from there as the same row.
 
 What is not copied, because it means nothing elsewhere: leases of sessions and of messages (who had
 one is not there; all can be claimed at once), the time at which a settled message would have been
@@ -17,14 +17,12 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, Literal, Protocol, Self, TypeAlias
 
-from ekiden.core.copy_errors import StoreNotEmpty, StoreUnfinished
 from ekiden.core.errors import UserError
 from ekiden.storage.base import Store
 
 TableName: TypeAlias = Literal[
     "sessions", "events", "steps", "documents", "messages", "search_spaces", "search_entries"
 ]
-StoreKind: TypeAlias = Literal["sqlite", "postgresql"]
 Row: TypeAlias = tuple[Any, ...]
 
 TABLES: Final[Mapping[TableName, tuple[str, ...]]] = {
@@ -72,9 +70,6 @@ _NOT_COMPARED: Final = frozenset({"place", "ready_us"})
 MARK: Final = ("ekiden.store", "unfinished")
 """Collection and key of the document that a store has while something is copied into it."""
 
-NOTE: Final = ("ekiden.store", "finished")
-"""Of the document that a tenant's store has after that, until the copy of all tenants ended."""
-
 PAGE_ROWS: Final = 2000
 PAGE_BYTES: Final = 4_000_000
 LAST_TIME_MS: Final = 253_402_300_799_000
@@ -91,40 +86,17 @@ class Numbers:
     search_entries: int = 0
     free_events: int = 0
     """Of events of no session."""
-    first_place: int = 0
-    """Of events in the feed; both are 0 if there is none."""
-    last_place: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedMap:
-    """Where the events of a source stand in the feed of a target.
-
-    Within one kind of store the places stay, or move all by the same. Another kind has other
-    places: there the events are numbered in their order.
-    """
-
-    kept: bool
-    shift: int = 0
-    """Added to a place, if places are kept, else to its rank from 1 on."""
-
-    def place(self, place: int, rank: int) -> int:
-        """The place of the event with that place and rank in the source."""
-        return (place if self.kept else rank) + self.shift
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetState:
-    """What stands in a place into which something is to be copied."""
+    """What a place already has into which a store is to be copied."""
 
-    identity: str
-    """As `BulkSource.identity` tells."""
     holds: str = ""
     """What it has already; empty if nothing."""
     mark: Mapping[str, Any] | None = None
-    note: Mapping[str, Any] | None = None
     beside: Sequence[str] = ()
-    """As `BulkSource.beside` tells."""
+    """As `StoreSnapshot.beside` returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,14 +108,13 @@ class Examination:
     not_checked: Sequence[str]
 
 
-class BulkSource(Protocol):
-    """A store as it was at one moment, to be read as a whole; `async with` begins and ends that.
+class StoreSnapshot(Protocol):
+    """A whole store as it was at one moment; `async with` begins and ends that.
 
     It changes nothing. `StoreUnavailable`, `StoreTooNew`, and `NotCopyable` for what cannot be
-    read. A store of an older format is read as it is.
+    read.
     """
 
-    kind: StoreKind
     url: str
     """For messages; without any password."""
     missing: Sequence[str]
@@ -165,25 +136,9 @@ class BulkSource(Protocol):
         are of large tables unless they are to be `exact`."""
         ...
 
-    async def numbers(self) -> Numbers:
-        """The last numbers that were given."""
-        ...
-
     async def beside(self, joint: str) -> Sequence[str]:
         """What the names of stores beside this one have after its own; `joint` stands between in
         names of schemas."""
-        ...
-
-    async def identity(self) -> str:
-        """The same for the same store, however it is addressed."""
-        ...
-
-    async def state(self, joint: str) -> TargetState:
-        """What stands here."""
-        ...
-
-    async def rank(self, cursor: str) -> int:
-        """How many events stand in the feed up to this cursor; `UserError`."""
         ...
 
     async def examine(self, *, limit_s: float | None = None) -> Examination:
@@ -197,84 +152,24 @@ class BulkSource(Protocol):
         ...
 
 
-class BulkTarget(Protocol):
-    """A store that is filled from another; `async with` connects and disconnects.
-
-    Until `finish` it has a mark by which everybody else refuses it.
-    """
-
-    kind: StoreKind
-    url: str
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(self, *exc_info: object) -> None: ...
-
-    async def state(self, joint: str) -> TargetState:
-        """What stands there, also when nothing does; it is not changed, nor need one connect."""
-        ...
-
-    async def begin(self, source: str, *, copy: str, resume: bool) -> bool:
-        """Mark it as an unfinished copy of `source`; whether it had such a mark. `copy` is the same
-        for all tenants.
-
-        `StoreNotEmpty`, also for a copy of another source; `StoreUnfinished` if it has that mark
-        already, unless with `resume`: then what is there is removed.
-        """
-        ...
-
-    async def withdraw(self) -> None:
-        """Take the mark away that this target has set, if it is there and nothing else is."""
-        ...
-
-    async def map_feed(self, kind: StoreKind, numbers: Numbers, events: int) -> FeedMap:
-        """Where so many events of a source are going to stand."""
-        ...
-
-    def cursor(self, places: FeedMap, *, cursor: str, rank: int) -> str:
-        """The cursor that means here what `cursor`, after `rank` events, means in the source."""
-        ...
-
-    async def write(self, table: TableName, rows: Sequence[Row]) -> None:
-        """Add rows, all or none; `NotCopyable` for what cannot stand here, `CopyDiffers` if
-        another copy took the store over."""
-        ...
-
-    async def number(self, numbers: Numbers) -> None:
-        """Give no number again that was given in the source."""
-        ...
-
-    def reading(self) -> BulkSource:
-        """The same store, to be read."""
-        ...
-
-    async def finish(self, *, alone: bool, note: Mapping[str, Any] | None = None) -> None:
-        """Take the mark away, durably, and leave the note instead, if there is one. With `alone`
-        the store is left as one single file, if it is one at all."""
-        ...
-
-    async def forget(self, *, alone: bool) -> None:
-        """Take the note away."""
-        ...
-
-
 class Tally:
     """How many rows there are, and what is in them, in whatever order they come."""
 
-    __slots__ = ("_columns", "_sum", "count")
+    __slots__ = ("_columns", "_is_ordered", "_sum", "count")
 
     def __init__(self, table: TableName) -> None:
         names = TABLES[table]
+        self._is_ordered = table == "events"
         self._columns = [at for at, name in enumerate(names) if name not in _NOT_COMPARED]
         self._sum = 0
         self.count = 0
 
-    def add(self, rows: Sequence[Row], *, ordered: bool) -> None:
-        """Take rows in; if they are `ordered`, each with its rank."""
+    def add(self, rows: Sequence[Row]) -> None:
+        """Take rows in; events, whose order matters, with their ranks."""
         total, columns, count = self._sum, self._columns, self.count
         for rank, row in enumerate(rows, start=count + 1):
             told = [row[at] for at in columns]
-            if ordered:
+            if self._is_ordered:
                 told.append(rank)
             digest = sha256(marshal.dumps(told, _FORM)).digest()
             total += int.from_bytes(digest)
@@ -285,15 +180,6 @@ class Tally:
     def digest(self) -> str:
         """Of all rows, in hexadecimal."""
         return f"{self._sum:064x}"
-
-
-def check_mark(where: str, mark: Mapping[str, Any], *, source: str, resume: bool) -> None:
-    """`StoreUnfinished` unless the copy that left the mark is to be completed, and
-    `StoreNotEmpty` if it was one of another source."""
-    if mark["source"] != source and resume:
-        raise StoreNotEmpty(where, f"an unfinished copy of {mark['source']}, not of {source}")
-    if not resume:
-        raise StoreUnfinished(where, source=str(mark["source"]))
 
 
 def holding(facts: Mapping[str, Any], missing: Sequence[str]) -> str:
@@ -314,5 +200,5 @@ def check_current(where: str, *, found: int, known: int) -> None:
     if found != known:
         raise UserError(
             f"{where} has format {found}, and only {known} can be looked into without changing it: "
-            "open it once, with `ekiden doctor --store`, or copy it and look at the copy"
+            "open it once, with `ekiden doctor --store`"
         )

@@ -25,7 +25,8 @@ from ekiden.server.application import OpenGate
 from ekiden.server.document import openapi_document
 from ekiden.sessions import Session
 from ekiden.testing import ScriptedModel, say
-from tests.support.serving import application
+from tests.support.relay_team import relay_team
+from tests.support.serving import application, served
 
 Begin: TypeAlias = Callable[[str], Awaitable[None]]
 """Begins the session with this id."""
@@ -86,6 +87,14 @@ class _Checked(httpx2.ASGITransport):
         return response
 
 
+class _CheckedOnTheWay(httpx2.AsyncHTTPTransport):
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        response.request = request
+        await _as_documented(response)
+        return response
+
+
 _SETTINGS = '{"memory": {"embedding_model": "hashing", "dimension": 64}}'
 
 
@@ -95,7 +104,7 @@ async def ekiden(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     store = str(tmp_path / "s.db")
     settings = tmp_path / ".ekiden" / "settings.json"
     if not settings.exists():
-        settings.parent.mkdir()
+        settings.parent.mkdir(exist_ok=True)
         settings.write_text(_SETTINGS)
     if request.param == "here":
         async with open_store(store, create=True) as opened:
@@ -106,7 +115,7 @@ async def ekiden(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
                         store=opened,
                         settings=loaded.settings,
                         origins=loaded.origins,
-                        team=project.team,
+                        project=project,
                         caller="local",
                     )
                 )
@@ -115,6 +124,25 @@ async def ekiden(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         transport = _Checked(app=app, raise_app_exceptions=False)
         async with AsyncClient("http://127.0.0.1", transport=transport, retries=0) as client:
             yield client.ekiden
+
+
+@pytest.fixture(params=["here", "server"])
+async def relay(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Ekiden]:
+    """A team that works, here or behind a socket; ``hold:NAME`` waits for the file NAME."""
+    monkeypatch.setenv("RELAY_FOLDER", str(tmp_path))
+    store = str(tmp_path / "s.db")
+    if request.param == "here":
+        async with Ekiden.open(store, team=relay_team(), workers=10) as found:
+            yield found
+        return
+    async with (
+        application(tmp_path, store=store, team=relay_team(), gate=OpenGate()) as app,
+        served(app) as url,
+        AsyncClient(url, transport=_CheckedOnTheWay(), retries=0) as client,
+    ):
+        yield client.ekiden
 
 
 @pytest.fixture

@@ -96,13 +96,13 @@ async def test_an_answer_may_be_for_the_item_as_it_was_seen(ekiden: Ekiden, tmp_
     seen = await ekiden.inbox.get("q1")
     changed = await ekiden.inbox.assign("q1", "安娜")
     with pytest.raises(PreconditionFailed):
-        await ekiden.inbox.answer("q1", "yes", if_match=seen.etag)
+        await ekiden.inbox.answer("q1", "yes", expected_version=seen.version)
     with pytest.raises(PreconditionFailed):
-        await ekiden.inbox.answer_identical("q1", "yes", if_match=seen.etag)
-    done = await ekiden.inbox.answer("q1", "yes", if_match=f'"other", {changed.etag}')
+        await ekiden.inbox.answer_identical("q1", "yes", expected_version=seen.version)
+    done = await ekiden.inbox.answer("q1", "yes", expected_version=[99, changed.version])
     assert (done.status, done.closed_by) == ("answered", "local")
     with pytest.raises(InboxItemClosed):
-        await ekiden.inbox.answer("q1", "yes", if_match=changed.etag)
+        await ekiden.inbox.answer("q1", "yes", expected_version=changed.version)
 
 
 async def test_edited_arguments_have_to_be_meant(ekiden: Ekiden, tmp_path: Path) -> None:

@@ -1,12 +1,36 @@
-"""Stores that are there, and stores that are not there yet."""
+"""Addresses of stores that are not there yet."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
+
+
+@pytest.fixture(scope="session")
+def _other_database(postgres_server_url: str) -> Iterator[str]:
+    import asyncpg
+
+    name = f"copies_{os.urandom(5).hex()}"
+
+    async def execute(sql: str) -> None:
+        connection = await asyncpg.connect(postgres_server_url)
+        await connection.execute(sql)
+        await connection.close()
+
+    asyncio.run(execute(f"create database {name}"))
+    yield name
+    asyncio.run(execute(f"drop database {name} with (force)"))
+
+
+@pytest.fixture
+def elsewhere(_other_database: str, postgres_tools: Path) -> Callable[[str], str]:
+    """The same schema in another database, into which a dump is restored."""
+    return lambda url: urlunsplit(urlsplit(url)._replace(path=f"/{_other_database}"))
 
 
 @pytest.fixture

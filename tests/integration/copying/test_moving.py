@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 
 from ekiden.app import open_store
-from ekiden.app.copying import CopyStep, copies, copy_store
-from ekiden.app.tenants import tenant_url
+from ekiden.app.copying import CopyStep, copy_store
 from ekiden.core.copy_errors import SourceInUse, StoreUnfinished
 from ekiden.storage.base import DocumentWrite, QueuePut
 from tests.integration.copying.world import execute_at, made, tenants_made
 
 Place = Callable[[str], str]
-EACH_KIND = pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 CHANGES = {
     "documents": "update documents set body = '2', version = version + 1",
     "messages": "update messages set state = 'done', owner = 'w'",
@@ -44,10 +42,9 @@ def once(phase: str, tenant: str, work: Callable[[], Any]) -> Callable[[CopyStep
     return step
 
 
-@EACH_KIND
 @pytest.mark.parametrize("table", list(CHANGES))
-async def test_a_row_that_changes_meanwhile_is_found(kind: str, table: str, place: Place) -> None:
-    source, target = await filled(place(kind)), place("sqlite")
+async def test_a_row_that_changes_meanwhile_is_found(table: str, place: Place) -> None:
+    source, target = await filled(place("sqlite")), place("postgresql")
     meddle = once("audit", "default", lambda: execute_at(source, CHANGES[table]))
     with pytest.raises(SourceInUse, match=f"its {table} during the copy"):
         await copy_store(source, target, final=True, progress=meddle)
@@ -57,39 +54,15 @@ async def test_a_row_that_changes_meanwhile_is_found(kind: str, table: str, plac
 
 
 async def test_a_tenant_that_was_copied_first_is_looked_at_again(place: Place) -> None:
-    source, target = place("sqlite"), place("sqlite")
+    source, target = place("sqlite"), place("postgresql")
     await tenants_made(source)
     meddle = once("copy", "beta", lambda: execute_at(source, CHANGES["sessions"]))
     with pytest.raises(SourceInUse):
         await copy_store(source, target, final=True, progress=meddle)
 
 
-async def test_a_tenant_that_was_finished_before_is_looked_at_again(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, target = place("sqlite"), place("postgresql")
-    await tenants_made(source, "acme")
-    acme = tenant_url(source, "acme")
-
-    def end(name: str) -> None:
-        if name == "copy.finished":
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(copies, "fault_point", end)
-        with pytest.raises(KeyboardInterrupt):
-            await copy_store(source, target)
-    execute_at(acme, "update sessions set agent = 'b'")
-    with pytest.raises(SourceInUse, match="acme"):
-        await copy_store(source, target, resume=True, final=True)
-    execute_at(acme, "update sessions set agent = 'a'")
-    report = await copy_store(source, target, resume=True, final=True)
-    assert list(report.finished_before) == ["acme"]
-
-
-@EACH_KIND
-async def test_who_claims_something_at_the_end_is_told(kind: str, place: Place) -> None:
-    source, target = await filled(place(kind)), place("sqlite")
+async def test_who_claims_something_at_the_end_is_told(place: Place) -> None:
+    source, target = await filled(place("sqlite")), place("postgresql")
     async with open_store(source) as store:
         await store.take_messages("q", owner="w", lease_s=60)
         with pytest.raises(SourceInUse, match="taken messages"):

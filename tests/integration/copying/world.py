@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from ekiden import (
     submit,
 )
 from ekiden.app import open_store
-from ekiden.app.copying.places import source_at
+from ekiden.app.copying.places import snapshot_at
 from ekiden.app.keys import Keys
 from ekiden.app.tenants import tenant_url
 from ekiden.storage.base import DocumentWrite, NewSession, QueuePut, SearchEntry, Store
@@ -145,7 +145,7 @@ async def _raw(store: Store, number: int) -> None:
 async def rows_of(url: str) -> Mapping[TableName, Sequence[Row]]:
     """All that a store holds; steps and documents in an order of their own."""
     found: dict[TableName, Sequence[Row]] = {}
-    async with source_at(url) as source:
+    async with snapshot_at(url) as source:
         for table in TABLES:
             rows = [row async for page in source.pages(table) for row in page]
             if table in ("steps", "documents"):
@@ -192,18 +192,29 @@ def execute_at(url: str, sql: str) -> None:
     """Meddle with a database behind the store's back."""
     if "://" not in url:
         execute(Path(url), sql)
-        return
+    else:
+        _at_schema(url, lambda connection: connection.execute(sql))
 
-    async def run() -> None:
+
+def counted_at(url: str, table: str) -> int:
+    """How many rows a table of a schema has."""
+    return int(
+        _at_schema(url, lambda connection: connection.fetchval(f"select count(*) from {table}"))
+    )
+
+
+def _at_schema(url: str, work: Callable[[Any], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
         base, _, schema = url.rpartition("schema=")
         connection = await asyncpg.connect(base.rstrip("?&"))
-        await connection.execute(f'set search_path = "{schema}"')
-        await connection.execute(sql)
+        await connection.execute(f'set client_min_messages = warning; set search_path = "{schema}"')
+        found = await work(connection)
         await connection.close()
+        return found
 
     # Callers are within a loop, which waits meanwhile.
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(lambda: asyncio.run(run())).result()
+        return thread.submit(lambda: asyncio.run(run())).result()
 
 
 async def answered(url: str, session_id: str) -> str:

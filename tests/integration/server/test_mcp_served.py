@@ -217,7 +217,7 @@ async def test_a_call_that_is_given_up_stops_its_run(team: Served, mode: str) ->
             call.cancel()
             await asyncio.wait({call})
         record = await desk.runs.wait(f"{session_id}:1", timeout_s=60)
-    assert record["status"] == "stopped"
+    assert record.status == "stopped"
 
 
 async def test_a_run_goes_on_when_the_time_to_wait_is_over(team: Served, tmp_path: Path) -> None:

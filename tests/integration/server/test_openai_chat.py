@@ -259,7 +259,7 @@ async def test_a_client_that_goes_away_does_not_stop_the_run(
     await stream.close()
     (tmp_path / "go").touch()
     record = await (await desk_of(app)).runs.wait(first.metadata["run_id"], timeout_s=60)
-    assert record["output"] == "you said: hold:go now"
+    assert record.output == "you said: hold:go now"
 
 
 async def test_a_run_that_takes_too_long_can_be_asked_for_later(

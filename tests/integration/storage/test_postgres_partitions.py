@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ekiden import Agent, CodeContext, Session, SqliteStore
-from ekiden.app.copying import copy_store, store_info, verify_store
+from ekiden import Agent, CodeContext, Session
+from ekiden.app.copying import backup_store, restore_store, store_info, verify_store
 from ekiden.engine import Worker, submit
 from ekiden.storage.postgres import PostgresStore
 from tests.support.sql import connect
@@ -28,8 +28,8 @@ async def said(store: PostgresStore, name: str, text: str) -> list[Any]:
     return [event.to_json() for event in await store.events(name)]
 
 
-async def test_partitioned_events_are_written_read_fed_copied_and_deleted(
-    postgres_url: str, tmp_path: Path
+async def test_partitioned_events_are_written_read_fed_restored_and_deleted(
+    postgres_url: str, postgres_tools: Path, tmp_path: Path
 ) -> None:
     async with PostgresStore(postgres_url) as store:
         before = await said(store, "s1", "before")
@@ -51,15 +51,20 @@ async def test_partitioned_events_are_written_read_fed_copied_and_deleted(
         others = [await said(store, f"s{number}", "more") for number in range(2, 8)]
         page = await store.feed(limit=1000)
         assert len(page.events) == len(after) + sum(map(len, others))
-        copied = str(tmp_path / "copy.db")
         [facts] = await store_info(postgres_url)
         assert facts["events"] == len(page.events)
         [found] = await verify_store(postgres_url)
         assert found.ok
         assert found.audit.sessions == 7
-        report = await copy_store(postgres_url, copied, final=True)
-        assert report.tenants[0].counts["events"] == len(page.events)
-        async with SqliteStore(copied) as copy:
-            assert [event.to_json() for event in await copy.events("s1")] == after
+        await backup_store(postgres_url, tmp_path / "desk.dump")
+    schema = postgres_url.rpartition("schema=")[2]
+    connection = await connect(postgres_url)
+    await connection.execute(f"set client_min_messages = warning; drop schema {schema} cascade")
+    await connection.close()
+    assert (await restore_store(tmp_path / "desk.dump", postgres_url)).ok
+    [facts] = await store_info(postgres_url)
+    assert facts["events"] == len(page.events)
+    async with PostgresStore(postgres_url) as store:
+        assert [event.to_json() for event in await store.events("s1")] == after
         await store.delete("s1")
         assert await store.events("s1") == []

@@ -48,6 +48,6 @@ async def test_a_run_that_waits_for_agents_only_is_running(tmp_path: Path) -> No
         desk = await service.desk()
         started, watching = await desk.runs.start_watched(RunOrder(input="go"))
         record = await desk.runs.wait(started.run_id, timeout_s=60)
-        assert (record["status"], record["output"]) == ("done", "helper said yes")
+        assert (record.status, record.output) == ("done", "helper said yes")
         numbers = [each.seq async for each in watching if hasattr(each, "seq")]
         assert numbers == list(range(1, numbers[-1] + 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import pytest
 from ekiden.app import planning
 from ekiden.app.planning import plan_request
 from ekiden.app.project import Project, load_project
-from ekiden.cli.plan_view import plan_lines
+from ekiden.cli.views.plans import plan_lines
 from ekiden.core.agent import Agent
 from ekiden.core.errors import ModelBehaviorError, ModelTimeout, UserError
 from ekiden.core.model import ModelEvent, ModelRequest
@@ -69,7 +69,7 @@ async def test_the_model_of_the_demo_is_none(tmp_path: Path) -> None:
 async def test_code_of_the_supervisor_comes_before_a_model(tmp_path: Path) -> None:
     with ScriptedModel([]) as model:
         planned = await plan_request(project_of(tmp_path, desk(model, decomposer=Own())), "hi")
-    assert (planned.method, planned.model, planned.plan.tasks[0].agent) == ("own", None, "a")
+    assert (planned.method, planned.model, planned.tasks[0].agent) == ("own", None, "a")
     assert next(plan_lines(planned)).startswith("by the supervisor's own decomposer → 1 task")
 
 
@@ -80,7 +80,7 @@ async def test_without_a_supervisor_all_agents_that_get_requests_are_members(
     settings = '{"agents": {"routing": {"default_agent": "a"}}}'
     project = project_of(tmp_path, *agents, settings=settings)
     planned = await plan_request(project, "something")
-    assert (planned.supervisor, planned.plan.tasks[0].agent) == (None, "a")
+    assert (planned.supervisor, planned.tasks[0].agent) == (None, "a")
     nobody = replace(project, team=Team(agents[2], name="t"))
     with pytest.raises(UserError, match="no agent that tasks can be given to"):
         await plan_request(nobody, "something")
@@ -109,17 +109,30 @@ async def test_a_model_that_says_nothing_or_takes_for_ever_is_an_error(
         await plan_request(replace(project, team=Team(desk(model), name="t")), "hi")
 
 
-async def test_the_tree_shows_each_task_below_the_last_one_it_waits_for(tmp_path: Path) -> None:
-    def task(task_id: str, *needs: str, **more: Any) -> AgentTask:
-        return AgentTask(
-            agent="a", description="do\n it", task_id=task_id, depends_on=needs, **more
+def test_the_tree_shows_each_task_below_the_last_one_it_waits_for() -> None:
+    def task(
+        task_id: str, *needs: str, parameters: Mapping[str, Any] | None = None
+    ) -> planning.PlannedTask:
+        return planning.PlannedTask(
+            agent="a",
+            description="do\n it",
+            task_id=task_id,
+            depends_on=needs,
+            parameters=parameters or {},
+        )
+
+    def preview(*tasks: planning.PlannedTask, note: str = "") -> planning.PlanPreview:
+        return planning.PlanPreview(
+            reasoning="",
+            requires_aggregation=True,
+            method="rules",
+            tasks=tasks,
+            notes=[note] if note else [],
+            supervisor=None,
         )
 
     tasks = (task("a"), task("b"), task("c", "b", "a"), task("d", "c"), task("e", "b"), task("f"))
-    shown = planning.Planned(
-        plan=TaskDecomposition(tasks=tasks, notes=("n" * 300,)), method="rules", supervisor=None
-    )
-    lines = list(plan_lines(shown))
+    lines = list(plan_lines(preview(*tasks, note="n" * 300)))
     assert lines[2:8] == [
         "├─ a a: do it",
         "├─ b a: do it",
@@ -129,6 +142,5 @@ async def test_the_tree_shows_each_task_below_the_last_one_it_waits_for(tmp_path
         "└─ f a: do it",
     ]
     assert lines[-1] == f"note: {'n' * 199}…"
-    alone = TaskDecomposition(tasks=(task("a", parameters={"n": 1}),))
-    [line] = list(plan_lines(planning.Planned(plan=alone, method="rules", supervisor="s")))[2:]
+    [line] = list(plan_lines(preview(task("a", parameters={"n": 1}))))[2:]
     assert line == '└─ a a: do it {"n":1}'

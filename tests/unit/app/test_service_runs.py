@@ -10,13 +10,13 @@ import pytest
 
 from ekiden.app import load_project
 from ekiden.app.desk import Desk
-from ekiden.app.records.runs import parse_run_id
 from ekiden.app.runs import RunOrder, Runs
 from ekiden.app.service import Service
 from ekiden.app.tenants import tenant_store
 from ekiden.core.errors import SessionBusy, SessionNotFound, StaleDocument, UnknownAgent, UserError
 from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta, ModelEvent, ModelRequest
+from ekiden.core.runs import RunError, parse_run_id
 from ekiden.core.server_errors import RunNotFound, ServerStopping, TooManyRequests
 from ekiden.storage.base import DocumentWrite
 from tests.support.cases import each_case
@@ -45,7 +45,7 @@ async def test_a_run_goes_on_by_itself_and_is_read_when_it_is_over(desk: Desk) -
     started = await desk.runs.start(order(session_id="a", title="A title", user_id="kim"))
     assert (started.run_id, started.after) == ("a:1", 0)
     record = await desk.runs.wait("a:1", timeout_s=60)
-    assert (record["status"], record["output"]) == ("done", "you said: hello")
+    assert (record.status, record.output) == ("done", "you said: hello")
     row = await desk.store.get("a")
     assert (row.user_id, row.meta["title"]) == ("kim", "A title")
 
@@ -63,7 +63,7 @@ async def test_a_caller_that_is_cancelled_does_not_stop_what_it_began(
         async for shown in tail:
             if getattr(shown, "type", None) == "agent_complete":
                 break
-    assert (await desk.runs.wait("a:1", timeout_s=60))["status"] == "done"
+    assert (await desk.runs.wait("a:1", timeout_s=60)).status == "done"
 
 
 @pytest.mark.parametrize(
@@ -107,14 +107,14 @@ async def test_a_session_that_is_run_is_busy(desk: Desk, tmp_path: Path) -> None
     with pytest.raises(SessionBusy):
         await desk.runs.start(order(session_id="a"))
     (tmp_path / "go").touch()
-    assert (await desk.runs.wait("a:1", timeout_s=60))["status"] == "done"
+    assert (await desk.runs.wait("a:1", timeout_s=60)).status == "done"
 
 
 async def test_waiting_ends_with_the_time_as_the_run_stands(desk: Desk, tmp_path: Path) -> None:
     await desk.runs.start(order("hello hold:go", session_id="a"))
-    assert (await desk.runs.wait("a:1", timeout_s=0.01))["status"] == "running"
+    assert (await desk.runs.wait("a:1", timeout_s=0.01)).status == "running"
     (tmp_path / "go").touch()
-    assert (await desk.runs.wait("a:1", timeout_s=60))["status"] == "done"
+    assert (await desk.runs.wait("a:1", timeout_s=60)).status == "done"
 
 
 async def test_who_begins_when_too_many_wait_is_told_to_come_again(service: Service) -> None:
@@ -147,7 +147,7 @@ async def test_a_service_that_stops_takes_nothing_new_and_loses_nothing(
     (tmp_path / "go").touch()
     async with Service(service.project, store=service.store_url) as another:
         again = await another.desk()
-        assert (await again.runs.wait("a:1", timeout_s=60))["output"] == "you said: hello hold:go"
+        assert (await again.runs.wait("a:1", timeout_s=60)).output == "you said: hello hold:go"
 
 
 async def test_a_failed_run_says_why(desk: Desk) -> None:
@@ -160,8 +160,8 @@ async def test_a_failed_run_says_why(desk: Desk) -> None:
         agent.model = Broken()
     await desk.runs.start(order(session_id="a"))
     record = await desk.runs.wait("a:1", timeout_s=60)
-    assert (record["status"], record["output"]) == ("failed", None)
-    assert record["error"] == {"code": "run.failed", "message": "RuntimeError: no luck"}
+    assert (record.status, record.output) == ("failed", None)
+    assert record.error == RunError(code="run.failed", message="RuntimeError: no luck")
 
 
 async def test_resuming_what_is_over_or_unknown_is_refused(desk: Desk) -> None:
@@ -221,17 +221,17 @@ async def test_a_run_that_waits_for_people_is_stopped_and_they_are_not_asked_any
 ) -> None:
     await desk.runs.start(order("please refund it", session_id="a"))
     record = await desk.runs.wait("a:1", timeout_s=60)
-    [question] = record["questions"]
+    [question] = record.questions
     stopped = await desk.runs.cancel("a:1")
-    assert (stopped["status"], stopped["outcome"], stopped["questions"]) == ("stopped", None, [])
+    assert (stopped.status, stopped.outcome, stopped.questions) == ("stopped", None, ())
     assert (await desk.inbox.get(question)).status == "cancelled"
     await desk.runs.resume("a")
     again = await desk.runs.wait("a:1", timeout_s=60)
-    assert again["status"] == "waiting"
-    assert again["questions"] != [question]
+    assert again.status == "waiting"
+    assert again.questions != (question,)
     await desk.runs.start(order("hello", session_id="a"))
-    assert (await desk.runs.wait("a:2", timeout_s=60))["status"] == "done"
-    assert (await desk.runs.read("a:1"))["status"] in ("stopped", "waiting")
+    assert (await desk.runs.wait("a:2", timeout_s=60)).status == "done"
+    assert (await desk.runs.read("a:1")).status in ("stopped", "waiting")
 
 
 async def test_a_run_that_nobody_has_begun_is_stopped(service: Service, tmp_path: Path) -> None:
@@ -239,8 +239,8 @@ async def test_a_run_that_nobody_has_begun_is_stopped(service: Service, tmp_path
     await lazy.open()
     try:
         await lazy.runs.start(order(session_id="a"))
-        assert (await lazy.runs.read("a:1"))["status"] == "queued"
-        assert (await lazy.runs.cancel("a:1"))["status"] == "stopped"
+        assert (await lazy.runs.read("a:1")).status == "queued"
+        assert (await lazy.runs.cancel("a:1")).status == "stopped"
     finally:
         await lazy.close()
 
@@ -251,7 +251,7 @@ async def test_resuming_what_is_being_run_leaves_it_alone(desk: Desk, tmp_path: 
         await desk.runs.resume("a")
     (tmp_path / "go").touch()
     record = await desk.runs.wait("a:1", timeout_s=60)
-    assert (record["status"], record["output"]) == ("done", "you said: hello hold:go")
+    assert (record.status, record.output) == ("done", "you said: hello hold:go")
 
 
 async def test_a_message_does_not_break_off_what_is_in_line(
@@ -263,7 +263,7 @@ async def test_a_message_does_not_break_off_what_is_in_line(
         await lazy.runs.start(order("one", session_id="a"))
         with pytest.raises(SessionBusy):
             await lazy.runs.start(order("two", session_id="a"))
-        assert (await lazy.runs.read("a:1"))["status"] == "queued"
+        assert (await lazy.runs.read("a:1")).status == "queued"
     finally:
         await lazy.close()
 
@@ -273,7 +273,7 @@ async def test_a_line_that_became_shorter_takes_more(desk: Desk, tmp_path: Path)
     for name in "abc":
         await none.start(order(session_id=name))
     for name in "abc":
-        assert (await none.wait(f"{name}:1", timeout_s=60))["status"] == "done"
+        assert (await none.wait(f"{name}:1", timeout_s=60)).status == "done"
     assert (await none.start(order(session_id="d"))).run_id == "d:1"
 
 
@@ -295,9 +295,9 @@ async def test_a_run_is_waited_for_and_not_what_came_after_it(desk: Desk, tmp_pa
     await desk.runs.start(order("one", session_id="a"))
     await desk.runs.wait("a:1", timeout_s=60)
     await desk.runs.start(order("two hold:go", session_id="a"))
-    assert (await desk.runs.wait("a:1", timeout_s=60))["output"] == "you said: one"
+    assert (await desk.runs.wait("a:1", timeout_s=60)).output == "you said: one"
     (tmp_path / "go").touch()
-    assert (await desk.runs.wait("a:2", timeout_s=60))["status"] == "done"
+    assert (await desk.runs.wait("a:2", timeout_s=60)).status == "done"
 
 
 async def test_stopping_a_run_leaves_messages_that_wait_for_the_session(
@@ -305,20 +305,20 @@ async def test_stopping_a_run_leaves_messages_that_wait_for_the_session(
 ) -> None:
     await desk.runs.start(order("one hold:never", session_id="a"))
     waits = asyncio.create_task(desk.runs.start(order("two", session_id="a", on_busy="wait")))
-    assert (await desk.runs.cancel("a:1"))["status"] == "stopped"
+    assert (await desk.runs.cancel("a:1")).status == "stopped"
     assert (await waits).run_id == "a:2"
-    assert (await desk.runs.wait("a:2", timeout_s=60))["output"] == "you said: two"
+    assert (await desk.runs.wait("a:2", timeout_s=60)).output == "you said: two"
 
 
 async def test_a_run_that_the_worker_took_up_is_stopped(desk: Desk, tmp_path: Path) -> None:
     await desk.runs.start(order("please refund it hold:go", session_id="a"))
     (tmp_path / "go").touch()
-    [question] = (await desk.runs.wait("a:1", timeout_s=60))["questions"]
+    [question] = (await desk.runs.wait("a:1", timeout_s=60)).questions
     (tmp_path / "go").unlink()
     await desk.inbox.answer(question, choice="approve", by="kim", via="test")
-    while (await desk.runs.read("a:1"))["status"] != "running":
+    while (await desk.runs.read("a:1")).status != "running":
         await desk.store.wait_for_change(0.05)
-    assert (await desk.runs.cancel("a:1"))["status"] == "stopped"
+    assert (await desk.runs.cancel("a:1")).status == "stopped"
 
 
 async def test_who_waits_is_told_at_once_when_the_server_stops(
@@ -329,7 +329,7 @@ async def test_who_waits_is_told_at_once_when_the_server_stops(
     waiting = asyncio.create_task(desk.runs.wait("a:1", timeout_s=60))
     await asyncio.sleep(0)
     await desk.end_streams()
-    assert (await waiting)["status"] == "running"
+    assert (await waiting).status == "running"
     (tmp_path / "go").touch()
 
 
@@ -350,4 +350,4 @@ async def test_an_earlier_run_that_a_message_broke_off_is_stopped_and_its_stream
     numbers = [each for each in seen if each != "a:2"]
     second = [each async for each in desk.runs.watch("a:2") if isinstance(each, Event)]
     assert numbers == list(range(1, second[0].seq))
-    assert (await desk.runs.read("a:1"))["status"] == "stopped"
+    assert (await desk.runs.read("a:1")).status == "stopped"

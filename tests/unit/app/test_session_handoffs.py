@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ekiden.app.records import session_handoffs as records
-from ekiden.app.records.session_handoffs import MOST_WITH_VIEWS, session_handoffs
+from ekiden.app import session_handoffs as records
+from ekiden.app.session_handoffs import MOST_WITH_VIEWS, session_handoffs
 from ekiden.core.agent import Agent
 from ekiden.core.events import Event
 from ekiden.handoff import handoff, keep_last

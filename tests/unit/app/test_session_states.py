@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from ekiden.app.records import session_pages
-from ekiden.app.records.session_pages import find_sessions
-from ekiden.app.records.session_states import state_of, waiting_for
-from ekiden.app.records.sessions import session_record
+from ekiden.api.local.sessions import summary_of
+from ekiden.app import session_states
+from ekiden.app.session_states import find_sessions, state_of, waiting_for
 from ekiden.core.agent import Agent
 from ekiden.core.asking import Ask
 from ekiden.core.team import Team
@@ -56,9 +55,9 @@ async def test_a_session_that_asked_agents_waits_for_them_and_those_for_people()
     store = MemoryStore()
     team = Team(Agent("pm", run=pm), Agent("法务", run=person), Agent("sales", run=person))
     await Runner.run(team, "go", session=Session("s", store=store))
-    record = session_record(await store.get("s"))
-    assert (record["state"], record["waiting_for"]) == ("waiting_agent", ["法务", "sales"])
-    assert (record["run_id"], record["title"]) == ("s:1", None)
+    found = summary_of(await store.get("s"))
+    assert (found.state, found.waiting_for) == ("waiting_agent", ["法务", "sales"])
+    assert (found.run_id, found.title) == ("s:1", None)
     others = [row for row in (await store.list()).sessions if row.id != "s"]
     assert {state_of(row) for row in others} == {"waiting_person"}
     assert [waiting_for(row) for row in others] == [["person:operator"]] * 2
@@ -97,7 +96,7 @@ async def test_a_session_that_is_resumed_is_at_work_whatever_its_status() -> Non
     await put(store, "s")
     await store.claim("s", owner=OWNER, lease_s=60)
     assert state_of(await store.get("s")) == "working"
-    assert session_record(await store.get("s"))["run_id"] is None
+    assert summary_of(await store.get("s")).run_id is None
 
 
 async def some(store: MemoryStore) -> list[str]:
@@ -132,7 +131,7 @@ async def all_pages(store: MemoryStore, *, limit: int, **options: Any) -> list[s
 async def test_pages_of_a_state_leave_nothing_out(
     limit: int, read: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_pages, "_READ", read)
+    monkeypatch.setattr(session_states, "_READ", read)
     store = MemoryStore()
     names = await some(store)
     for states, expected in (
@@ -209,8 +208,8 @@ async def test_a_text_finds_titles_ids_users_and_agents_in_any_script() -> None:
 async def test_a_page_that_finds_little_ends_and_the_next_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(session_pages, "_READ", 2)
-    monkeypatch.setattr(session_pages, "MOST_LOOKED_AT", 4)
+    monkeypatch.setattr(session_states, "_READ", 2)
+    monkeypatch.setattr(session_states, "MOST_LOOKED_AT", 4)
     store = MemoryStore()
     await some(store)
     first = await find_sessions(store, SessionFilter(), text="s1", limit=5)

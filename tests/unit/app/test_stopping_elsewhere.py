@@ -62,12 +62,12 @@ async def test_a_worker_elsewhere_stops_and_the_run_can_be_resumed(
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             group.create_task(worker.run())
             await taken(door.store)
-            assert (await door.runs.cancel("a:1"))["status"] == "stopped"
+            assert (await door.runs.cancel("a:1")).status == "stopped"
             assert not await door.store.list_documents(STOPS)
-            assert (await door.runs.cancel("a:1"))["status"] == "stopped"
+            assert (await door.runs.cancel("a:1")).status == "stopped"
             (tmp_path / "go").touch()
             await door.runs.resume("a")
-            assert (await door.runs.wait("a:1", timeout_s=60))["status"] == "done"
+            assert (await door.runs.wait("a:1", timeout_s=60)).status == "done"
             worker.stop()
 
 
@@ -77,7 +77,7 @@ async def test_a_server_elsewhere_stops_what_its_own_caller_began(
     async with asyncio.timeout(60), opened(project, tmp_path, workers=10) as other:
         await other.runs.start(RunOrder(input="hold:never", session_id="a"))
         await taken(door.store)
-        assert (await door.runs.cancel("a:1"))["status"] == "stopped"
+        assert (await door.runs.cancel("a:1")).status == "stopped"
         await until(lambda: other.runs.active == 0)
 
 
@@ -87,7 +87,7 @@ async def test_if_nobody_stops_it_in_time_the_request_stays_until_somebody_does(
     monkeypatch.setattr("ekiden.app.stopping._PATIENCE_S", 0.05)
     await door.runs.start(RunOrder(input="hold:never", session_id="a"))
     claim, _ = await door.store.claim("a", owner="one that hangs", lease_s=60)
-    assert (await door.runs.cancel("a:1"))["status"] == "running"
+    assert (await door.runs.cancel("a:1")).status == "running"
     assert len(await door.store.list_documents(STOPS)) == 1
     await door.store.release(claim)
     async with tenant_store(str(tmp_path / "s.db"), "default") as store:
@@ -97,7 +97,7 @@ async def test_if_nobody_stops_it_in_time_the_request_stays_until_somebody_does(
             while await store.list_documents(STOPS):
                 await store.wait_for_change(0.1)
             worker.stop()
-    assert (await door.runs.read("a:1"))["status"] == "stopped"
+    assert (await door.runs.read("a:1")).status == "stopped"
 
 
 async def test_a_run_whose_owner_dies_meanwhile_is_stopped_by_who_wants_that(door: Desk) -> None:
@@ -108,14 +108,14 @@ async def test_a_run_whose_owner_dies_meanwhile_is_stopped_by_who_wants_that(doo
         while not await door.store.list_documents(STOPS):
             await door.store.wait_for_change(0.1)
         await door.store.release(claim)
-    assert cancelling.result()["status"] == "stopped"
+    assert cancelling.result().status == "stopped"
     assert not await door.store.list_documents(STOPS)
 
 
 async def test_an_old_request_does_not_stop_what_is_resumed(door: Desk, tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     await door.runs.start(RunOrder(input="hold:go", session_id="a"))
-    assert (await door.runs.cancel("a:1"))["status"] == "stopped"
+    assert (await door.runs.cancel("a:1")).status == "stopped"
     await ask_to_stop(door.store, "a", 1)
     await door.runs.resume("a")
     assert not await door.store.list_documents(STOPS)

@@ -69,7 +69,7 @@ async def test_a_run_that_a_worker_here_is_about_to_begin_is_stopped_when_that_i
     async with asyncio.timeout(60):
         await submit(project.team, "go", session=Session("s", store=store))
         await store.reached.wait()
-        assert (await desk.runs.cancel("s:1"))["status"] == "stopped"
+        assert (await desk.runs.cancel("s:1")).status == "stopped"
         row = await store.get("s")
         assert (row.status, row.owner, row.outcome) == ("idle", None, None)
         await desk.close(grace_s=0)
@@ -90,13 +90,13 @@ async def test_of_code_that_does_not_let_go_it_is_said_that_it_runs(
         else:
             await submit(project.team, "go", session=Session("s", store=store))
         await stubborn.begun.wait()
-        assert (await desk.runs.cancel("s:1"))["status"] == "running"
+        assert (await desk.runs.cancel("s:1")).status == "running"
         assert len(await store.list_documents(STOPS)) == 1, "whoever has it next stops it"
         assert stubborn.ignored == 1
         stubborn.gate.set()
         while (await store.get("s")).owner is not None:
             await store.wait_for_change(0.05)
-        assert (await desk.runs.read("s:1"))["status"] in ("done", "stopped")
+        assert (await desk.runs.read("s:1")).status in ("done", "stopped")
         await desk.close(grace_s=0)
 
 
@@ -134,7 +134,7 @@ async def test_what_only_others_know_is_stopped_by_them_and_not_said_to_be_stopp
     await desk.open()
     await submit(others, "go", session=Session("s", store=store))
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        assert (await desk.runs.cancel("s:1"))["status"] == "queued"
+        assert (await desk.runs.cancel("s:1")).status == "queued"
         worker = Worker(store, others)
         assert len(await store.list_documents(STOPS)) == 1
         group.create_task(worker.run())

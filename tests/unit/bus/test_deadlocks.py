@@ -14,6 +14,7 @@ from ekiden.bus.deadlocks import (
     deadlocks,
     find_present,
 )
+from ekiden.core.documents import from_json, to_json
 from ekiden.core.errors import UserError
 from ekiden.core.jsonio import dumps
 from ekiden.core.message_answers import error_of
@@ -87,12 +88,12 @@ async def test_it_is_recorded_with_the_settlement(store: MemoryStore) -> None:
     found = await break_deadlock(store, "b", now_us=now_us)
     assert found is not None
     assert await deadlocks(store) == [found]
-    assert (found.resolved, found.given_up, found.found_at_us) == (True, ("a>b",), now_us)
+    assert (found.resolved, found.given_up, found.found_at) == (True, ("a>b",), now_us / 1e6)
     assert sorted(found.message_ids) == ["a>b", "b>a"]
     [event] = (await store.feed()).events
     assert (event.session_id, event.type, event.agent) == ("", "message", "a")
-    assert event.details == {"deadlock": found.with_texts({}).to_json()}
-    assert Deadlock.from_json(found.to_json()) == found
+    assert event.details == {"deadlock": to_json(found.with_texts({}))}
+    assert from_json(Deadlock, to_json(found)) == found
 
 
 async def test_it_tells_who_asked_whom_what_in_the_order_of_the_cycle(store: MemoryStore) -> None:
@@ -108,7 +109,7 @@ async def test_it_tells_who_asked_whom_what_in_the_order_of_the_cycle(store: Mem
     assert {ask.message_id for ask in present.asks} == {"a>b", "b>丙", "丙>a"}
     found = await break_deadlock(store, "a", policy="youngest")
     assert found is not None
-    assert found.to_json()["asks"] == [
+    assert to_json(found)["asks"] == [
         {"from": "丙", "to": "a", "message_id": "丙>a", "text": None, "given_up": True},
         {"from": "a", "to": "b", "message_id": "a>b", "text": "预算？", "given_up": False},
         {
@@ -145,8 +146,8 @@ async def test_what_was_recorded_without_questions_is_still_read(store: MemorySt
     await ask(store, "a>b", "b>a")
     found = await break_deadlock(store, "b")
     assert found is not None
-    old = {name: value for name, value in found.to_json().items() if name != "asks"}
-    assert Deadlock.from_json(old).asks == ()
+    old = {name: value for name, value in to_json(found).items() if name != "asks"}
+    assert from_json(Deadlock, old).asks == ()
 
 
 async def test_whoever_is_its_own_victim_learns_that(store: MemoryStore) -> None:

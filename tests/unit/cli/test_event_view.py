@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from typing import Any
 
-import pytest
-
-from ekiden.cli.event_view import Spectator, event_line, event_text
-from ekiden.cli.exits import Exit
-from ekiden.core.errors import StoreUnavailable
+from ekiden.cli.event_view import event_line, event_text
 from ekiden.core.events import Event
-from ekiden.hub import EventHub
-from ekiden.storage.base import Batch
-from ekiden.storage.memory import MemoryStore
 from tests.support.cases import each_case
 
 
@@ -69,60 +60,6 @@ def test_a_line_is_one_line_and_not_too_long() -> None:
     assert "  s1  triage  message  user: a ba b" in line
     assert line.endswith("more characters)")
     assert event_line(event(session_id="")).split("  ")[1:] == ["-", "-", "message"]
-
-
-async def _happen(store: MemoryStore, count: int) -> None:
-    await store.write(Batch(events=[event(session_id="", seq=0) for _ in range(count)]))
-
-
-async def test_what_is_shown_ends_with_the_command_to_go_on(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    async with MemoryStore() as store, EventHub(store) as hub:
-        await _happen(store, 2)
-        spectator = Spectator(as_json=False, words=["--session", "日 本"])
-        async with hub.subscribe(after="", follow=False) as stream:
-            spectator.begin(stream, "memory:")
-            assert await spectator.show(stream) == Exit.OK
-        out, err = capsys.readouterr()
-        assert len(out.splitlines()) == 2
-        assert err.splitlines() == [
-            "watching memory:; Ctrl-C ends it",
-            f"go on with: ekiden watch --after {await store.feed_end()} --session '日 本'",
-        ]
-
-
-async def test_as_json_everything_is_an_object(capsys: pytest.CaptureFixture[str]) -> None:
-    async with MemoryStore() as store, EventHub(store) as hub, hub.subscribe(after="") as stream:
-        await _happen(store, 1)
-        spectator = Spectator(as_json=True)
-        spectator.begin(stream, "memory:")
-        showing = asyncio.create_task(spectator.show(stream))
-        while stream.position == "":  # noqa: ASYNC110
-            await asyncio.sleep(0)
-        showing.cancel()
-        assert await showing == Exit.INTERRUPTED
-        spectator.outage(StoreUnavailable("away"))
-        spectator.outage(None)
-        out, err = capsys.readouterr()
-        end = await store.feed_end()
-    assert [json.loads(line)["id"] for line in out.splitlines()] == [end]
-    assert [json.loads(line) for line in err.splitlines()] == [
-        {"watching": {"store": "memory:", "after": ""}},
-        {"after": end},
-        {"error": {"code": "store.unavailable", "message": "away; trying again"}},
-        {"note": "the store is back"},
-    ]
-
-
-def test_people_are_told_of_outages(capsys: pytest.CaptureFixture[str]) -> None:
-    spectator = Spectator(as_json=False)
-    spectator.outage(StoreUnavailable("away"))
-    spectator.outage(None)
-    assert capsys.readouterr().err.splitlines() == [
-        "error[store.unavailable]: away; trying again",
-        "the store is back",
-    ]
 
 
 def test_changed_variables_are_named_without_their_values() -> None:

@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from ekiden.api.handoffs import CancelledHandoff
+from ekiden.api.local.handoffs import end_of
 from ekiden.cli.exits import Exit
-from ekiden.cli.handing_over import ending_of, report_cancel, stopped, tell_busy
+from ekiden.cli.handing_over import report_cancel, stopped, tell_busy
 from ekiden.core.handoff_record import Actor, HandoffResult
 from ekiden.handoff.request_documents import Asked, document_of
 from ekiden.storage.base import NewSession, SessionPatch, SessionRow
@@ -72,22 +74,31 @@ async def test_whoever_stops_after_the_end_need_not_go_on() -> None:
 async def test_of_a_request_that_was_given_up_nothing_followed() -> None:
     store = await a_store()
     late = HandoffResult(request_id="hrq_1", status="rolled_back", source="a", target="b")
-    end = await ending_of(store, "s", late)
-    assert (end.row.agent, end.speaker, end.answer, end.problem) == ("a", None, None, None)
+    end = await end_of(store, "s", late)
+    assert (end.agent, end.speaker, end.output, end.problem) == ("a", None, None, None)
 
 
 async def test_of_a_session_that_is_being_run_no_answer_is_told() -> None:
     store = MemoryStore()
     await write(store, [handoff("s", 1, *BEGINNING)])
     await held(store)
-    end = await ending_of(store, "s", UNDER_WAY)
-    assert (end.row.owner, end.answer, end.problem) == ("somebody", None, None)
+    end = await end_of(store, "s", UNDER_WAY)
+    assert (end.standing, end.output, end.problem) == ("running", None, None)
 
 
 async def test_a_cancellation_that_nobody_took_up_is_not_done(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert report_cancel(UNDER_WAY, handoff_id="s.h1", as_json=True) == Exit.BUSY
+    told = CancelledHandoff(
+        id="s.h1",
+        status="transferring",
+        source="a",
+        target="b",
+        completed_at=None,
+        error=None,
+        rollback_performed=False,
+    )
+    assert report_cancel(told, as_json=True) == Exit.BUSY
     shown = capsys.readouterr()
     assert json.loads(shown.out)["status"] == "transferring"
     assert json.loads(shown.err)["error"]["code"] == "session.busy"

@@ -49,7 +49,7 @@ def test_every_session_command_explains_itself_and_has_json(command: str, capsys
         ["run", "hi", "--max-turns", "0"],
         ["run", "hi", "--max-turns", "many"],
         ["session", "list", "--limit", "0"],
-        ["session", "list", "--status", "asleep"],
+        ["session", "list", "--state", "asleep"],
         ["session", "show"],
         ["bench", "s9"],
     ],

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ekiden import MemoryStore
-from ekiden.app.records.presence import Presence, presences
+from ekiden.api.local.agents import presences
+from ekiden.core.documents import to_json
 from ekiden.core.messages import BlockingContext, BlockingStatus
 from ekiden.storage.base import NewSession
 
@@ -19,7 +20,7 @@ async def test_sessions_are_counted_by_agent_and_status() -> None:
     await store.create(NewSession(id="x1", agent="以前の係"))
     await store.claim("r1", owner="worker-1", lease_s=30)
     found = await presences(store, ["billing", "orders", "technical"])
-    assert [each.to_json() for each in found] == [
+    assert to_json(found) == [
         _record("billing", waiting=1),
         _record("orders", idle=1203, ready=1, running=[("r1", "worker-1")]),
         _record("technical"),
@@ -32,28 +33,25 @@ async def test_the_router_is_known_where_it_has_a_session() -> None:
     assert len(await presences(store, ["a"], router="router-agent")) == 1
     await store.create(NewSession(id="s", agent="router-agent"))
     found = await presences(store, ["a"], router="router-agent")
-    assert [each.to_json() for each in found] == [
+    assert to_json(found) == [
         _record("a"),
         _record("router-agent", idle=1, router=True),
     ]
 
 
-async def test_without_a_store_nobody_has_a_session() -> None:
-    assert [each.to_json() for each in await presences(None, ["a"])] == [_record("a")]
-
-
 async def test_everybody_who_waits_is_listed_whether_it_has_a_session_or_not() -> None:
     waits = [_wait("a", "internal"), _wait("stranger", "user")]
     found = await presences(MemoryStore(), ["a"], waits=waits)
-    assert [each.to_json() for each in found] == [
+    assert to_json(found) == [
         _record("a", waits=waits[:1]),
         _record("stranger", known=False, waits=waits[1:]),
     ]
 
 
-def test_who_waits_for_an_agent_and_for_a_person_is_blocked_by_the_agent() -> None:
+async def test_who_waits_for_an_agent_and_for_a_person_is_blocked_by_the_agent() -> None:
     both = [_wait("a", "user"), _wait("a", "internal")]
-    assert Presence(agent="a", known=True, waits=both).status == "internal"
+    [found] = await presences(MemoryStore(), ["a"], waits=both)
+    assert found.status == "internal"
 
 
 def _wait(agent: str, status: BlockingStatus) -> BlockingContext:
@@ -81,5 +79,5 @@ def _record(
         "waiting": waiting,
         "running": [{"session_id": name, "owner": owner} for name, owner in running or ()],
         "status": waits[0].status if waits else "none",
-        "waits": [wait.to_json() for wait in waits],
+        "waits": to_json(waits),
     }

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from ekiden.cli.routing_view import is_news, reason_pairs, route_line, score_rows
-from ekiden.routing.decision import RouteDecision, Score, StageResult
+from ekiden.api.agents import RouteAnalysis, RouteScore, RouteStage, StageScore
+from ekiden.cli.routing_view import is_news, route_line
+from ekiden.cli.views.routing import reason_pairs, score_rows
 from tests.support.cases import each_case
 
 
@@ -49,41 +50,48 @@ def test_that_a_conversation_stays_where_it_is_is_no_news() -> None:
     assert is_news({"method": "rule", "agent": "a"})
 
 
+def route(**given: Any) -> RouteAnalysis:
+    usual: dict[str, Any] = {
+        "agent": None, "method": "none", "confidence": 0, "matched_keywords": (),
+        "matched_patterns": (), "candidates": (), "reason": "", "elapsed_ms": 1.234,
+        "strategy": "hybrid", "cause": "new", "stages": (),
+    }  # fmt: skip
+    return RouteAnalysis(**(usual | given))
+
+
+def stage(method: Any, agent: str | None, confidence: int, **given: Any) -> RouteStage:
+    usual: dict[str, Any] = {"sure": False, "reason": "", "elapsed_ms": 0.1, "candidates": ()}
+    return RouteStage(method=method, agent=agent, confidence=confidence, **(usual | given))
+
+
+def candidate(agent: str, method: Any = "none", score: float = 0) -> RouteScore:
+    return RouteScore(agent=agent, score=score, confidence=int(score), method=method, matches=())
+
+
 def test_the_analysis_has_every_stage_and_every_score() -> None:
-    rule = Score(
-        agent="debugger", score=24, confidence=24, keywords=("报错",), patterns=("error|fail",)
+    rule = StageScore(
+        agent="debugger",
+        score=24,
+        confidence=24,
+        method="rule",
+        matched_keywords=("报错",),
+        matched_patterns=("error|fail",),
     )
-    near = Score(agent="coder", score=0.8731, confidence=87, method="semantic")
-    decision = RouteDecision(
+    near = StageScore(agent="coder", score=0.8731, confidence=87, method="semantic")
+    found = route(
         agent="coder",
         method="semantic",
         confidence=87,
         reason="nearest to its examples",
-        strategy="hybrid",
         matched_keywords=("报错",),
         matched_patterns=("error|fail",),
-        candidates=(near,),
+        candidates=[candidate(each) for each in ("coder", "writer", "debugger")],
         stages=(
-            StageResult(
-                method="rule",
-                agent="debugger",
-                confidence=24,
-                sure=False,
-                reason="below 80 %",
-                candidates=(rule,),
-            ),
-            StageResult(
-                method="semantic",
-                agent="coder",
-                confidence=87,
-                sure=True,
-                reason="near",
-                candidates=(near,),
-            ),
+            stage("rule", "debugger", 24, reason="below 80 %", candidates=(rule,)),
+            stage("semantic", "coder", 87, sure=True, reason="near", candidates=(near,)),
         ),
-        elapsed_ms=1.234,
     )
-    assert reason_pairs(decision) == [
+    assert reason_pairs(found) == [
         ("because", "nearest to its examples"),
         ("keywords", "报错"),
         ("patterns", "error|fail"),
@@ -95,36 +103,25 @@ def test_the_analysis_has_every_stage_and_every_score() -> None:
         ("debugger", "rule", "24", "24 %", "报错, /error|fail/"),
         ("coder", "semantic", "0.873", "87 %", ""),
     ]
-    assert score_rows(decision) == rows
-    everybody = ["writer", "coder", "debugger"]
-    assert score_rows(decision, everybody) == [*rows, ("writer", "", "0", "0 %", "")]
-    assert score_rows(decision, [f"a{number}" for number in range(1000)]) == rows
+    assert score_rows(found) == rows
+    assert score_rows(found, everybody=True) == [*rows, ("writer", "", "0", "0 %", "")]
+    many = route(
+        stages=found.stages, candidates=[candidate(f"a{number}") for number in range(1000)]
+    )
+    assert score_rows(many, everybody=True) == rows
 
 
 def test_a_decision_without_stages_shows_its_candidates() -> None:
-    score = Score(agent="a", score=8, confidence=8)
-    decision = RouteDecision(
-        agent=None, method="none", confidence=0, reason="", strategy="rule", candidates=(score,)
-    )
-    assert [row[0] for row in score_rows(decision)] == ["a"]
+    found = route(candidates=(candidate("a", "rule", 8), candidate("b")))
+    assert [row[0] for row in score_rows(found)] == ["a"]
 
 
 def test_a_reason_that_a_stage_tells_is_not_repeated() -> None:
-    stage = StageResult(method="rule", agent="a", confidence=90, sure=True, reason="a keyword")
-    decision = RouteDecision(
-        agent="a",
-        method="rule",
-        confidence=90,
-        reason="a keyword",
-        strategy="rule",
-        stages=(stage,),
-    )
-    assert [label for label, _ in reason_pairs(decision)] == ["stage rule", "took"]
+    said = stage("rule", "a", 90, sure=True, reason="a keyword")
+    found = route(agent="a", method="rule", confidence=90, reason="a keyword", stages=(said,))
+    assert [label for label, _ in reason_pairs(found)] == ["stage rule", "took"]
 
 
 def test_a_stage_that_chose_nobody_says_why() -> None:
-    stage = StageResult(method="llm", agent=None, confidence=0, sure=False, reason="time-out")
-    decision = RouteDecision(
-        agent=None, method="none", confidence=0, reason="", strategy="llm", stages=(stage,)
-    )
-    assert ("stage llm", "nobody (not sure): time-out") in reason_pairs(decision)
+    found = route(strategy="llm", stages=(stage("llm", None, 0, reason="time-out"),))
+    assert ("stage llm", "nobody (not sure): time-out") in reason_pairs(found)

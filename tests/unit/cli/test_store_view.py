@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from ekiden.app.copying import CopiedTenant, CopyReport, CopyStep, StoreFindings
+from ekiden.app.copying import BackupReport, CopiedTenant, CopyReport, CopyStep, StoreFindings
 from ekiden.audit import BrokenLink, Verification
-from ekiden.cli.store_view import StepLine, print_findings, print_info, print_report
+from ekiden.cli.store_view import StepLine, print_backup, print_findings, print_info, print_report
 from ekiden.storage.copying import TABLES
 
 COUNTS: dict[str, int] = dict.fromkeys(TABLES, 2)
@@ -40,9 +40,7 @@ def copied(**fields: object) -> CopyReport:
         "later": {},
     }
     tenant = CopiedTenant(**(given | fields))  # type: ignore[arg-type]
-    return CopyReport(
-        source="a.db", target="b.db", tenants=[tenant], finished_before=["acme"], seconds=0.5
-    )
+    return CopyReport(source="a.db", target="b.db", tenants=[tenant], seconds=0.5)
 
 
 def test_a_line_is_written_now_and_then_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +75,6 @@ def test_a_report_tells_what_is_there_now(capsys: pytest.CaptureFixture[str]) ->
     shown = capsys.readouterr()
     assert shown.out.startswith("copied 14 rows to b.db in 0.5 s (28 rows/s), and compared them\n")
     assert "unbroken" in shown.out
-    assert "acme was finished before" in shown.out
     assert shown.err == ""
 
 
@@ -100,6 +97,18 @@ def test_findings_are_told_by_tenant(capsys: pytest.CaptureFixture[str]) -> None
     assert "tenant acme:" in shown
     assert "wrong: damaged" in shown
     assert "the store is whole" not in shown
+
+
+def test_a_backup_tells_where_it_is_and_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    fine = StoreFindings(tenant="default", url="b.db", faults=[], audit=Verification())
+    wrong = StoreFindings(tenant="default", url="b.db", faults=["damaged"], audit=broken())
+    for found in ([], [fine], [wrong]):
+        print_backup(BackupReport(source="a.db", target="b.db", tenants=found, seconds=0.5))
+    shown = capsys.readouterr()
+    assert shown.out.count("wrote a.db to b.db in 0.5 s\n") == 3
+    assert shown.out.count("the store is whole\n") == 1
+    assert "wrong: damaged" in shown.out
+    assert "wrong in the source, too" in shown.err
 
 
 def test_info_names_half_of_a_copy(capsys: pytest.CaptureFixture[str]) -> None:

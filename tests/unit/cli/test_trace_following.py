@@ -10,7 +10,7 @@ import pytest
 
 from ekiden.cli.exits import Exit
 from ekiden.cli.trace_following import SpanFollower
-from ekiden.cli.trace_view import PLAIN
+from ekiden.cli.views.traces import PLAIN
 from ekiden.core.agent import Agent
 from ekiden.core.errors import StoreUnavailable
 from ekiden.core.team import Team

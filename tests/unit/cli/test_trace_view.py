@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from ekiden.app.records.sessions import chain_record
-from ekiden.cli.chain_view import chain_line, chain_rows, waiting_line
-from ekiden.cli.trace_view import (
+from ekiden.api.local.sessions import handoff_chain
+from ekiden.api.sessions import SessionChain
+from ekiden.cli.views.sessions import chain_rows, print_chain
+from ekiden.cli.views.traces import (
     FINE,
     PLAIN,
     duration_text,
@@ -113,7 +114,7 @@ def test_errors_and_waits_stand_on_top_and_control_characters_are_spelled_out(
 def test_a_terminal_gets_the_same_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ekiden.cli.trace_view.is_terminal", lambda: True)
+    monkeypatch.setattr("ekiden.cli.views.traces.is_terminal", lambda: True)
     print_trace(a_trace())
     assert "● 客服代理" in capsys.readouterr().out
 
@@ -196,22 +197,24 @@ def test_the_chain_tells_who_wanted_a_handoff_and_what_went_wrong() -> None:
         "by": {"kind": "person", "name": "mira"}, "reason": "tired", "code": "TIMEOUT",
         "error": "too slow", "duration_ms": 1500.0, "rewound": True,
     }  # fmt: skip
-    [row] = chain_rows({"handoffs": [told]})
+    [row] = chain_rows(SessionChain(session_id="s", chain=(), handoffs=[told]))
     assert row[1:] == (
         "a", "b", "rolled_back", "forced", "1.5 s",
         "person mira: tired; TIMEOUT: too slow; taken back by a rewind",
     )  # fmt: skip
 
 
-async def test_the_chain_tells_whom_a_session_waits_for() -> None:
+async def test_the_chain_tells_whom_a_session_waits_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     store = MemoryStore()
     model = ScriptedModel([transfer("person:support", reason="angry")])
     session = Session("s", store=store)
     await Runner.run(Agent("a", model=model, handoffs=[person("support")]), "hi", session=session)
-    record = chain_record(await session.row(), await session.events())
-    assert chain_line(record) == "s: user → a → person:support"
-    assert waiting_line(record) == "it waits for person:support"
-    [handoff] = record["handoffs"]
+    found = handoff_chain(await session.row(), await session.events())
+    print_chain(found)
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert (first, last) == ("s: user → a → person:support", "it waits for person:support")
+    [handoff] = found.handoffs
     assert (handoff["policy"], handoff["by"]) == ("graceful", {"kind": "model"})
     assert handoff["duration_ms"] >= 0
-    assert waiting_line({"chain": []}) == ""

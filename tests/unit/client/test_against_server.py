@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ekiden.api.events import LiveEvent, Position
 from ekiden.client import AsyncClient, Client, ServerUnavailable
-from ekiden.client.events import LiveEvent, Position
-from ekiden.client.values import Begun, Run
 from ekiden.core.errors import (
     EkidenError,
     HandoffNotFound,
@@ -22,6 +21,7 @@ from ekiden.core.events import Event
 from ekiden.core.inbox_errors import InboxItemClosed
 from ekiden.core.memory_errors import MemoryNotFound
 from ekiden.core.model import ModelDelta
+from ekiden.core.runs import Begun, Run
 from ekiden.core.server_errors import NotServed, PreconditionFailed, Unauthenticated
 from ekiden.core.state_errors import StaleState
 from tests.support.proxy import Proxy
@@ -79,7 +79,7 @@ async def test_a_run_that_waits_goes_on_after_the_answer(client: AsyncClient) ->
     assert [each.id async for each in client.inbox.list(session="b")] == [item_id]
     assert (await client.inbox.assign(item_id, "ann")).assignee == "ann"
     with pytest.raises(PreconditionFailed):
-        await client.inbox.answer(item_id, "approve", if_match=item.etag)
+        await client.inbox.answer(item_id, "approve", expected_version=item.version)
     done = await client.inbox.answer(item_id, item.options[0])
     assert done.status == "answered"
     with pytest.raises(InboxItemClosed) as caught:
@@ -96,8 +96,8 @@ async def test_a_run_can_be_started_waited_for_and_cancelled(client: AsyncClient
     assert (await client.runs.cancel(run.run_id)).status == "done"
     before = await client.sessions.get("c")
     with pytest.raises(UserError, match="nothing to resume"):
-        await client.sessions.resume("c")
-    assert (await client.sessions.get("c")).raw == before.raw
+        await client.runs.resume("c")
+    assert await client.sessions.get("c") == before
 
 
 async def test_sessions_are_looked_after(client: AsyncClient) -> None:
@@ -105,15 +105,15 @@ async def test_sessions_are_looked_after(client: AsyncClient) -> None:
     details = await client.sessions.get("s")
     assert (details.agent, details.user_id, details.meta["title"]) == ("desk", "ann", "about hi")
     events = [each async for each in client.sessions.events("s", types=["handoff"])]
-    assert {each.type for each in events} == {"handoff"}
+    assert {each.event.type for each in events} == {"handoff"}
     assert [item async for item in client.sessions.items("s")]
     assert (await client.sessions.chain("s")).chain == ("user", "triage", "desk")
     assert [hit.session_id async for hit in client.sessions.search("about")] == ["s"]
-    fork = await client.sessions.fork("s", new_id="t")
+    fork = await client.sessions.fork("s", session_id="t")
     assert (fork.session_id, fork.forked_from) == ("t", "s")
     assert (await client.sessions.rewind("t", to=1)).undone
     document = await client.sessions.export("s")
-    made = await client.sessions.import_(document, new_id="u", user="bob")
+    made = await client.sessions.import_(document, id="u", user="bob")
     assert (made.session_id, made.user_id) == ("u", "bob")
     assert (await client.sessions.prune(keep=1, dry_run=True)).sessions
     await client.sessions.delete("u")
@@ -123,7 +123,7 @@ async def test_sessions_are_looked_after(client: AsyncClient) -> None:
 
 async def test_a_session_is_watched_run_after_run(client: AsyncClient) -> None:
     await client.runs.run("one", session_id="w")
-    async with client.sessions.stream("w") as shown:
+    async with client.runs.follow_session("w") as shown:
         first = await anext(shown)
         assert isinstance(first, Event)
         await client.runs.run("two", session_id="w")
@@ -142,17 +142,17 @@ async def test_handoffs_agents_routes_and_plans(client: AsyncClient) -> None:
         await client.handoffs.get("nope")
     end = await client.handoffs.start("h", to="triage", reason="back")
     assert end.session_id == "h"
-    told = await client.handoffs.initiate(source="triage", target="desk", task_id="task-1")
-    assert told["target_agent_id"] == "desk"
+    told = await client.handoffs.initiate("triage", "desk", "task-1")
+    assert told.target_agent_id == "desk"
     assert [each.name async for each in client.agents.list()] == ["desk", "triage"]
-    assert (await client.agents.get("desk")).raw["kind"] == "model"
+    assert (await client.agents.get("desk")).kind == "model"
     with pytest.raises(UnknownAgent):
         await client.agents.get("nobody")
     assert [each.agent async for each in client.agents.ps()][:2] == ["desk", "triage"]
     assert [each async for each in client.agents.match(["x"])] == []
     assert [each async for each in client.agents.deadlocks()] == []
     assert (await client.agents.route("@billing hi")).agent == "billing"
-    assert (await client.plans.preview("hi"))["tasks"]
+    assert (await client.plans.preview("hi")).tasks
     assert [each async for each in client.plans.tasks()] == []
 
 
@@ -184,7 +184,7 @@ async def test_the_audit_traces_costs_and_settings(client: AsyncClient) -> None:
     verified = await client.audit.verify(against="\n".join(lines))
     assert verified.ok
     assert verified.compared == len(lines) - 1
-    assert (await client.traces.get("x"))["spans"]
+    assert (await client.traces.get("x")).spans
     assert [each async for each in client.traces.spans("x", kinds=["run"])]
     assert [line async for line in client.traces.export("x")]
     assert (await client.costs.get(by=["agent"])).by == ("agent",)

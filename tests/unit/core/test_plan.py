@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.core.agent import Agent
+from ekiden.core.documents import to_json
 from ekiden.core.errors import UserError
 from ekiden.core.plan import (
     AgentResult,
@@ -109,7 +110,7 @@ def test_what_is_stored_is_read_again() -> None:
     assert plan.to_json()["requires_aggregation"] is True
     assert not TaskDecomposition(tasks=(first,)).requires_aggregation
     result = AgentResult(task_id="t1", agent="a", success=True, data=[1], execution_time=0.5)
-    assert AgentResult.from_json(result.to_json()) == result
+    assert AgentResult.from_json(to_json(result)) == result
     state = MultiAgentState(user_input="hi", decomposition=plan, results=(result,))
     told = state.to_json()
     assert (told["phase"], told["decomposition"], told["final_response"]) == (

@@ -179,6 +179,7 @@ async def _fill(app: FastAPI, client: httpx2.AsyncClient) -> dict[str, str]:
     return {
         "": made.text,
         "session_id": run["session_id"],
+        "origin": run["session_id"],
         "run_id": run["run_id"],
         "handoff_id": handoff["handoff_id"],
         "item_id": item.id,

@@ -7,10 +7,12 @@ from typing import Any
 from ag_ui.core import Event as AguiEvent
 from pydantic import TypeAdapter
 
+from ekiden.core.documents import from_json
 from ekiden.core.events import Event, EventType
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.items import function_call, function_output
 from ekiden.core.model import ModelDelta
+from ekiden.core.runs import Run
 from ekiden.server.agui.events import to_agui
 from ekiden.server.agui.interrupts import interrupt
 
@@ -28,16 +30,10 @@ def event(seq: int, type: EventType, *items: Any, **more: Any) -> Event:
     )
 
 
-def record(status: str, **more: Any) -> dict[str, Any]:
-    return {
-        "run_id": "s:1",
-        "session_id": "s",
-        "status": status,
-        "output": None,
-        "usage": {"input_tokens": 2},
-        "error": None,
-        **more,
-    }
+def record(status: str, **more: Any) -> Run:
+    told = {"run_id": "s:1", "session_id": "s", "status": status, "usage": {"input_tokens": 2}}
+    run: Run = from_json(Run, {**told, **more})
+    return run
 
 
 def told(*shown: Any, status: str = "done", **more: Any) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ekiden.server.models import collaborations as models
 from tests.unit.server.counters import counter, done, nobody_works
 from tests.unit.server.desks import As, Served, problem
 
@@ -29,7 +28,6 @@ async def begin(desk: Served, **fields: Any) -> Any:
         del body["target"]
     made = await desk("POST", "/collaborations", {**body, **fields})
     found = done(made, 201)
-    models.CollaborationModel.model_validate(found)
     assert made.headers["location"].endswith(found["id"])
     return found
 
@@ -52,7 +50,6 @@ async def test_agents_negotiate_and_agree(desk: Served) -> None:
     done(await move(desk, offer, "triage", "accept", version=2))
     agreed = done(await move(desk, offer, "陌生人", "accept", version=2))
     assert (agreed["phase"], sorted(agreed["agreed"]["by"])) == ("agreement", ["triage", "陌生人"])
-    models.CollaborationModel.model_validate(agreed)
     assert await desk.get(f"/collaborations/{offer['id']}") == agreed
     assert (await desk.get("/messages?agent=陌生人"))["items"]
 

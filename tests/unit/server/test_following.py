@@ -53,17 +53,17 @@ async def test_a_run_that_waits_for_two_people_goes_on_after_both(tmp_path: Path
     async with working(tmp_path, Team(Agent("one", model=model, tools=[pay]))) as desk:
         followed = await begin_run(desk, RunOrder(input="pay"), live=True)
         await followed.events(timeout_s=60)
-        record = await followed.record()
-        assert record["status"] == "waiting"
-        first, second = record["questions"]
-        followed = await await_more(desk, record["run_id"])
+        record = await followed.read()
+        assert record.status == "waiting"
+        first, second = record.questions
+        followed = await await_more(desk, record.run_id)
         await answer(desk, first)
         await followed.events(timeout_s=60)
-        assert (await followed.record())["questions"] == [second]
-        followed = await await_more(desk, record["run_id"])
+        assert (await followed.read()).questions == (second,)
+        followed = await await_more(desk, record.run_id)
         await answer(desk, second)
         await followed.events(timeout_s=60)
-        assert (await followed.record())["output"] == "both are paid"
+        assert (await followed.read()).output == "both are paid"
 
 
 async def test_a_run_that_asks_an_agent_who_asks_a_person_is_followed_to_its_end(
@@ -77,12 +77,12 @@ async def test_a_run_that_asks_an_agent_who_asks_a_person_is_followed_to_its_end
     async with working(tmp_path, Team(Agent("boss", run=boss), clerk)) as desk:
         followed = await begin_run(desk, RunOrder(input="go"), live=True)
         await followed.events(timeout_s=60)
-        record = await followed.record()
-        [question] = record["questions"]
-        followed = await await_more(desk, record["run_id"])
+        record = await followed.read()
+        [question] = record.questions
+        followed = await await_more(desk, record.run_id)
         await answer(desk, question)
         await followed.events(timeout_s=60)
-        assert (await followed.record())["output"] == "told: paid"
+        assert (await followed.read()).output == "told: paid"
 
 
 async def test_what_happened_before_is_shown_to_whoever_joins_later(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ async def test_a_server_that_stops_ends_what_is_followed(tmp_path: Path) -> None
         await model.until_called()
         await desk.end_streams()
         assert not [each async for each in followed.shown() if not isinstance(each, Event)]
-        assert (await followed.record())["status"] == "running"
+        assert (await followed.read()).status == "running"
 
 
 async def test_a_run_can_be_watched_as_ag_ui_events(tmp_path: Path) -> None:

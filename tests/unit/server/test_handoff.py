@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 import pytest
 
-from ekiden.server.models import handoff as models
 from tests.unit.server.counters import counter, done, nobody_works, posted, task
 from tests.unit.server.desks import As, Served, problem
 
@@ -46,7 +45,6 @@ async def test_a_handoff_is_shown_as_the_command_shows_it(desk: Served) -> None:
     shown = await desk.get("/handoff/ticket-7.h1")
     assert shown == await desk.command("handoff", "show", "ticket-7.h1")
     assert shown["by"] == {"kind": "program", "name": "local"}
-    models.HandoffDetail.model_validate(shown)
 
 
 async def test_handoffs_are_listed_and_filtered_as_the_command_does_it(desk: Served) -> None:
@@ -56,8 +54,6 @@ async def test_handoffs_are_listed_and_filtered_as_the_command_does_it(desk: Ser
     listed = await desk.get("/handoff")
     assert listed["items"] == await desk.command("handoff", "list")
     assert [each["session_id"] for each in listed["items"]] == ["t3", "t2", "t1", "t0"]
-    for each in listed["items"]:
-        models.HandoffModel.model_validate(each)
     assert await desk.pages("/handoff") == listed["items"]
     failed = await desk.get("/handoff", params={"status": "failed", "since": "1h"})
     assert [each["id"] for each in failed["items"]] == ["t3.h1"]
@@ -91,14 +87,17 @@ async def test_a_refusal_is_an_answer_with_its_reason(desk: Served) -> None:
         told = done(await desk("POST", "/handoff/initiate", body))
         assert (told["status"], told["error"]["code"]) == (status, code)
         assert told["error"]["message"]
-        models.HandoffAnswer.model_validate(told)
 
 
-async def test_an_agent_that_nobody_knows_is_not_found_and_nothing_is_stored(desk: Served) -> None:
+async def test_an_agent_that_nobody_knows_is_not_found_and_the_attempt_recorded(
+    desk: Served,
+) -> None:
     for side in ("source_agent_id", "target_agent_id"):
         answer = await desk("POST", "/handoff/initiate", task(**{side: "無名 👻"}))
-        assert problem(answer, 404, "agent.unknown")["refusal"] == "AGENT_NOT_FOUND"
-    problem(await desk("GET", "/sessions/ticket-7"), 404)
+        told = problem(answer, 404, "agent.unknown")
+        assert told["refusal"] == "AGENT_NOT_FOUND"
+        record = await desk.get(f"/handoff/{told['handoff_id']}")
+        assert (record["status"], record["code"]) == ("failed", "AGENT_NOT_FOUND")
 
 
 async def test_who_does_not_have_the_task_cannot_hand_it_over(desk: Served) -> None:
@@ -167,7 +166,6 @@ async def test_a_handoff_that_is_not_confirmed_can_be_cancelled_also_twice(idle:
     cancelled = done(await idle("POST", path, {"reason": "搞错了"}))
     assert cancelled["status"] == "rolled_back"
     assert cancelled["error"] == {"code": "CANCELLED", "message": "搞错了"}
-    models.CancelAnswer.model_validate(cancelled)
     assert done(await idle("POST", path)) == cancelled
     assert (await idle.get("/sessions/ticket-7"))["agent"] == "triage"
 
@@ -209,8 +207,6 @@ async def test_agents_are_found_by_what_they_can_do(
         found = await desk.get("/handoff/capability-match?capabilities=退款,invoices")
         assert found["items"] == await desk.command("agents", "match", "退款,invoices")
         assert [each["agent"] for each in found["items"]] == ["会计"]
-        for each in found["items"]:
-            models.MatchModel.model_validate(each)
         rest = await desk.get(
             "/handoff/capability-match",
             params={"capabilities": "退款", "exclude": "会计", "min_score": "0"},

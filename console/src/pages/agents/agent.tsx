@@ -1,7 +1,7 @@
 /** Everything about one agent. */
 import type { ComponentChildren, VNode } from "preact";
 import { part } from "../../api/http";
-import type { AgentDetail, PresenceModel } from "../../api/types";
+import type { AgentDetails, AgentPresence } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { Code } from "../../lib/markdown";
 import { useResource } from "../../lib/resource";
@@ -45,7 +45,7 @@ const cell = (value: unknown): VNode => <Plain text={word(value)} />;
 
 const yesOrNo = (value: unknown): string => t(value ? "agents.yes" : "agents.no");
 
-function Tables({ agent }: { agent: AgentDetail }): VNode {
+function Tables({ agent }: { agent: AgentDetails }): VNode {
   return (
     <>
       <Rows
@@ -74,7 +74,7 @@ function Tables({ agent }: { agent: AgentDetail }): VNode {
   );
 }
 
-function Triggers({ agent }: { agent: AgentDetail }): VNode | null {
+function Triggers({ agent }: { agent: AgentDetails }): VNode | null {
   const { keywords, patterns, examples, priority } = agent.triggers;
   if (!keywords.length && !patterns.length && !examples.length) return null;
   return (
@@ -87,7 +87,7 @@ function Triggers({ agent }: { agent: AgentDetail }): VNode | null {
   );
 }
 
-function Now({ name, presence }: { name: string; presence: PresenceModel | undefined }): VNode {
+function Now({ name, presence }: { name: string; presence: AgentPresence | undefined }): VNode {
   return (
     <Part title="agents.now">
       <p>
@@ -130,8 +130,8 @@ function setting(value: unknown): ComponentChildren {
   return value != null && <Plain text={word(value)} />;
 }
 
-export function AgentPage({ name, presence }: { name: string; presence: PresenceModel | undefined }): VNode {
-  const found = useResource<AgentDetail>(`/agents/@${part(name)}`);
+export function AgentPage({ name, presence }: { name: string; presence: AgentPresence | undefined }): VNode {
+  const found = useResource<AgentDetails>(`/agents/@${part(name)}`);
   const agent = found.data;
   return (
     <>

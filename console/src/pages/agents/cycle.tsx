@@ -1,6 +1,6 @@
 /** Agents that wait for each other, in a circle: arrows go from who asks to who should answer. */
 import type { VNode } from "preact";
-import type { DeadlockModel } from "../../api/types";
+import type { Deadlock } from "../../api/types";
 import { Drawing, type DrawnArrow, type DrawnBox } from "../../graph/drawing";
 import type { Arrange, Place } from "../../graph/layout";
 import { t } from "../../lib/words";
@@ -36,14 +36,14 @@ interface Asked {
 }
 
 /** Who asked whom what, around the circle. */
-export const asksOf = ({ cycle, asks }: DeadlockModel): Asked[] =>
+export const asksOf = ({ cycle, asks }: Deadlock): Asked[] =>
   cycle.slice(0, -1).map((from, at) => {
     const to = cycle[at + 1]!;
     const ask = asks.find((each) => each.from === from && each.to === to);
     return { from, to, text: ask?.text ?? undefined, isGivenUp: ask?.given_up ?? false };
   });
 
-export function Cycle({ deadlock }: { deadlock: DeadlockModel }): VNode {
+export function Cycle({ deadlock }: { deadlock: Deadlock }): VNode {
   const { cycle, victim } = deadlock;
   const asks = asksOf(deadlock);
   const boxes = asks.map(({ from }): DrawnBox => ({

@@ -1,6 +1,6 @@
 /** Deadlocks, those there are and those there were: each as its circle, and who asked whom what. */
 import type { VNode } from "preact";
-import type { DeadlockModel } from "../../api/types";
+import type { Deadlock } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { usePages } from "../../lib/resource";
 import { Moment } from "../../lib/time";
@@ -11,7 +11,7 @@ import { Who } from "./load";
 
 const PAGE = 10;
 
-function Asked({ deadlock }: { deadlock: DeadlockModel }): VNode {
+function Asked({ deadlock }: { deadlock: Deadlock }): VNode {
   return (
     <ol>
       {asksOf(deadlock).map(({ from, to, text, isGivenUp }, at) => (
@@ -32,7 +32,7 @@ function Asked({ deadlock }: { deadlock: DeadlockModel }): VNode {
   );
 }
 
-function One({ deadlock }: { deadlock: DeadlockModel }): VNode {
+function One({ deadlock }: { deadlock: Deadlock }): VNode {
   const { victim, policy, resolved } = deadlock;
   return (
     <li class="card deadlock">
@@ -57,7 +57,7 @@ function One({ deadlock }: { deadlock: DeadlockModel }): VNode {
 }
 
 export function Deadlocks({ useChanges }: { useChanges: (then: () => void) => void }): VNode {
-  const found = usePages<DeadlockModel>("/agents/deadlocks", {}, PAGE);
+  const found = usePages<Deadlock>("/agents/deadlocks", {}, PAGE);
   useChanges(found.reload);
   return (
     <section aria-labelledby="deadlocks">

@@ -1,13 +1,13 @@
 /** Who would get a request, how each did, and what each stage said. */
 import type { VNode } from "preact";
-import type { RouteModel, ScoreModel } from "../../api/types";
+import type { RouteAnalysis, RouteScore } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { duration } from "../../lib/time";
 import { named, t } from "../../lib/words";
 import { Badge } from "../../ui/basics";
 import { Who } from "./load";
 
-function Score({ score, isFirst }: { score: ScoreModel; isFirst: boolean }): VNode {
+function Score({ score, isFirst }: { score: RouteScore; isFirst: boolean }): VNode {
   const matched = [...(score.matched_keywords ?? []), ...(score.matched_patterns ?? [])];
   return (
     <li class={isFirst ? "score first" : "score"}>
@@ -34,7 +34,7 @@ function Score({ score, isFirst }: { score: ScoreModel; isFirst: boolean }): VNo
   );
 }
 
-function Stages({ route }: { route: RouteModel }): VNode | null {
+function Stages({ route }: { route: RouteAnalysis }): VNode | null {
   if (!route.stages.length) return null;
   return (
     <>
@@ -59,7 +59,7 @@ function Stages({ route }: { route: RouteModel }): VNode | null {
   );
 }
 
-export function Decision({ route }: { route: RouteModel }): VNode {
+export function Decision({ route }: { route: RouteAnalysis }): VNode {
   return (
     <section class="card" aria-labelledby="decision">
       <h2 id="decision">

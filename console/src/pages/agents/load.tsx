@@ -1,6 +1,6 @@
 /** What an agent does now. */
 import type { VNode } from "preact";
-import type { PresenceModel, WaitModel } from "../../api/types";
+import type { AgentPresence, BlockingContext } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { link } from "../../lib/router";
 import { Moment } from "../../lib/time";
@@ -13,11 +13,11 @@ export const isPerson = (name: string): boolean => name.startsWith(PERSON);
 
 const WAITING = { internal: "waiting_agent", user: "waiting_person", none: null } as const;
 
-export function Standing({ presence }: { presence: PresenceModel | undefined }): VNode {
+export function Standing({ presence }: { presence: AgentPresence | undefined }): VNode {
   return <StateBadge state={WAITING[presence?.status ?? "none"] ?? (presence?.running.length ? "working" : "idle")} />;
 }
 
-export function Load({ presence }: { presence: PresenceModel | undefined }): VNode {
+export function Load({ presence }: { presence: AgentPresence | undefined }): VNode {
   const { running = [], ready = 0, waiting = 0 } = presence ?? {};
   return <span class="load">{t("agents.load", { running: running.length, ready, waiting })}</span>;
 }
@@ -27,7 +27,7 @@ export function Who({ name }: { name: string }): VNode {
   return isPerson(name) ? <Plain text={nameOf(name)} /> : <PlainLink to={["agents", name]} text={name} />;
 }
 
-export function WaitLine({ wait, withAgent = false }: { wait: WaitModel; withAgent?: boolean }): VNode {
+export function WaitLine({ wait, withAgent = false }: { wait: BlockingContext; withAgent?: boolean }): VNode {
   return (
     <>
       {withAgent && <Who name={wait.agent} />} {t("agents.waits_for")}{" "}

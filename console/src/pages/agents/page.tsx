@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useEffect } from "preact/hooks";
 import type { Page } from "../../api/http";
-import type { AgentModel, PresenceModel } from "../../api/types";
+import type { AgentSummary, AgentPresence } from "../../api/types";
 import { useLive, useResource, useThrottled } from "../../lib/resource";
 import { link, type Route } from "../../lib/router";
 import { named, t } from "../../lib/words";
@@ -33,8 +33,8 @@ function useChanges(then: () => void): void {
 
 export function AgentsPage({ route }: { route: Route }): VNode {
   const may = useMay("run");
-  const agents = useResource<Page<AgentModel>>("/agents");
-  const present = useResource<Page<PresenceModel>>("/agents/ps", { idle: false });
+  const agents = useResource<Page<AgentSummary>>("/agents");
+  const present = useResource<Page<AgentPresence>>("/agents/ps", { idle: false });
   useChanges(present.reload);
   const presences = new Map((present.data?.items ?? []).map((each) => [each.agent, each]));
   const name = route.path[1];

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { post, type ApiError } from "../../api/http";
-import type { RouteModel } from "../../api/types";
+import type { RouteAnalysis } from "../../api/types";
 import { asError } from "../../lib/resource";
 import { adjust, type Route } from "../../lib/router";
 import { named, t } from "../../lib/words";
@@ -15,7 +15,7 @@ const STRATEGIES = ["rule", "semantic", "llm", "hybrid"];
 const LONGEST_IN_ADDRESS = 500;
 
 interface Answer {
-  route?: RouteModel;
+  route?: RouteAnalysis;
   error?: ApiError;
 }
 
@@ -30,7 +30,7 @@ export function Playground({ route }: { route: Route }): VNode {
     adjust({ text: text.length > LONGEST_IN_ADDRESS ? null : text });
     setBusy(true);
     try {
-      setAnswer({ route: await post<RouteModel>("/route", { text, strategy: strategy || null }) });
+      setAnswer({ route: await post<RouteAnalysis>("/route", { text, strategy: strategy || null }) });
     } catch (error) {
       setAnswer({ error: asError(error) });
     }

@@ -1,7 +1,7 @@
 /** All agents in short. */
 import type { ComponentChildren, VNode } from "preact";
 import { useRef, useState } from "preact/hooks";
-import type { AgentModel, CapabilityModel, PresenceModel } from "../../api/types";
+import type { AgentSummary, Capability, AgentPresence } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { useShortcuts } from "../../lib/keys";
 import type { Route } from "../../lib/router";
@@ -29,7 +29,7 @@ export const chips = (texts: string[]): VNode[] => texts.map((text) => <span cla
 export const codes = (texts: string[]): VNode[] => texts.map((text) => <code><Plain text={text} /></code>);
 const whos = (names: string[]): VNode[] => names.map((name) => <Who name={name} />);
 
-export function Proficiency({ of }: { of: CapabilityModel }): VNode {
+export function Proficiency({ of }: { of: Capability }): VNode {
   return (
     <>
       <meter value={of.proficiency} aria-label={t("agents.proficiency", { name: of.name })} /> {Math.round(of.proficiency * 100)} %
@@ -37,14 +37,14 @@ export function Proficiency({ of }: { of: CapabilityModel }): VNode {
   );
 }
 
-const abilities = (list: CapabilityModel[]): VNode[] =>
+const abilities = (list: Capability[]): VNode[] =>
   list.map((each) => (
     <span class="chip" title={each.description}>
       <Plain text={each.name} /> <Proficiency of={each} />
     </span>
   ));
 
-function Card({ agent, presence }: { agent: AgentModel; presence: PresenceModel | undefined }): VNode {
+function Card({ agent, presence }: { agent: AgentSummary; presence: AgentPresence | undefined }): VNode {
   return (
     <li class="card agent-card">
       <header class="row spread">
@@ -78,12 +78,12 @@ function Card({ agent, presence }: { agent: AgentModel; presence: PresenceModel 
   );
 }
 
-function fits(agent: AgentModel, text: string): boolean {
+function fits(agent: AgentSummary, text: string): boolean {
   const told = [agent.name, agent.title, agent.description, agent.kind, ...agent.capabilities.map((each) => each.name), ...agent.triggers.keywords, ...agent.tools];
   return told.join(" ").toLowerCase().includes(text.toLowerCase());
 }
 
-export function Team({ agents, presences, route }: { agents: AgentModel[]; presences: Map<string, PresenceModel>; route: Route }): VNode {
+export function Team({ agents, presences, route }: { agents: AgentSummary[]; presences: Map<string, AgentPresence>; route: Route }): VNode {
   const field = useRef<HTMLInputElement>(null);
   const [limit, setLimit] = useState(FIRST);
   useShortcuts([{ key: "/", word: "common.search", run: () => field.current?.focus() }]);

@@ -1,6 +1,6 @@
 /** Who waits for whom now: drawn, and told. */
 import type { VNode } from "preact";
-import type { PresenceModel, WaitModel } from "../../api/types";
+import type { AgentPresence, BlockingContext } from "../../api/types";
 import { Drawing, type DrawnArrow, type DrawnBox } from "../../graph/drawing";
 import { grouped } from "../../lib/grouped";
 import { go } from "../../lib/router";
@@ -11,7 +11,7 @@ import { isPerson, WaitLine } from "./load";
 
 const MOST = 200;
 
-function arrowsOf(waits: WaitModel[]): DrawnArrow[] {
+function arrowsOf(waits: BlockingContext[]): DrawnArrow[] {
   const pairs = waits.flatMap(({ agent: from, waiting_for: whom, reason }) => whom.map((to) => ({ id: JSON.stringify([from, to]), from, to, reason })));
   pairs.sort((a, b) => (a.id < b.id ? -1 : 1));
   return [...grouped(pairs, (pair) => pair.id).values()].map((group) => {
@@ -39,7 +39,7 @@ function boxesOf(arrows: DrawnArrow[]): DrawnBox[] {
   }));
 }
 
-export function Waits({ presences }: { presences: PresenceModel[] }): VNode {
+export function Waits({ presences }: { presences: AgentPresence[] }): VNode {
   const waits = presences.flatMap((each) => each.waits);
   const arrows = arrowsOf(waits.slice(0, MOST));
   const choose = (id: string): void => {

@@ -1,5 +1,5 @@
 /** A session's way as boxes and arrows. */
-import type { SessionDetail } from "../../api/types";
+import type { SessionDetails } from "../../api/types";
 import type { DrawnArrow, DrawnBox } from "../../graph/drawing";
 import type { Arrange } from "../../graph/layout";
 import { inLanes } from "../../graph/simple";
@@ -15,7 +15,7 @@ export interface Drawn {
   arrange?: Arrange;
 }
 
-type Session = Pick<SessionDetail, "agent" | "state">;
+type Session = Pick<SessionDetails, "agent" | "state">;
 
 const STATE_SIGNS: Record<Session["state"], [string, string]> = {
   working: ["▶", "lit busy"],

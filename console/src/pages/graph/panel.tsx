@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { part, type Page } from "../../api/http";
-import type { MoveModel, ShownItemModel } from "../../api/types";
+import type { HandoffMove, ShownItem } from "../../api/types";
 import { Part } from "../../graph/choice";
 import { Plain } from "../../lib/hidden";
 import { Code, Markdown } from "../../lib/markdown";
@@ -18,14 +18,14 @@ export function StatusBadge({ handoff }: { handoff: Handoff }): VNode {
   return <Badge tone={tone}>{named("graph", handoff.status)}</Badge>;
 }
 
-const FATES: [ShownItemModel["fate"], string, Word][] = [
+const FATES: [ShownItem["fate"], string, Word][] = [
   ["kept", "✓", "graph.n_kept"],
   ["summarised", "≈", "graph.n_summarised"],
   ["dropped", "✕", "graph.n_dropped"],
   ["added", "+", "graph.n_added"],
 ];
 
-function Entry({ entry }: { entry: ShownItemModel }): VNode {
+function Entry({ entry }: { entry: ShownItem }): VNode {
   const sign = FATES.find(([fate]) => fate === entry.fate)?.[1];
   return (
     <li class={`fate ${entry.fate}`}>
@@ -86,7 +86,7 @@ function Shown({ handoff, at }: { handoff: Handoff; at: number }): VNode {
   );
 }
 
-function Moves({ moves }: { moves: MoveModel[] }): VNode {
+function Moves({ moves }: { moves: HandoffMove[] }): VNode {
   return (
     <ol class="moves">
       {moves.map((move, at) => {

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useMemo } from "preact/hooks";
 import { part } from "../../api/http";
-import type { SessionDetail } from "../../api/types";
+import type { SessionDetails } from "../../api/types";
 import { Choosing, Line } from "../../graph/choice";
 import { Drawing } from "../../graph/drawing";
 import { Plain } from "../../lib/hidden";
@@ -93,7 +93,7 @@ function Views({ id, isExpanded }: { id: string; isExpanded: boolean }): VNode {
   );
 }
 
-function Now({ session }: { session: SessionDetail }): VNode {
+function Now({ session }: { session: SessionDetails }): VNode {
   const names = session.waiting_for.join(", ");
   return (
     <p role="status" class="row">
@@ -110,7 +110,7 @@ function Now({ session }: { session: SessionDetail }): VNode {
   );
 }
 
-function Graph({ session, handoffs, route }: { session: SessionDetail; handoffs: Handoff[]; route: Route }): VNode {
+function Graph({ session, handoffs, route }: { session: SessionDetails; handoffs: Handoff[]; route: Route }): VNode {
   const isExpanded = route.query.get("view") === "expanded";
   const relay = useMemo(() => relayOf(session.agent, handoffs), [session.agent, handoffs]);
   const { active, ...drawn } = (isExpanded ? expanded : aggregated)(relay, session);
@@ -157,7 +157,7 @@ function Graph({ session, handoffs, route }: { session: SessionDetail; handoffs:
 export function GraphTab({ id, route }: { id: string; route: Route }): VNode {
   const path = `/sessions/${part(id)}`;
   const list = usePages<Handoff>(`${path}/handoffs`, { views: false }, MOST);
-  const session = useResource<SessionDetail>(path);
+  const session = useResource<SessionDetails>(path);
   const later = useThrottled(() => {
     list.reload();
     session.reload();

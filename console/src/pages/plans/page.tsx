@@ -1,7 +1,7 @@
 /** The newest plans of all sessions, and how a request would be split. */
 import type { VNode } from "preact";
 import type { Page } from "../../api/http";
-import type { AgentModel, TaskModel } from "../../api/types";
+import type { AgentSummary, PlanTask } from "../../api/types";
 import { grouped } from "../../lib/grouped";
 import { Plain } from "../../lib/hidden";
 import { useLive, usePages, useResource, useThrottled } from "../../lib/resource";
@@ -27,7 +27,7 @@ function Filters({ agent, status, agents }: { agent: string; status: string; age
   );
 }
 
-function Plan({ tasks, isWhole }: { tasks: TaskModel[]; isWhole: boolean }): VNode {
+function Plan({ tasks, isWhole }: { tasks: PlanTask[]; isWhole: boolean }): VNode {
   const { session_id: session, supervisor, planned_at: at } = tasks[0]!;
   return (
     <li class="card plan">
@@ -67,8 +67,8 @@ export function PlansPage({ route }: { route: Route }): VNode {
   const agent = route.query.get("agent") ?? "";
   const status = route.query.get("status") ?? "";
   const mayTry = useMay("run");
-  const agents = useResource<Page<AgentModel>>("/agents", { limit: 1000 });
-  const tasks = usePages<TaskModel>("/tasks", { agent, status }, PAGE);
+  const agents = useResource<Page<AgentSummary>>("/agents", { limit: 1000 });
+  const tasks = usePages<PlanTask>("/tasks", { agent, status }, PAGE);
   const later = useThrottled(tasks.reload, PAUSE_MS);
   useLive({ types: ["task"] }, later, later);
   const isFiltered = Boolean(agent || status);

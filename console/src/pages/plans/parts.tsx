@@ -8,9 +8,9 @@ import { link } from "../../lib/router";
 import { duration, Moment } from "../../lib/time";
 import { named, t } from "../../lib/words";
 import { Badge, Facts, pretty, type Tone } from "../../ui/basics";
-import type { TaskModel } from "../../api/types";
+import type { PlanTask } from "../../api/types";
 
-export type Status = TaskModel["status"];
+export type Status = PlanTask["status"];
 
 /** A task with all that is known of it. */
 export interface Task {

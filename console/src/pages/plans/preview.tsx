@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { post } from "../../api/http";
-import type { PreviewModel } from "../../api/types";
+import type { PlanPreview } from "../../api/types";
 import { adjust, type Route } from "../../lib/router";
 import { named, t } from "../../lib/words";
 import { Facts } from "../../ui/basics";
@@ -12,13 +12,13 @@ import { Tasks, Thoughts } from "./parts";
 export function Preview({ route, supervisors }: { route: Route; supervisors: string[] }): VNode {
   const [text, setText] = useState("");
   const [agent, setAgent] = useState("");
-  const [found, setFound] = useState<PreviewModel | null>(null);
+  const [found, setFound] = useState<PlanPreview | null>(null);
   const [isBusy, setBusy] = useState(false);
   const ask = async (event: Event): Promise<void> => {
     event.preventDefault();
     setBusy(true);
     adjust({ task: null });
-    await attempt(async () => setFound(await post<PreviewModel>("/plans/preview", { text, ...(agent ? { agent } : {}) })));
+    await attempt(async () => setFound(await post<PlanPreview>("/plans/preview", { text, ...(agent ? { agent } : {}) })));
     setBusy(false);
   };
   return (

@@ -1,7 +1,7 @@
 /** The plan of a session: its tasks, how far they are, and what came of them. */
 import type { VNode } from "preact";
 import { part, type Page } from "../../api/http";
-import type { PlanModel, TaskModel } from "../../api/types";
+import type { Plan, PlanTask } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { Markdown } from "../../lib/markdown";
 import { useLive, useResource, useThrottled } from "../../lib/resource";
@@ -16,7 +16,7 @@ const MOST = 1000;
 const PAUSE_MS = 300;
 
 /** What is stored of the tasks, with what the plan knows beyond it. */
-function joined(tasks: TaskModel[], plan: PlanModel | null): Task[] {
+function joined(tasks: PlanTask[], plan: Plan | null): Task[] {
   const made = new Map(plan?.decomposition?.tasks.map((each) => [each.task_id, each]));
   const results = new Map(plan?.results.map((each) => [each.task_id, each]));
   return tasks.map((task) => ({
@@ -29,12 +29,12 @@ function joined(tasks: TaskModel[], plan: PlanModel | null): Task[] {
   }));
 }
 
-function Phase({ phase }: { phase: PlanModel["phase"] }): VNode {
+function Phase({ phase }: { phase: Plan["phase"] }): VNode {
   const tone: Tone = phase === "completed" ? "good" : phase === "failed" ? "bad" : "busy";
   return <Badge tone={tone}>{named("plans", phase === "failed" ? "phase_failed" : phase)}</Badge>;
 }
 
-function Whole({ plan, first }: { plan: PlanModel | null; first: TaskModel }): VNode {
+function Whole({ plan, first }: { plan: Plan | null; first: PlanTask }): VNode {
   return (
     <div class="plan-facts">
       <Facts
@@ -49,7 +49,7 @@ function Whole({ plan, first }: { plan: PlanModel | null; first: TaskModel }): V
   );
 }
 
-function Outcome({ plan }: { plan: PlanModel }): VNode {
+function Outcome({ plan }: { plan: Plan }): VNode {
   return (
     <>
       {plan.final_response !== null && (
@@ -71,9 +71,9 @@ function Outcome({ plan }: { plan: PlanModel }): VNode {
 }
 
 export function PlanTab({ id, route }: { id: string; route: Route }): VNode {
-  const tasks = useResource<Page<TaskModel>>("/tasks", { session_id: id, limit: MOST });
+  const tasks = useResource<Page<PlanTask>>("/tasks", { session_id: id, limit: MOST });
   const first = tasks.data?.items[0];
-  const plan = useResource<PlanModel>(first ? `/sessions/${part(id)}/plan` : null);
+  const plan = useResource<Plan>(first ? `/sessions/${part(id)}/plan` : null);
   const later = useThrottled(() => {
     tasks.reload();
     plan.reload();

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { part, post } from "../../api/http";
-import type { RunModel, SessionModel } from "../../api/types";
+import type { Run, SessionSummary } from "../../api/types";
 import { t } from "../../lib/words";
 import { useMay } from "../../session";
 import { attempt } from "../../ui/toasts";
@@ -11,8 +11,8 @@ const UNDER_WAY = new Set(["working", "waiting_agent", "waiting_person"]);
 const UNFINISHED = new Set(["stopped", "failed", "out_of_budget"]);
 
 interface Props {
-  session: SessionModel;
-  run: RunModel | null;
+  session: SessionSummary;
+  run: Run | null;
   reload: () => void;
 }
 

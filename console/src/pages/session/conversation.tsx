@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { part, post } from "../../api/http";
-import type { ForkModel, RunModel, SessionDetail } from "../../api/types";
+import type { ForkedSession, Run, SessionDetails } from "../../api/types";
 import { Markdown } from "../../lib/markdown";
 import { Plain } from "../../lib/hidden";
 import { go, type Route } from "../../lib/router";
@@ -68,7 +68,7 @@ function entryAt(entries: readonly Entry[], seq: number): Entry | undefined {
   );
 }
 
-function Steps({ log, session, seq }: { log: Log; session: SessionDetail; seq: number }): VNode {
+function Steps({ log, session, seq }: { log: Log; session: SessionDetails; seq: number }): VNode {
   const events = log.events!;
   const before = useRef<Entry[]>([]);
   const entries = useMemo(() => (before.current = entriesOf(events, before.current)), [events]);
@@ -137,7 +137,7 @@ function useFork(id: string): ((seq: number) => void) | null {
       if (isBusy.current) return;
       isBusy.current = true;
       await attempt(async () => {
-        const made = await post<ForkModel>(`/sessions/${part(id)}/fork`, { at: seq });
+        const made = await post<ForkedSession>(`/sessions/${part(id)}/fork`, { at: seq });
         // Whoever went elsewhere meanwhile stays there.
         if (shown.current === id) go(["sessions", made.session_id]);
       }, t("session.forked"));
@@ -149,8 +149,8 @@ function useFork(id: string): ((seq: number) => void) | null {
 }
 
 interface Props {
-  session: SessionDetail;
-  run: RunModel | null;
+  session: SessionDetails;
+  run: Run | null;
   route: Route;
   reload: () => void;
 }

@@ -1,5 +1,5 @@
 /** Events as the entries of a conversation. What belongs to an earlier entry is put to it. */
-import type { EventModel } from "../../api/types";
+import type { SessionEvent } from "../../api/types";
 import { word } from "../../ui/basics";
 
 export type Item = Record<string, unknown>;
@@ -11,14 +11,14 @@ export interface Entry {
   kind: Kind;
   /** Whose lane it stands in; `null`: the user's. */
   agent: string | null;
-  event: EventModel;
+  event: SessionEvent;
   item: Item | null;
   /** Later events that tell what became of it. */
-  related: EventModel[];
+  related: SessionEvent[];
   isUndone: boolean;
 }
 
-export const detail = (event: EventModel, name: string): unknown => event.details?.[name];
+export const detail = (event: SessionEvent, name: string): unknown => event.details?.[name];
 
 /** What an item says, as text. */
 export function textOf(item: Item): string {
@@ -40,7 +40,7 @@ class Builder {
   private readonly open = new Set<Entry>();
   private count = 0;
 
-  take(event: EventModel): void {
+  take(event: SessionEvent): void {
     this.count = 0;
     if (event.event_type === "llm_call" || event.event_type === "message") this.said(event);
     else if (event.event_type === "tool_call") this.answered(event);
@@ -58,14 +58,14 @@ class Builder {
     } else if (event.event_type !== "agent_start") this.add("note", event);
   }
 
-  private add(kind: Kind, event: EventModel, item: Item | null = null, agent = event.agent_name ?? null): Entry {
+  private add(kind: Kind, event: SessionEvent, item: Item | null = null, agent = event.agent_name ?? null): Entry {
     const key = `${event.seq}.${this.count++}`;
     const entry: Entry = { key, seq: event.seq, kind, agent, event, item, related: [], isUndone: false };
     this.entries.push(entry);
     return entry;
   }
 
-  private said(event: EventModel): void {
+  private said(event: SessionEvent): void {
     for (const item of event.items ?? []) {
       const type = item.type ?? "message";
       if (type === "function_call") this.called(event, item);
@@ -81,7 +81,7 @@ class Builder {
     if (event.event_type === "message" && !event.items?.length) this.add("note", event);
   }
 
-  private called(event: EventModel, item: Item): void {
+  private called(event: SessionEvent, item: Item): void {
     const entry = this.add("tool", event, item);
     this.calls.set(word(item.call_id), entry);
     this.open.add(entry);
@@ -89,7 +89,7 @@ class Builder {
     if (word(item.name).startsWith(TRANSFER)) this.entries.pop();
   }
 
-  private answered(event: EventModel): void {
+  private answered(event: SessionEvent): void {
     for (const item of event.items ?? []) if (item.type === "function_call") this.called(event, item);
     const output = event.items?.find((item) => item.type === "function_call_output");
     const entry = this.calls.get(word(output?.call_id));
@@ -98,19 +98,19 @@ class Builder {
     this.ended(entry, event);
   }
 
-  private ended(entry: Entry | undefined, event: EventModel): void {
+  private ended(entry: Entry | undefined, event: SessionEvent): void {
     if (!entry) return;
     if (entry.event !== event) entry.related.push(event);
     this.open.delete(entry);
   }
 
-  private confirmed(event: EventModel): void {
+  private confirmed(event: SessionEvent): void {
     const entry = this.calls.get(word(detail(event, "call_id")));
     if (entry) entry.related.push(event);
     else this.add("note", event);
   }
 
-  private asked(event: EventModel): void {
+  private asked(event: SessionEvent): void {
     const entry = this.joined(this.questions, word(detail(event, "item")), "question", event);
     if (detail(event, "status")) this.open.delete(entry);
     else this.open.add(entry);
@@ -120,12 +120,12 @@ class Builder {
   }
 
   /** A run that is stopped, or broken off by the next message, asks and calls no more. */
-  private withdraw(event: EventModel): void {
+  private withdraw(event: SessionEvent): void {
     for (const entry of this.open) entry.related.push(event);
     this.open.clear();
   }
 
-  private joined(known: Map<string, Entry>, id: string, kind: Kind, event: EventModel): Entry {
+  private joined(known: Map<string, Entry>, id: string, kind: Kind, event: SessionEvent): Entry {
     const before = known.get(id);
     before?.related.push(event);
     const entry = before ?? this.add(kind, event, null, word(detail(event, "from")) || (event.agent_name ?? null));
@@ -135,15 +135,15 @@ class Builder {
 }
 
 /** The numbers of the events that do not count any more. */
-export function undone(events: readonly EventModel[]): Set<number> {
+export function undone(events: readonly SessionEvent[]): Set<number> {
   const result = new Set<number>();
-  const mark = (event: EventModel): void => {
+  const mark = (event: SessionEvent): void => {
     const [first = 0, last = 0] = detail(event, "undoes") as number[];
     const keeps = new Set((detail(event, "keeps") ?? []) as number[]);
     for (let seq = first; seq <= Math.min(last, event.seq - 1); seq++) if (!keeps.has(seq)) result.add(seq);
   };
   const known = events.filter((event) => Array.isArray(detail(event, "undoes")));
-  const isRewind = (event: EventModel): boolean => detail(event, "rewound") !== undefined;
+  const isRewind = (event: SessionEvent): boolean => detail(event, "rewound") !== undefined;
   // A step back that was itself taken back undoes nothing, and neither does a rollback that was.
   for (const event of known.filter(isRewind).reverse()) if (!result.has(event.seq)) mark(event);
   const rewound = new Set(result);
@@ -152,7 +152,7 @@ export function undone(events: readonly EventModel[]): Set<number> {
 }
 
 /** The entries of these events; one that is as it was before is the same object as before. */
-export function entriesOf(events: readonly EventModel[], before: readonly Entry[] = []): Entry[] {
+export function entriesOf(events: readonly SessionEvent[], before: readonly Entry[] = []): Entry[] {
   const builder = new Builder();
   events.forEach((event) => builder.take(event));
   const gone = undone(events);

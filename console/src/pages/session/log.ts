@@ -1,7 +1,7 @@
 /** The events of a session that are shown: the newest, those that come, and earlier ones on demand. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { get, part, type ApiError, type Page } from "../../api/http";
-import type { EventModel } from "../../api/types";
+import type { SessionEvent } from "../../api/types";
 import { asError, retryMs } from "../../lib/resource";
 import { follow, type Delta } from "./stream";
 
@@ -56,12 +56,12 @@ export class Draft {
 }
 
 /** All events after `after` up to the one numbered `until`, or to the last. */
-async function read(id: string, after: number, until: number, signal: AbortSignal): Promise<EventModel[]> {
-  const found: EventModel[] = [];
+async function read(id: string, after: number, until: number, signal: AbortSignal): Promise<SessionEvent[]> {
+  const found: SessionEvent[] = [];
   let place = after;
   while (place < until) {
     const limit = Math.min(until - place, LONGEST_PAGE);
-    const page = await get<Page<EventModel>>(`/sessions/${part(id)}/events`, { after: place, limit }, signal);
+    const page = await get<Page<SessionEvent>>(`/sessions/${part(id)}/events`, { after: place, limit }, signal);
     found.push(...page.items);
     place = page.items.at(-1)?.seq ?? until;
   }
@@ -69,7 +69,7 @@ async function read(id: string, after: number, until: number, signal: AbortSigna
 }
 
 export interface Log {
-  events: EventModel[] | null;
+  events: SessionEvent[] | null;
   error: ApiError | null;
   draft: Draft;
   /** There are earlier ones: read some, or all back to that number. */
@@ -81,7 +81,7 @@ export interface Log {
 
 /** Follow a session that has `total` events by now; the one numbered `wanted` is among those shown. */
 export function useLog(id: string, total: number, wanted: number, gone: () => void): Log {
-  const [events, setEvents] = useState<EventModel[] | null>(null);
+  const [events, setEvents] = useState<SessionEvent[] | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const [attempt, setAttempt] = useState(0);
   const [draft] = useState(() => new Draft());
@@ -127,10 +127,10 @@ export function useLog(id: string, total: number, wanted: number, gone: () => vo
   return { events, error, draft, trim, earlier: first > 1 ? earlier : null, retry };
 }
 
-type Change = (change: (old: EventModel[] | null) => EventModel[]) => void;
+type Change = (change: (old: SessionEvent[] | null) => SessionEvent[]) => void;
 
 function listen(id: string, after: number, draft: Draft, change: Change, gone: () => void): () => void {
-  let pending: EventModel[] = [];
+  let pending: SessionEvent[] = [];
   let timer = 0;
   const giveOut = (): void => {
     window.clearTimeout(timer);

@@ -1,6 +1,6 @@
 /** What happened beside the conversation: questions to people, guardrails, errors, decisions. */
 import type { VNode } from "preact";
-import type { EventModel } from "../../api/types";
+import type { SessionEvent } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { link } from "../../lib/router";
 import { named, t, type Word } from "../../lib/words";
@@ -9,7 +9,7 @@ import { detail, standingOf, type Entry } from "./entries";
 import { nameOf } from "./lanes";
 import { Data, Fold, Problem } from "./tool";
 
-const say = (event: EventModel, name: string): string => word(detail(event, name));
+const say = (event: SessionEvent, name: string): string => word(detail(event, name));
 
 interface Answer {
   choice?: unknown;
@@ -52,7 +52,7 @@ export function Question({ entry }: { entry: Entry }): VNode {
   );
 }
 
-export function Guarded({ event }: { event: EventModel }): VNode {
+export function Guarded({ event }: { event: SessionEvent }): VNode {
   const isWarning = say(event, "result") === "warned";
   return (
     <>
@@ -68,7 +68,7 @@ export function Guarded({ event }: { event: EventModel }): VNode {
   );
 }
 
-export function RunError({ event }: { event: EventModel }): VNode {
+export function RunError({ event }: { event: SessionEvent }): VNode {
   const outcome = say(event, "outcome");
   return (
     <p class="problem">
@@ -90,7 +90,7 @@ const TOLD: [string, Word][] = [
   ["state", "session.state_changed"],
 ];
 
-function told(event: EventModel): string {
+function told(event: SessionEvent): string {
   const [name, key] = TOLD.find(([each]) => detail(event, each) !== undefined) ?? [];
   if (event.event_type === "agent_complete") return named("session", `outcome_${say(event, "outcome")}`);
   if (event.event_type === "route") return t("session.routed", { who: say(event, "agent"), what: say(event, "reason") || say(event, "method") });

@@ -1,7 +1,7 @@
 /** One session: its conversation, who handed it to whom, its trace and its plan. */
 import type { VNode } from "preact";
 import { address, part } from "../../api/http";
-import type { RunModel, SessionDetail } from "../../api/types";
+import type { Run, SessionDetails } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { useLive, useResource, useThrottled } from "../../lib/resource";
 import { link, type Route } from "../../lib/router";
@@ -27,7 +27,7 @@ const TABS: [string, Word][] = [
 const SOON_MS = 300;
 const SETTLED_MS = 2000;
 
-function Top({ session, run, reload }: { session: SessionDetail; run: RunModel | null; reload: () => void }): VNode {
+function Top({ session, run, reload }: { session: SessionDetails; run: Run | null; reload: () => void }): VNode {
   const id = session.session_id;
   const forked = session.meta.forked_from;
   const waits = session.waiting_for.map(nameOf).join(", ");
@@ -81,9 +81,9 @@ export function SessionPage({ id, route }: { id: string; route: Route }): VNode 
 }
 
 function Shown({ id, route }: { id: string; route: Route }): VNode {
-  const found = useResource<SessionDetail>(`/sessions/${part(id)}`);
+  const found = useResource<SessionDetails>(`/sessions/${part(id)}`);
   const session = found.data;
-  const run = useResource<RunModel>(session?.run_id ? `/runs/${part(session.run_id)}` : null);
+  const run = useResource<Run>(session?.run_id ? `/runs/${part(session.run_id)}` : null);
   const reload = (): void => (found.reload(), run.reload());
   const soon = useThrottled(reload, SOON_MS);
   // The lease of a run ends a little after its last event.

@@ -5,7 +5,7 @@
  * session is gone. A connection that is lost is made again after the last event that came.
  */
 import { address, get, part } from "../../api/http";
-import type { EventModel } from "../../api/types";
+import type { SessionEvent } from "../../api/types";
 
 export interface Delta {
   kind: "text" | "reasoning" | "arguments" | "published";
@@ -14,7 +14,7 @@ export interface Delta {
 }
 
 export interface Listener {
-  event: (event: EventModel) => void;
+  event: (event: SessionEvent) => void;
   delta: (delta: Delta) => void;
   /** A connection begins: pieces of an answer that came before are not continued. */
   begins: () => void;
@@ -63,7 +63,7 @@ export function follow(id: string, after: number, listener: Listener): () => voi
     const { type, data } = parsed(frame);
     if (!data || isOver) return;
     if (type === "delta") return listener.delta(JSON.parse(data) as Delta);
-    const event = JSON.parse(data) as EventModel;
+    const event = JSON.parse(data) as SessionEvent;
     if (event.seq <= last) return;
     last = event.seq;
     listener.event(event);

@@ -1,7 +1,7 @@
 /** A call of a tool: its arguments and its result are folded away until somebody looks. */
 import type { ComponentChildren, VNode } from "preact";
 import { useState } from "preact/hooks";
-import type { EventModel } from "../../api/types";
+import type { SessionEvent } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { Code } from "../../lib/markdown";
 import { duration } from "../../lib/time";
@@ -43,7 +43,7 @@ export function Data({ name, value }: { name: string; value: unknown }): VNode |
   );
 }
 
-function outputOf(event: EventModel, call: unknown): unknown {
+function outputOf(event: SessionEvent, call: unknown): unknown {
   const outputs = (event.items ?? []).filter((item) => item.type === "function_call_output");
   const output = (outputs.find((item) => item.call_id === call) ?? outputs.at(-1)) as Item | undefined;
   const value = output?.output;
@@ -51,7 +51,7 @@ function outputOf(event: EventModel, call: unknown): unknown {
   return (value as Item[]).map((part) => (typeof part.text === "string" ? part.text : JSON.stringify(part))).join("\n");
 }
 
-function standing(all: EventModel[], answer: EventModel | undefined, asked: EventModel | undefined, call: unknown): [Tone, Word] {
+function standing(all: SessionEvent[], answer: SessionEvent | undefined, asked: SessionEvent | undefined, call: unknown): [Tone, Word] {
   if (asked && !detail(asked, "approved")) {
     const isAnswered = (detail(asked, "status") ?? "answered") === "answered";
     return isAnswered ? ["bad", "session.tool_refused"] : ["neutral", "session.tool_not_run"];
@@ -66,7 +66,7 @@ function standing(all: EventModel[], answer: EventModel | undefined, asked: Even
   return isBrokenOff ? ["neutral", "session.tool_stopped"] : ["busy", "session.tool_open"];
 }
 
-function ended(asked: EventModel): Word {
+function ended(asked: SessionEvent): Word {
   if (detail(asked, "approved")) return "session.approved";
   const status = detail(asked, "status");
   if (status === "expired") return "session.expired";
@@ -74,7 +74,7 @@ function ended(asked: EventModel): Word {
   return status === "unavailable" ? "session.not_asked" : "session.rejected";
 }
 
-const answers = (event: EventModel, call: unknown): boolean =>
+const answers = (event: SessionEvent, call: unknown): boolean =>
   event.event_type === "tool_call" || !!event.items?.some((item) => item.type === "function_call_output" && item.call_id === call);
 
 export function ToolCall({ entry }: { entry: Entry }): VNode {

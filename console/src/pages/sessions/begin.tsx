@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { post, type ApiError } from "../../api/http";
-import type { RunModel } from "../../api/types";
+import type { Run } from "../../api/types";
 import { asError } from "../../lib/resource";
 import { go } from "../../lib/router";
 import { t } from "../../lib/words";
@@ -26,7 +26,7 @@ export function Begin({ agents, onClose }: { agents: string[]; onClose: () => vo
     const body = { input: text, background: true, agent: agent || null, title: title.trim() || null };
     setBusy(true);
     try {
-      const run = await post<RunModel>("/runs", body, { "Idempotency-Key": keyFor(JSON.stringify(body)) });
+      const run = await post<Run>("/runs", body, { "Idempotency-Key": keyFor(JSON.stringify(body)) });
       onClose();
       go(["sessions", run.session_id]);
     } catch (problem) {

@@ -1,7 +1,7 @@
 /** Which sessions are listed; what is chosen stands in the address. */
 import type { VNode } from "preact";
 import type { Page } from "../../api/http";
-import type { AgentModel } from "../../api/types";
+import type { AgentSummary } from "../../api/types";
 import { useResource } from "../../lib/resource";
 import { adjust, type Route } from "../../lib/router";
 import { t } from "../../lib/words";
@@ -29,7 +29,7 @@ export function chosenIn({ query }: Route): Chosen {
 }
 
 export function useAgentNames(): string[] {
-  const agents = useResource<Page<AgentModel>>("/agents", { limit: 1000 });
+  const agents = useResource<Page<AgentSummary>>("/agents", { limit: 1000 });
   return agents.data?.items.map((agent) => agent.name) ?? [];
 }
 

@@ -1,7 +1,7 @@
 /** Places where the words that are looked for were said. */
 import type { VNode } from "preact";
 import type { Page } from "../../api/http";
-import type { SessionHitModel } from "../../api/types";
+import type { SessionHit } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { useResource } from "../../lib/resource";
 import { t } from "../../lib/words";
@@ -10,7 +10,7 @@ import { nameOf } from "../session/lanes";
 
 const MOST = 50;
 
-function Hit({ hit }: { hit: SessionHitModel }): VNode {
+function Hit({ hit }: { hit: SessionHit }): VNode {
   const isTitle = hit.where === "title";
   return (
     <li>
@@ -24,7 +24,7 @@ function Hit({ hit }: { hit: SessionHitModel }): VNode {
 }
 
 export function Hits({ text, user }: { text: string; user: string }): VNode | null {
-  const found = useResource<Page<SessionHitModel>>("/sessions/search", { q: text, user, limit: MOST });
+  const found = useResource<Page<SessionHit>>("/sessions/search", { q: text, user, limit: MOST });
   if (!found.data) return <Pending of={found} />;
   const hits = found.data.items;
   if (!hits.length) return null;

@@ -1,7 +1,7 @@
 /** All sessions, newest first: how each stands now, and what was said in them. */
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
-import type { SessionModel } from "../../api/types";
+import type { SessionSummary } from "../../api/types";
 import { useLive, usePages, useThrottled } from "../../lib/resource";
 import type { Route } from "../../lib/router";
 import { t } from "../../lib/words";
@@ -21,12 +21,12 @@ const OFTEN_MS = 1000;
 const SELDOM_MS = 3000;
 /** The lease of a run ends a little after its last event. */
 const SETTLED_MS = 2500;
-const keyOf = (session: SessionModel): string => session.session_id;
-const rowOf = (session: SessionModel): VNode => <SessionRow session={session} />;
+const keyOf = (session: SessionSummary): string => session.session_id;
+const rowOf = (session: SessionSummary): VNode => <SessionRow session={session} />;
 
 function List({ chosen }: { chosen: Chosen }): VNode {
   const { states, agent, user, text } = chosen;
-  const found = usePages<SessionModel>("/sessions", { state: states, agent, user, text }, PAGE);
+  const found = usePages<SessionSummary>("/sessions", { state: states, agent, user, text }, PAGE);
   const isFiltered = states.length > 0 || !!text;
   const often = isFiltered || (found.data?.length ?? 0) > FEW ? SELDOM_MS : OFTEN_MS;
   const soon = useThrottled(found.reload, often);

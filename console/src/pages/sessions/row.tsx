@@ -1,6 +1,6 @@
 /** One session in the list. */
 import type { VNode } from "preact";
-import type { SessionModel } from "../../api/types";
+import type { SessionSummary } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { Moment } from "../../lib/time";
 import { named, t } from "../../lib/words";
@@ -10,7 +10,7 @@ import { nameOf } from "../session/lanes";
 
 const NORMAL = 2;
 
-export function SessionRow({ session }: { session: SessionModel }): VNode {
+export function SessionRow({ session }: { session: SessionSummary }): VNode {
   const { session_id: id, title, agent, user_id: user, waiting_for: waits, priority } = session;
   return (
     <div class="session-row">

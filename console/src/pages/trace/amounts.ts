@@ -1,5 +1,5 @@
 /** Tokens and money as people read them. */
-import type { SpanModel } from "../../api/types";
+import type { TraceSpan } from "../../api/types";
 import { currentLanguage, t } from "../../lib/words";
 
 export const few = (count: number): string =>
@@ -23,7 +23,7 @@ export function costText(cost: number | null | undefined, unpriced: number | nul
 export const unpricedText = (unpriced: number | null | undefined): string =>
   unpriced ? t("trace.unpriced", { n: unpriced }) : "";
 
-export function tokensText(tokens: SpanModel["tokens"]): string {
+export function tokensText(tokens: TraceSpan["tokens"]): string {
   if (!tokens) return "";
   const { input_tokens: input = 0, output_tokens: output = 0, total_tokens: total = 0 } = tokens;
   const parts = [t("trace.tokens_of", { total, input, output })];

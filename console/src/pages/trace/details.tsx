@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { part, type Page } from "../../api/http";
-import type { SpanModel } from "../../api/types";
+import type { TraceSpan } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { Code } from "../../lib/markdown";
 import { link } from "../../lib/router";
@@ -23,7 +23,7 @@ interface Props {
 /** The span after the one that stands before it: one, not the whole trace, comes with its words. */
 function Content({ id, row, rows }: Props): VNode {
   const before = rows[row.at - 1]?.span.span_id;
-  const found = useResource<Page<SpanModel>>(`/traces/${part(id)}/spans`, { content: true, limit: 5, cursor: before });
+  const found = useResource<Page<TraceSpan>>(`/traces/${part(id)}/spans`, { content: true, limit: 5, cursor: before });
   if (!found.data) return <Pending of={found} />;
   const said = found.data.items.find((each) => each.span_id === row.span.span_id);
   // What an error says may be content: without it only its kind is told.

@@ -2,7 +2,7 @@
 import type { VNode } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { part } from "../../api/http";
-import type { TraceModel } from "../../api/types";
+import type { SessionTrace } from "../../api/types";
 import { useShortcuts } from "../../lib/keys";
 import { useLive, useResource, useThrottled } from "../../lib/resource";
 import { adjust, type Route } from "../../lib/router";
@@ -17,12 +17,12 @@ import { above, rowsOf, shownRows, TONES, type Row } from "./tree";
 import { Waterfall } from "./waterfall";
 
 /** A long trace takes longer to read anew. */
-const reloadMs = (trace: TraceModel | null): number => Math.max(1000, trace?.spans.length ?? 0);
+const reloadMs = (trace: SessionTrace | null): number => Math.max(1000, trace?.spans.length ?? 0);
 
 const MOST_FOLLOWED = 100;
 
 export function TraceTab({ id, route }: { id: string; route: Route }): VNode {
-  const trace = useResource<TraceModel>(`/traces/${part(id)}`);
+  const trace = useResource<SessionTrace>(`/traces/${part(id)}`);
   const later = useThrottled(trace.reload, reloadMs(trace.data));
   const sessions = new Set([id, ...(trace.data?.spans ?? []).map((span) => span.session_id)]);
   useLive({ sessions: [...sessions].slice(0, MOST_FOLLOWED) }, later, later);
@@ -32,7 +32,7 @@ export function TraceTab({ id, route }: { id: string; route: Route }): VNode {
   return <Shown id={id} trace={trace.data} rows={rows} route={route} />;
 }
 
-function Summary({ trace, rows }: { trace: TraceModel; rows: Row[] }): VNode {
+function Summary({ trace, rows }: { trace: SessionTrace; rows: Row[] }): VNode {
   const root = rows[0]!;
   return (
     <p class="row trace-summary">
@@ -70,7 +70,7 @@ function Filter({ text }: { text: string }): VNode {
 
 interface ShownProps {
   id: string;
-  trace: TraceModel;
+  trace: SessionTrace;
   rows: Row[];
   route: Route;
 }

@@ -1,11 +1,11 @@
 /** The spans of a trace as rows of a tree: which are shown, how each stands, which try it is. */
-import type { SpanModel, TraceModel } from "../../api/types";
+import type { TraceSpan, SessionTrace } from "../../api/types";
 import type { Tone } from "../../ui/basics";
 
 export type SpanState = "ok" | "running" | "waiting" | "error";
 
 export interface Row {
-  span: SpanModel;
+  span: TraceSpan;
   /** Its place in the trace. */
   at: number;
   depth: number;
@@ -19,7 +19,7 @@ export interface Row {
 
 export const TONES: Record<SpanState, Tone> = { ok: "good", running: "busy", waiting: "wait", error: "bad" };
 
-const stateOf = (span: SpanModel): SpanState =>
+const stateOf = (span: TraceSpan): SpanState =>
   span.status === "ok" && span.ended_at === null ? "running" : span.status;
 
 /** What is done again when it failed. */
@@ -31,7 +31,7 @@ const MODEL = "llm_call";
  * Told by the server, or: the one before with the same name, at the same place, went wrong. A tool
  * is tried again only by a model that was told so: calls of one answer are not tries of each other.
  */
-function attemptOf(span: SpanModel, before: Map<string, Row>): number {
+function attemptOf(span: TraceSpan, before: Map<string, Row>): number {
   const told = span.details?.attempt;
   if (typeof told === "number") return told;
   const last = before.get(`${span.kind} ${span.name}`);
@@ -40,7 +40,7 @@ function attemptOf(span: SpanModel, before: Map<string, Row>): number {
   return last.attempt + 1;
 }
 
-export function rowsOf(trace: TraceModel): Row[] {
+export function rowsOf(trace: SessionTrace): Row[] {
   const above: { row: Row; children: Map<string, Row> }[] = [];
   const rows = trace.spans.map((span, at) => {
     const depth = span.depth ?? 0;

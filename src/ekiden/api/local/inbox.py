@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ekiden.api import inbox as api
@@ -68,10 +68,10 @@ class LocalInbox(api.Inbox):
         always: bool = False,
         confirm_edit: bool = False,
         by: str | None = None,
-        if_match: str | None = None,
+        expected_version: int | Sequence[int] | None = None,
     ) -> InboxItem:
         who = self._here.person(by)
-        seen = await self._seen(item_id, if_match)
+        seen = await self._seen(item_id, expected_version)
         try:
             return await self._inbox.answer(
                 item_id,
@@ -85,7 +85,7 @@ class LocalInbox(api.Inbox):
                 via=self._here.via,
             )
         except InboxAnswerInvalid:
-            await self._seen(item_id, if_match)
+            await self._seen(item_id, expected_version)
             raise
 
     async def answer_identical(
@@ -97,10 +97,10 @@ class LocalInbox(api.Inbox):
         arguments: str | Mapping[str, Any] | None = None,
         always: bool = False,
         by: str | None = None,
-        if_match: str | None = None,
+        expected_version: int | Sequence[int] | None = None,
     ) -> BulkAnswer:
         who = self._here.person(by)
-        await self._seen(item_id, if_match)
+        await self._seen(item_id, expected_version)
         return await self._inbox.answer_identical(
             item_id,
             choice=choice,
@@ -134,18 +134,17 @@ class LocalInbox(api.Inbox):
         who = self._here.person(by)
         return await self._inbox.cancel(item_id, reason=reason, by=who, via=self._here.via)
 
-    async def _seen(self, item_id: str, if_match: str | None) -> int | None:
+    async def _seen(self, item_id: str, expected: int | Sequence[int] | None) -> int | None:
         """The version that the caller knows; `PreconditionFailed` if the item has another by now.
 
         For a closed item no version is expected: the error says who closed it.
         """
-        if if_match is None:
+        if expected is None:
             return None
         item = await self._inbox.get(item_id)
-        known = {each.strip() for each in if_match.split(",")}
-        if item.status != "open" or "*" in known:
+        if item.status != "open":
             return None
-        if item.etag not in known:
+        if item.version not in ([expected] if isinstance(expected, int) else expected):
             raise PreconditionFailed(
                 f"inbox item {item_id} was changed since you looked at it: look at it again, then "
                 "answer"

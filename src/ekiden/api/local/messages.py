@@ -10,12 +10,13 @@ from ekiden.api import messages as api
 from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
 from ekiden.app.messaging import outsider, post_message
-from ekiden.app.records.runs import ACTIVE, run_id_of, run_status
+from ekiden.app.run_reading import run_status
 from ekiden.bus.reading import MessageQuery, matching_rows, record_of
 from ekiden.core.documents import from_json
 from ekiden.core.errors import UserError
 from ekiden.core.message_errors import MessageNotFound
 from ekiden.core.messages import PRIORITIES, AgentMessage, Priority, agent_queue
+from ekiden.core.runs import ACTIVE, run_id_of
 from ekiden.storage.base import MessageFilter, StoredMessage
 from ekiden.storage.messages import MessageState
 

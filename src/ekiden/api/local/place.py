@@ -6,17 +6,21 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from ekiden.api.texts import Moment
 from ekiden.app.moments import read_moment
+from ekiden.app.project import Project
 from ekiden.app.running import tenant_app
 from ekiden.app.runs import Runs
 from ekiden.app.settings import LoadedSettings, SettingOrigin, Settings
 from ekiden.app.tenants import DEFAULT_TENANT
-from ekiden.audit import Verification
+from ekiden.core.errors import UserError
 from ekiden.core.server_errors import Forbidden, RequestInvalid
 from ekiden.core.team import Team
-from ekiden.storage.base import Store
+from ekiden.hub.patience import OnOutage
+from ekiden.runtime import RunConfig
+from ekiden.storage.base import SessionRow, Store
 
 
 def _nothing() -> None:
@@ -38,18 +42,26 @@ class Here:
     tenant: str = DEFAULT_TENANT
     app: str | None = None
     """Another app than that of the settings."""
-    team: Team | None = None
-    """Who works here; `None`: only what is stored can be used."""
+    project: Project | None = None
+    """Who works here, and with what; `None`: only what is stored can be used."""
+    model: str | None = None
+    """A model that is asked instead of the agents' own."""
     runs: Runs | None = None
     """The runs of this process; `None`: others run the sessions."""
     caller: str = ""
     """Who calls: the name of the key at a server; empty: each call names the person with `by`."""
     may_name_others: bool = True
     """Whether the caller may act in the name of somebody else."""
+    is_person: bool = False
+    """Whether a person asks for handoffs, and not a program."""
     via: str = "program"
     """From where answers of people come."""
     busy_timeout_s: float = 30.0
     """How long to wait for a session that somebody else runs."""
+    run_config: RunConfig | None = None
+    """With what sessions are run; `None`: as the settings say."""
+    busy: Callable[[SessionRow], None] | None = field(default=None, repr=False)
+    """Called before whoever runs a session is asked to hand it over."""
     keys_changed: Callable[[], None] = field(default=_nothing, repr=False)
     """Called when a key was made or revoked."""
     one_at_a_time: Callable[[str], AbstractContextManager[None]] = field(
@@ -58,8 +70,22 @@ class Here:
     """Goes around long work of this kind; `TooManyRequests` while the same is done already."""
     has_deadlines: bool = False
     """Whether the `timeout_s` of a call counts: at a server, whose callers wait for an answer."""
-    progress: Callable[[Verification], None] | None = field(default=None, repr=False)
-    """Called again and again while the audit is verified."""
+    on_outage: OnOutage | None = field(default=None, repr=False)
+    """Called when the store cannot be reached while somebody looks on, and when it can again."""
+    progress: Callable[[Any], None] | None = field(default=None, repr=False)
+    """Called again and again with what is done so far, while the audit is verified, and with the
+    id of each session that is pruned."""
+
+    @property
+    def team(self) -> Team | None:
+        """Who works here."""
+        return None if self.project is None else self.project.team
+
+    def needed_project(self) -> Project:
+        """Who works here; `UserError` if nobody does."""
+        if self.project is None:
+            raise UserError("there is no team here: name one")
+        return self.project
 
     @property
     def app_name(self) -> str:

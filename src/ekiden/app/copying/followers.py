@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ekiden.core.errors import UserError
 from ekiden.core.jsonio import dumps, loads
-from ekiden.storage.copying import TABLES, BulkSource, BulkTarget, FeedMap, Row
+from ekiden.storage.copying import TABLES, Row
+
+if TYPE_CHECKING:
+    from ekiden.storage.postgres.copy_target import PostgresTarget
+    from ekiden.storage.sqlite.snapshot import SqliteSnapshot
 
 FOLLOWERS: Final[Mapping[str, str]] = {
     "sessions.search": "after",
@@ -21,16 +25,13 @@ _BODY: Final = TABLES["documents"].index("body")
 
 
 async def followed(
-    rows: Sequence[Row], source: BulkSource, target: BulkTarget, places: FeedMap
+    rows: Sequence[Row], source: SqliteSnapshot, target: PostgresTarget
 ) -> Sequence[Row]:
     """The documents with the cursors of the target in them."""
-    if places.kept and not places.shift:
-        return rows
-    return [await _moved(row, source, target, places) if row[0] in FOLLOWERS else row
-            for row in rows]  # fmt: skip
+    return [await _moved(row, source, target) if row[0] in FOLLOWERS else row for row in rows]
 
 
-async def _moved(row: Row, source: BulkSource, target: BulkTarget, places: FeedMap) -> Row:
+async def _moved(row: Row, source: SqliteSnapshot, target: PostgresTarget) -> Row:
     body = loads(row[_BODY])
     name = FOLLOWERS[row[0]]
     cursor = body.get(name) if isinstance(body, dict) else None
@@ -38,6 +39,5 @@ async def _moved(row: Row, source: BulkSource, target: BulkTarget, places: FeedM
         return row
     # What is no cursor in the source either stays as it is.
     with suppress(UserError):
-        rank = 0 if places.kept else await source.rank(cursor)
-        body[name] = target.cursor(places, cursor=cursor, rank=rank)
+        body[name] = target.cursor(await source.rank(cursor))
     return (*row[:_BODY], dumps(body), *row[_BODY + 1 :])

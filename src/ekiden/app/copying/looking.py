@@ -3,48 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from ekiden.app.copying.places import source_at, tenants_at
-from ekiden.app.copying.report import CopyStep, Progress
+from ekiden.app.copying.places import snapshot_at, tenants_at
+from ekiden.app.copying.report import CopyStep, Progress, StoreFindings
 from ekiden.audit import Verification, verify_audit
 from ekiden.core.copy_errors import NotCopyable, StoreUnfinished
 from ekiden.core.errors import StoreEmpty
 from ekiden.core.jsonio import loads
-from ekiden.storage.copying import JSON_COLUMNS, TABLES, BulkSource, Row, TableName
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreFindings:
-    """What was found in the store of one tenant."""
-
-    tenant: str
-    url: str
-    faults: Sequence[str]
-    """Damage, rows that belong to nothing, and rows that cannot be read."""
-    audit: Verification
-    """Of every session: events without gaps in their numbers, hashes, the chain's head."""
-    checked: Sequence[str] = ()
-    """What was looked at, besides the audit."""
-    not_checked: Sequence[str] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong."""
-        return self.audit.ok and not self.faults
-
-    def to_json(self) -> dict[str, Any]:
-        """As programs read it."""
-        return {
-            "tenant": self.tenant,
-            "url": self.url,
-            "ok": self.ok,
-            "faults": list(self.faults),
-            "checked": list(self.checked),
-            "not_checked": list(self.not_checked),
-            "audit": self.audit.to_json(),
-        }
+from ekiden.storage.copying import JSON_COLUMNS, TABLES, Row, StoreSnapshot, TableName
 
 
 async def store_info(
@@ -53,7 +20,7 @@ async def store_info(
     """What each tenant's store is and holds; also of one that an unfinished copy left."""
     found = []
     for name in await tenants_at(url, tenants):
-        async with source_at(url, name) as source:
+        async with snapshot_at(url, name) as source:
             facts = await source.facts(exact=False)
             _refuse_empty(source.url, facts)
             found.append({"tenant": name, "url": source.url, **facts})
@@ -69,12 +36,13 @@ async def verify_store(
     `StoreEmpty`.
     """
     return [
-        await _verified(name, source_at(url, name), progress)
+        await verified(name, snapshot_at(url, name), progress)
         for name in await tenants_at(url, tenants)
     ]
 
 
-async def _verified(name: str, source: BulkSource, tell: Progress | None) -> StoreFindings:
+async def verified(name: str, source: StoreSnapshot, tell: Progress | None) -> StoreFindings:
+    """The same for the store of one tenant."""
     async with source:
         facts = await source.facts()
         _refuse_empty(source.url, facts)

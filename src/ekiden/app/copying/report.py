@@ -1,4 +1,4 @@
-"""How a copy goes, and what became of it."""
+"""Progress and results of copies, backups and restores."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any, Literal, TypeAlias
 
 from ekiden.audit import Verification
 
+Phase: TypeAlias = Literal["copy", "compare", "audit"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyStep:
-    """How far a copy is."""
+    """How far a copy, a backup or a verification is."""
 
     tenant: str
-    phase: Literal["copy", "compare", "audit"]
+    phase: Phase
     done: int
     """Rows, or sessions in the phase `audit`."""
     total: int
@@ -61,8 +63,6 @@ class CopyReport:
     source: str
     target: str
     tenants: Sequence[CopiedTenant]
-    finished_before: Sequence[str]
-    """Tenants whose part was done when an earlier copy was killed."""
     seconds: float
 
     @property
@@ -84,5 +84,63 @@ class CopyReport:
             "seconds": round(self.seconds, 3),
             "audit_ok": self.audit_ok,
             "tenants": [tenant.to_json() for tenant in self.tenants],
-            "finished_before": list(self.finished_before),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFindings:
+    """What was found in the store of one tenant."""
+
+    tenant: str
+    url: str
+    faults: Sequence[str]
+    """Damage, rows that belong to nothing, and rows that cannot be read."""
+    audit: Verification
+    """Of every session: events without gaps in their numbers, hashes, the chain's head."""
+    checked: Sequence[str] = ()
+    """What was looked at, besides the audit."""
+    not_checked: Sequence[str] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.audit.ok and not self.faults
+
+    def to_json(self) -> dict[str, Any]:
+        """As programs read it."""
+        return {
+            "tenant": self.tenant,
+            "url": self.url,
+            "ok": self.ok,
+            "faults": list(self.faults),
+            "checked": list(self.checked),
+            "not_checked": list(self.not_checked),
+            "audit": self.audit.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupReport:
+    """A backup, or a restore, that came to its end."""
+
+    source: str
+    target: str
+    tenants: Sequence[StoreFindings]
+    """What was found in the files of a backup, and in stores that were restored; nothing for a
+    dump, which is verified when it is restored."""
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong: as it was in the source."""
+        return all(found.ok for found in self.tenants)
+
+    def to_json(self) -> dict[str, Any]:
+        """As programs read it."""
+        return {
+            "source": self.source,
+            "target": self.target,
+            "seconds": round(self.seconds, 3),
+            "ok": self.ok,
+            "tenants": [found.to_json() for found in self.tenants],
         }

@@ -13,6 +13,7 @@ from ekiden.core.items import text_of
 from ekiden.core.jsonio import dumps
 
 if TYPE_CHECKING:
+    from ekiden.api.agents import Agents
     from ekiden.app.project import Project
     from ekiden.app.settings import LoadedSettings
     from ekiden.cli.chat.conversation import Chat
@@ -22,14 +23,22 @@ _ROUTING = "routing"
 _LONGEST_LINE = 100
 
 
-async def agents(chat: Chat, argument: str) -> Reply:
-    """`/agents`."""
-    from ekiden.app.records.agents import agent_record
+def _agents_of(chat: Chat) -> Agents:
+    """The agents of the chat's team."""
+    from ekiden.api.local.agents import LocalAgents
+    from ekiden.api.local.place import Here
 
     project = chat.roster.project
+    return LocalAgents(Here(store=chat.store, settings=project.settings, project=project))
+
+
+async def agents(chat: Chat, argument: str) -> Reply:
+    """`/agents`."""
+    from ekiden.core.documents import to_json
+
     records = [
-        {**agent_record(project, agent), "active": agent.name == chat.active}
-        for _, agent in sorted(project.agents.items())
+        {**to_json(each), "active": each.name == chat.active}
+        async for each in _agents_of(chat).list()
     ]
     rows = [
         (
@@ -48,35 +57,35 @@ async def agents(chat: Chat, argument: str) -> Reply:
 
 async def show(chat: Chat, argument: str) -> Reply:
     """`/agents show NAME`."""
-    from ekiden.app.records.agents import agent_details
-    from ekiden.cli.agent_view import detail_pairs
+    from ekiden.cli.views.agents import detail_pairs
+    from ekiden.core.documents import to_json
 
     name = argument.removeprefix("@")
     if not name:
         raise UsageError("say which agent: /agents show NAME")
-    project = chat.roster.project
-    record = agent_details(project, project.team[name])
-    return Reply(type="agent_details", record=record, shapes=(Pairs(pairs=detail_pairs(record)),))
+    found = await _agents_of(chat).get(name)
+    shape = Pairs(pairs=detail_pairs(found))
+    return Reply(type="agent_details", record=to_json(found), shapes=(shape,))
 
 
 async def route(chat: Chat, argument: str) -> Reply:
     """`/agents route TEXT`."""
     from ekiden.app.addressing import parse_address
-    from ekiden.app.deciding import decide
-    from ekiden.cli.routing_view import SCORE_HEADERS, reason_pairs, route_line, score_rows
+    from ekiden.cli.routing_view import route_line
+    from ekiden.cli.views.routing import SCORE_HEADERS, reason_pairs, score_rows
+    from ekiden.core.documents import to_json
 
-    address = parse_address(argument)
-    if not address.text.strip():
+    if not parse_address(argument).text.strip():
         raise UsageError("say what to route: /agents route TEXT")
-    decision = await decide(chat.roster.project, address)
-    record = decision.to_json()
+    found = await _agents_of(chat).route(argument)
+    record = to_json(found)
     return Reply(
         type="analysis",
         record=record,
         shapes=(
             Lines(text=route_line(record)),
-            Pairs(pairs=reason_pairs(decision)),
-            Table(headers=SCORE_HEADERS, rows=score_rows(decision)),
+            Pairs(pairs=reason_pairs(found)),
+            Table(headers=SCORE_HEADERS, rows=score_rows(found)),
         ),
     )
 
@@ -156,22 +165,20 @@ def _flat(value: Any, key: str, above: str = "") -> list[tuple[str, Any]]:
 
 async def handoff_chain(chat: Chat, argument: str) -> Reply:
     """`/agents handoff-chain`."""
-    from ekiden.app.records.sessions import chain_record
-    from ekiden.cli.chain_view import CHAIN_HEADERS, chain_rows
+    from ekiden.api.local.sessions import handoff_chain
+    from ekiden.api.sessions import SessionChain
+    from ekiden.cli.views.sessions import CHAIN_HEADERS, chain_rows
+    from ekiden.core.documents import to_json
 
     if chat.row is None:
-        record: dict[str, Any] = {
-            "session_id": chat.session.session_id,
-            "chain": [],
-            "handoffs": [],
-        }
+        found = SessionChain(session_id=chat.session.session_id, chain=(), handoffs=())
     else:
-        record = chain_record(chat.row, await chat.events())
-    chain = " → ".join(record["chain"]) or "nothing was said yet"
-    if "waiting_for" in record:
-        chain = f"{chain}, waiting for {record['waiting_for']}"
-    table = Table(headers=CHAIN_HEADERS, rows=chain_rows(record), empty="no handoffs")
-    return Reply(type="chain", record=record, shapes=(Lines(text=chain), table))
+        found = handoff_chain(chat.row, await chat.events())
+    chain = " → ".join(found.chain) or "nothing was said yet"
+    if found.waiting_for is not None:
+        chain = f"{chain}, waiting for {found.waiting_for}"
+    table = Table(headers=CHAIN_HEADERS, rows=chain_rows(found), empty="no handoffs")
+    return Reply(type="chain", record=to_json(found), shapes=(Lines(text=chain), table))
 
 
 async def trace(chat: Chat, argument: str) -> Reply:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from ekiden.cli.chat.screen import Reply, Table
 from ekiden.cli.chat.session_commands import entered
 from ekiden.cli.errors import UsageError
+from ekiden.cli.views.sessions import HIT_HEADERS, hit_rows
+from ekiden.core.documents import to_json
 
 if TYPE_CHECKING:
     from ekiden.cli.chat.conversation import Chat
@@ -42,9 +44,5 @@ async def search(chat: Chat, argument: str) -> Reply:
         raise UsageError("say what to look for: /session search TEXT")
     own = chat.session.user_id if chat.row is None else chat.row.user_id
     hits = await search_sessions(chat.store, argument, user_id=chat.user or own)
-    table = Table(
-        headers=("session", "event", "text"),
-        rows=[(hit.session_id, str(hit.seq or "title"), hit.excerpt) for hit in hits],
-        empty="nothing is found",
-    )
-    return Reply(type="hits", record={"hits": [hit.to_json() for hit in hits]}, shapes=(table,))
+    table = Table(headers=HIT_HEADERS, rows=hit_rows(hits), empty="nothing is found")
+    return Reply(type="hits", record={"hits": to_json(hits)}, shapes=(table,))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ekiden.cli.chat.conversation import Chat
     from ekiden.cli.chat.roster import Roster
     from ekiden.cli.chat.screen import Screen
+    from ekiden.routing.decision import Strategy
     from ekiden.storage.base import Store
 
 Manner: TypeAlias = Literal["drawn", "typed", "piped", "json"]
@@ -53,7 +54,7 @@ class Options:
     user: str | None = None
     team: str | None = None
     model: str | None = None
-    strategy: str | None = None
+    strategy: Strategy | None = None
     store: str | None = None
     allow: tuple[str, ...] = ()
     max_turns: int | None = None

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ekiden.cli.chat.picker import session_options
 from ekiden.cli.chat.screen import Lines, Pairs, Reply, Table, told
 from ekiden.cli.errors import UsageError
-from ekiden.cli.transcript import session_heading, shorten, transcript
+from ekiden.cli.transcript import shorten, transcript
+from ekiden.cli.views.sessions import session_heading
+from ekiden.core.documents import to_json
 from ekiden.core.items import is_message, text_of
 from ekiden.core.jsonio import dumps
 from ekiden.sessions import said
@@ -27,7 +29,7 @@ _LONGEST = 300
 
 async def current(chat: Chat, argument: str) -> Reply:
     """`/session`."""
-    from ekiden.app.records.sessions import session_record
+    from ekiden.api.local.sessions import summary_of
 
     if chat.row is None:
         return told(
@@ -37,16 +39,17 @@ async def current(chat: Chat, argument: str) -> Reply:
             agent=chat.active,
             events=0,
         )
+    found = summary_of(chat.row)
     return Reply(
         type="session",
-        record=session_record(chat.row),
-        shapes=(Pairs(pairs=session_heading(chat.row)),),
+        record=to_json(found),
+        shapes=(Pairs(pairs=session_heading(found)),),
     )
 
 
 async def listed(chat: Chat, argument: str) -> Reply:
     """`/session list`."""
-    from ekiden.app.records.sessions import session_record
+    from ekiden.api.local.sessions import summary_of
     from ekiden.cli.tables import clock_time
     from ekiden.storage.base import SessionFilter
 
@@ -67,7 +70,7 @@ async def listed(chat: Chat, argument: str) -> Reply:
         rows=rows,
         empty="no sessions",
     )
-    record = {"sessions": [session_record(row) for row in page.sessions]}
+    record = {"sessions": [to_json(summary_of(row)) for row in page.sessions]}
     return Reply(type="sessions", record=record, shapes=(table,))
 
 
@@ -109,7 +112,7 @@ async def choose_session(chat: Chat) -> str | None:
 
 async def show(chat: Chat, argument: str) -> Reply:
     """`/session show [ID]`."""
-    from ekiden.app.records.sessions import show_record
+    from ekiden.api.local.sessions import details_of
 
     if not argument and chat.row is None:
         return await current(chat, "")
@@ -117,10 +120,11 @@ async def show(chat: Chat, argument: str) -> Reply:
     await chat.check_owner(session_id)
     row = await chat.store.get(session_id)
     events = await chat.store.events(row.id)
+    found = details_of(row, events)
     return Reply(
         type="conversation",
-        record=show_record(row, events),
-        shapes=(Pairs(pairs=session_heading(row)), Pairs(pairs=transcript(events))),
+        record=to_json(found),
+        shapes=(Pairs(pairs=session_heading(found)), Pairs(pairs=transcript(events))),
     )
 
 

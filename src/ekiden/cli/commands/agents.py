@@ -3,71 +3,105 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
-from ekiden.cli.commands.agents_ps import agents_deadlocks as agents_deadlocks
-from ekiden.cli.commands.agents_ps import agents_ps as agents_ps
-from ekiden.cli.options import (
-    TEAM,
-    JsonLinesOption,
-    JsonOption,
-    KeepGoingOption,
-    TeamOption,
-)
+from ekiden.cli.errors import NobodyCapable, UsageError
+from ekiden.cli.options import JsonLinesOption, JsonOption
 from ekiden.cli.output import emit, note, say
-from ekiden.cli.tables import print_pairs, print_table
+from ekiden.cli.place import AT_WORK, HERE, THE_TEAM, Place, TeamAtWork, TeamPlace
 
 
-def agents_list(
+async def agents_list(
     *,
-    team: TeamOption = TEAM,
-    keep_going: KeepGoingOption = False,
+    place: TeamPlace = THE_TEAM,
     json_lines: JsonLinesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the agents: what each is for, where it comes from, what it may use and hand to."""
-    from ekiden.app.records.agents import agent_record
-    from ekiden.cli.projects import open_project
+    from ekiden.cli.views.agents import print_agents
+    from ekiden.core.documents import to_json
 
     as_json = as_json or json_lines
-    project = open_project(team=team, keep_going=keep_going, inert=True, as_json=as_json)
-    agents = sorted(project.agents.values(), key=lambda agent: agent.name)
-    records = [agent_record(project, agent) for agent in agents]
-    if json_lines:
-        for record in records:
-            emit(record)
-    elif as_json:
-        emit(records)
-    else:
-        print_agents(records)
-        if project.is_demo:
-            note("this is the demo team; `ekiden init` writes one of your own")
+    demo = "" if as_json else "this is the demo team; `ekiden init` writes one of your own"
+    async with place.open(as_json=as_json, demo=demo) as ekiden:
+        found = [each async for each in ekiden.agents.list()]
+        if json_lines:
+            for each in found:
+                emit(to_json(each))
+        elif as_json:
+            emit(to_json(found))
+        else:
+            print_agents(found)
 
 
-def agents_show(
+async def agents_show(
     name: Annotated[str, Parameter(help="The agent's name.")],
     /,
     *,
-    team: TeamOption = TEAM,
-    keep_going: KeepGoingOption = False,
+    place: TeamPlace = THE_TEAM,
     as_json: JsonOption = False,
 ) -> None:
     """Show everything about an agent, its transfer tools and its file included."""
-    from ekiden.app.records.agents import agent_details
-    from ekiden.cli.agent_view import detail_pairs
-    from ekiden.cli.projects import open_project
+    from ekiden.cli.tables import print_pairs
+    from ekiden.cli.views.agents import detail_pairs
+    from ekiden.core.documents import to_json
 
-    project = open_project(team=team, keep_going=keep_going, inert=True, as_json=as_json)
-    record = agent_details(project, project.team[name.removeprefix("@")])
+    async with place.open(as_json=as_json) as ekiden:
+        found = await ekiden.agents.get(name)
     if as_json:
-        emit(record)
+        emit(to_json(found))
     else:
-        print_pairs(detail_pairs(record))
+        print_pairs(detail_pairs(found))
 
 
-def agents_match(
+async def agents_ps(*, place: TeamAtWork = AT_WORK, as_json: JsonOption = False) -> None:
+    """Show how many sessions each agent has, who is running them, and who waits for whom.
+
+    An agent waits for an agent (internal) or for a person (user). Agents that
+    the team does not have are listed too, if they have sessions or wait.
+    """
+    from ekiden.cli.views.agents import print_presences
+    from ekiden.core.documents import to_json
+
+    async with place.open(as_json=as_json) as ekiden:
+        found = [each async for each in ekiden.agents.ps()]
+    if as_json:
+        emit(to_json(found))
+    else:
+        print_presences(found)
+
+
+async def agents_deadlocks(
+    *,
+    limit: Annotated[int, Parameter(validator=Number(gte=1, lte=1000), help="How many.")] = 50,
+    cursor: Annotated[str | None, Parameter(help="Go on where the last page ended.")] = None,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """List agents that wait, or waited, for each other in a circle, the newest first.
+
+    Each was broken by letting one of them give up, the victim; one that nobody
+    has broken yet comes before all others.
+    """
+    from ekiden.cli.views.agents import print_deadlocks
+    from ekiden.core.documents import to_json
+    from ekiden.core.jsonio import dumps
+
+    async with place.open() as ekiden:
+        page = await ekiden.agents.deadlocks().page(limit=limit, cursor=cursor)
+    if as_json:
+        emit(to_json(page.items))
+    else:
+        print_deadlocks(page.items)
+    if page.next_cursor is not None:
+        more = page.next_cursor
+        note(dumps({"next_cursor": more}) if as_json else f"more: --cursor {more}")
+
+
+async def agents_match(
     *capabilities: Annotated[
         str,
         Parameter(
@@ -85,8 +119,7 @@ def agents_match(
         bool,
         Parameter(name="--all", negative="", show_default=False, help="List those with less, too."),
     ] = False,
-    team: TeamOption = TEAM,
-    keep_going: KeepGoingOption = False,
+    place: TeamPlace = THE_TEAM,
     as_json: JsonOption = False,
 ) -> None:
     """Find the agents that have certain capabilities, the best first.
@@ -97,21 +130,27 @@ def agents_match(
 
     The exit code is 5 when nobody has a score of --min-score.
     """
-    from ekiden.cli.matching import HEADERS, nobody, parse_names, rows, search
-    from ekiden.cli.projects import open_project
+    from ekiden.app.matching import parse_names
+    from ekiden.cli.views.agents import nobody, print_matches
+    from ekiden.core.documents import to_json
 
-    project = open_project(team=team, keep_going=keep_going, inert=True, as_json=as_json)
-    found = search(
-        project, parse_names(capabilities), exclude=parse_names(exclude), min_score=min_score
-    )
-    enough = [match for match in found if match.score >= min_score]
-    shown = found if everybody else enough
-    if as_json:
-        emit([match.to_json() for match in shown])
-    elif shown:
-        print_table(HEADERS, rows(shown))
-    if not enough:
-        raise nobody(project, found, min_score)
+    required = parse_names(capabilities)
+    if not required:
+        raise UsageError("name what is required, as in `ekiden agents match refunds,invoices`")
+    if not 0 <= min_score <= 1:
+        raise UsageError(f"--min-score is a number from 0 to 1, not {min_score:g}")
+    async with place.open(as_json=as_json) as ekiden:
+        everyone = ekiden.agents.match(required, exclude=parse_names(exclude), min_score=0)
+        found = [each async for each in everyone]
+        enough = [match for match in found if match.score >= min_score]
+        shown = found if everybody else enough
+        if as_json:
+            emit(to_json(shown))
+        elif shown:
+            print_matches(shown)
+        if not enough:
+            team = [each async for each in ekiden.agents.list()]
+            raise NobodyCapable(nobody(found, team, min_score, is_remote=place.is_server))
 
 
 def agents_validate(
@@ -156,32 +195,3 @@ def agents_schema(*, as_json: JsonOption = False) -> None:
     from ekiden.agents import agent_file_schema
 
     emit(agent_file_schema())
-
-
-def print_agents(records: list[dict[str, Any]]) -> None:
-    """The agents as a table."""
-    from ekiden.routing.decision import ROUTER_NAME
-
-    print_table(
-        ("agent", "description", "scope", "model", "tools", "hands to", "from"),
-        [
-            (
-                record["name"],
-                record["title"] or record["description"] or "",
-                record["scope"],
-                record["model"] or "",
-                ", ".join(record["tools"]),
-                # That everybody may give up, and so hand to the router, goes without saying.
-                ", ".join(name for name in record["handoffs"] if name != ROUTER_NAME),
-                _short(record["path"]) if record["path"] else record["origin"],
-            )
-            for record in records
-        ],
-    )
-
-
-def _short(path: str) -> str:
-    try:
-        return str(Path(path).relative_to(Path.cwd()))
-    except ValueError:
-        return path

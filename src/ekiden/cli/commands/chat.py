@@ -8,18 +8,17 @@ from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import (
-    STORE,
     TEAM,
     AllowOption,
     JsonOption,
     KeepGoingOption,
     MaxTurnsOption,
     ModelOption,
-    StoreOption,
     StrategyOption,
     TeamOption,
     UserOption,
 )
+from ekiden.cli.place import HERE, Place
 
 
 async def chat(
@@ -46,10 +45,10 @@ async def chat(
     team: TeamOption = TEAM,
     model: ModelOption = None,
     strategy: StrategyOption = None,
-    store: StoreOption = STORE,
     allow: AllowOption = (),
     max_turns: MaxTurnsOption = None,
     keep_going: KeepGoingOption = False,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
     """Talk with a team.
@@ -64,19 +63,26 @@ async def chat(
         raise UsageError("--session is empty; leave it out for a new session, or give an id")
     if sum((session is not None, resume, newest)) > 1:
         raise UsageError("--session, --resume and --continue exclude each other: give one")
-    return await open_chat(
-        Options(
-            session=session,
-            resume=resume,
-            newest=newest,
-            user=user,
-            team=team,
-            model=model,
-            strategy=strategy,
-            store=store,
-            allow=allow,
-            max_turns=max_turns,
-            keep_going=keep_going,
-            as_json=as_json,
-        )
+    options = Options(
+        session=session,
+        resume=resume,
+        newest=newest,
+        user=user,
+        team=team,
+        model=model,
+        strategy=strategy,
+        store=place.store,
+        allow=allow,
+        max_turns=max_turns,
+        keep_going=keep_going,
+        as_json=as_json,
     )
+    if not place.is_server:
+        return await open_chat(options)
+    place.check_for_server(
+        {"--team": team, "--model": model, "--allow": allow, "--keep-going": keep_going}
+    )
+    from ekiden.cli.chat.at_server import open_chat_at_server
+
+    async with place.connected() as client:
+        return await open_chat_at_server(client, options)

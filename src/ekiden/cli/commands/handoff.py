@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from ekiden.cli.errors import UsageError
 from ekiden.cli.options import (
-    STORE,
     TEAM,
     AllowOption,
     JsonOption,
@@ -17,13 +17,12 @@ from ekiden.cli.options import (
     MaxTurnsOption,
     ModelOption,
     MoreWords,
-    StoreOption,
     TeamOption,
 )
+from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
 
-if TYPE_CHECKING:
-    from ekiden.handoff.history_query import HandoffQuery
-
+_WAIT_S: Final = 55.0
+"""How long a server lets wait for the agent's answer."""
 SessionArgument = Annotated[str, Parameter(help="The session's id.")]
 HandoffArgument = Annotated[str, Parameter(help="The handoff's id, or that of a request.")]
 ByOption: TypeAlias = Annotated[
@@ -68,24 +67,15 @@ class Filters:
     ] = None
     until: Annotated[str | None, Parameter(help="Before then; as --since.")] = None
 
-    def query(self, *, agent: str | None) -> HandoffQuery:
+    def chosen(self) -> dict[str, Any]:
         """What is asked; `UsageError` for what is no time."""
-        from ekiden.cli.moments import moment
-        from ekiden.handoff.history_query import HandoffQuery
+        from dataclasses import asdict
 
-        return HandoffQuery(
-            agent=agent,
-            source=self.source,
-            target=self.target,
-            task=self.task,
-            correlation_id=self.correlation,
-            status=self.status,
-            session_id=self.session,
-            policy=self.policy,
-            by=self.by,
-            since=moment(self.since, option="--since"),
-            until=moment(self.until, option="--until"),
-        )
+        from ekiden.cli.moments import moment
+
+        since = moment(self.since, option="--since")
+        until = moment(self.until, option="--until")
+        return {**asdict(self), "since": since, "until": until}
 
 
 EVERYTHING = Filters()
@@ -121,12 +111,10 @@ async def handoff_start(
         bool,
         Parameter(negative="", show_default=False, help="Leave the work to others."),
     ] = False,
-    team: TeamOption = TEAM,
     model: ModelOption = None,
     allow: AllowOption = (),
     max_turns: MaxTurnsOption = None,
-    keep_going: KeepGoingOption = False,
-    store: StoreOption = STORE,
+    place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
 ) -> int:
     """Hand a session to another agent, and let that work until it answers.
@@ -134,60 +122,37 @@ async def handoff_start(
     A session that another process runs is handed over by that process: when its
     step is finished, or at once with --policy immediate.
     """
-    import asyncio
-
-    from ekiden.app import open_store
-    from ekiden.cli.approving import approver
-    from ekiden.cli.errors import Interrupted
-    from ekiden.cli.handing_over import (
-        ending_of,
-        person_name,
-        plain_text,
-        report_start,
-        stopped,
-        tell_busy,
-    )
-    from ekiden.cli.onlooker import resume_command, run_config
-    from ekiden.cli.projects import open_project, tell_notes
-    from ekiden.core.handoff_record import Actor
-    from ekiden.runtime import HandoffController
+    from ekiden.cli.handing_over import plain_text, report_start, report_unknown
+    from ekiden.core.errors import UnknownAgent
 
     options = {"--to": to, "--reason": reason, "--summary": summary, "--context": context}
     for name, text in options.items():
         plain_text(text, name)
-    who = person_name(by)
-    project = open_project(team=team, model=model, keep_going=keep_going, as_json=as_json)
-    config = run_config(
-        max_turns=max_turns,
-        no_wait=True,
+    async with place.work(
         model=model,
-        approver=approver(allow),
-        settings=project.settings,
-    )
-    address = project.settings.store if store is None else store
-    async with open_store(address, create=False) as opened, project:
-        tell_notes(project, as_json=as_json)
-        tell_busy(await opened.get(session), timeout_s, as_json=as_json)
-        hint = resume_command(session, store=opened, store_option=store, team=team)
-        controller = HandoffController(project.team, opened, run_config=config)
+        allow=allow,
+        by=by,
+        session=session,
+        to=to,
+        timeout_s=timeout_s,
+        as_json=as_json,
+    ) as (ekiden, hint):
         try:
-            result = await controller.start(
+            end = await ekiden.handoffs.start(
                 session,
-                to=to,
+                to,
                 reason=reason,
                 summary=summary,
                 context=context or None,
                 policy=policy,
                 timeout_s=timeout_s,
+                max_turns=max_turns,
                 priority=priority,
-                by=Actor(kind="person", name=who),
-                run=not no_run,
+                wait_s=0 if no_run else _WAIT_S,
             )
-        except asyncio.CancelledError:
-            told = await stopped(opened, session, to=to, by=who, how_to_resume=hint)
-            raise Interrupted(told) from None
-        end = await ending_of(opened, session, result)
-    return report_start(result, end, hint=hint, as_json=as_json)
+        except UnknownAgent as exc:
+            return report_unknown(exc, as_json=as_json)
+    return report_start(end, hint=hint, as_json=as_json)
 
 
 async def handoff_list(
@@ -196,11 +161,16 @@ async def handoff_list(
     agent: Annotated[str | None, Parameter(help="Only those from or to this agent.")] = None,
     limit: LimitOption = 50,
     cursor: CursorOption = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """List handoffs, newest first; those come before all that wait for whoever runs a session."""
-    await _list(filters.query(agent=agent), limit, cursor, store, as_json=as_json)
+    from ekiden.cli.views.handoffs import print_handoffs
+
+    chosen = filters.chosen()
+    async with place.open() as ekiden:
+        page = await ekiden.handoffs.list(agent=agent, **chosen).page(limit=limit, cursor=cursor)
+    print_handoffs(page.items, next_cursor=page.next_cursor, as_json=as_json)
 
 
 async def handoff_history(
@@ -210,40 +180,30 @@ async def handoff_history(
     *,
     limit: LimitOption = 50,
     cursor: CursorOption = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """List the handoffs from and to an agent, newest first."""
-    await _list(filters.query(agent=agent), limit, cursor, store, as_json=as_json)
+    from ekiden.cli.views.handoffs import print_handoffs
 
-
-async def _list(
-    query: HandoffQuery, limit: int, cursor: str | None, store: str | None, *, as_json: bool
-) -> None:
-    from ekiden.app import open_store
-    from ekiden.cli.handoff_view import print_handoffs
-    from ekiden.cli.projects import store_address
-    from ekiden.handoff.history_query import find_handoffs
-
-    async with open_store(store_address(store), create=False) as opened:
-        page = await find_handoffs(opened, query, limit=limit, cursor=cursor)
-    print_handoffs(page.records, next_cursor=page.next_cursor, as_json=as_json)
+    chosen = filters.chosen()
+    async with place.open() as ekiden:
+        page = await ekiden.handoffs.history(agent, **chosen).page(limit=limit, cursor=cursor)
+    print_handoffs(page.items, next_cursor=page.next_cursor, as_json=as_json)
 
 
 async def handoff_show(
-    handoff: HandoffArgument, /, *, store: StoreOption = STORE, as_json: JsonOption = False
+    handoff: HandoffArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
     """Show everything about a handoff: its moves, who wanted it and why, and what the agent saw."""
-    from ekiden.app import open_store
-    from ekiden.app.records.handoffs import read_details
-    from ekiden.cli.handoff_view import print_details
     from ekiden.cli.output import emit
-    from ekiden.cli.projects import store_address
+    from ekiden.cli.views.handoffs import print_details
+    from ekiden.core.documents import to_json
 
-    async with open_store(store_address(store), create=False) as opened:
-        details = await read_details(opened, handoff)
+    async with place.open() as ekiden:
+        details = await ekiden.handoffs.get(handoff)
     if as_json:
-        emit(details.to_json())
+        emit(to_json(details))
     else:
         print_details(details)
 
@@ -254,29 +214,22 @@ async def handoff_cancel(
     *,
     reason: Annotated[str, Parameter(help="Why; it is put on record.", show_default=False)] = "",
     by: ByOption = None,
-    team: TeamOption = TEAM,
-    keep_going: KeepGoingOption = False,
-    store: StoreOption = STORE,
+    place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
 ) -> int:
     """Undo a handoff that is not confirmed, or withdraw one that was only asked for."""
-    from ekiden.app import open_store
-    from ekiden.cli.handing_over import person_name, plain_text, report_cancel
-    from ekiden.cli.onlooker import run_config
-    from ekiden.cli.projects import open_project, tell_notes
-    from ekiden.core.handoff_record import Actor
-    from ekiden.runtime import HandoffController
+    from ekiden.api.handoffs import CancelledHandoff
+    from ekiden.cli.handing_over import plain_text, report_cancel
+    from ekiden.core.documents import from_json
+    from ekiden.core.errors import HandoffSettled
 
     plain_text(reason, "--reason")
-    who = Actor(kind="person", name=person_name(by))
-    project = open_project(team=team, keep_going=keep_going, as_json=as_json)
-    config = run_config(max_turns=None, no_wait=False, settings=project.settings)
-    address = project.settings.store if store is None else store
-    async with open_store(address, create=False) as opened, project:
-        tell_notes(project, as_json=as_json)
-        controller = HandoffController(project.team, opened, run_config=config)
-        result = await controller.cancel(handoff, reason=reason, by=who)
-    return report_cancel(result, handoff_id=handoff, as_json=as_json)
+    async with place.work(by=by, as_json=as_json) as (ekiden, _):
+        try:
+            told = await ekiden.handoffs.cancel(handoff, reason=reason)
+        except HandoffSettled as exc:
+            told = from_json(CancelledHandoff, exc.handoff)
+    return report_cancel(told, as_json=as_json)
 
 
 async def handoff_answer(
@@ -298,10 +251,25 @@ async def handoff_answer(
     allow: AllowOption = (),
     max_turns: MaxTurnsOption = None,
     keep_going: KeepGoingOption = False,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
     """Answer, as a person, a session that was handed to people."""
+    from ekiden.cli.requests import one_argument, read_text
+
+    one_argument(text, more)
+    if place.is_server:
+        place.check_for_server(
+            {"--team": team, "--model": model, "--allow": allow, "--keep-going": keep_going}
+        )
+        if max_turns is not None:
+            raise UsageError(
+                "leave out --max-turns: whoever takes the session up at the server works within "
+                "the limits of its settings"
+            )
+        return await _answer_at_server(
+            place, session, read_text(text), by=by, back=back, as_json=as_json
+        )
     import asyncio
 
     from ekiden.app import open_store
@@ -312,10 +280,8 @@ async def handoff_answer(
     from ekiden.cli.handing_over import person_name, stopped, tell_refusals
     from ekiden.cli.onlooker import Onlooker, resume_command, run_config, store_words
     from ekiden.cli.projects import open_project, tell_notes
-    from ekiden.cli.requests import one_argument, read_text
     from ekiden.runtime import HandoffController
 
-    one_argument(text, more)
     said, who = read_text(text), person_name(by)
     project = open_project(team=team, model=model, keep_going=keep_going, as_json=as_json)
     config = run_config(
@@ -325,10 +291,10 @@ async def handoff_answer(
         approver=approver(allow),
         settings=project.settings,
     )
-    address = project.settings.store if store is None else store
+    address = place.address(project.settings.store)
     async with open_store(address, create=False) as opened, project:
         tell_notes(project, as_json=as_json)
-        hint = resume_command(session, store=opened, store_option=store, team=team)
+        hint = resume_command(session, store=opened, store_option=place.store, team=team)
         controller = HandoffController(project.team, opened, run_config=config)
         try:
             result = await controller.answer(session, said, by=who, give_back=back)
@@ -336,9 +302,28 @@ async def handoff_answer(
             told = await stopped(opened, session, to="", by=who, how_to_resume=hint)
             raise Interrupted(told) from None
         questions = await questions_to_people(opened, session)
-        words = store_words(opened, store)
+        words = store_words(opened, place.store)
     onlooker = Onlooker(as_json=as_json, stream=False, how_to_resume=hint, store_words=words)
     onlooker.report(result, questions)
     if back:
         tell_refusals(result, as_json=as_json)
     return exit_for_outcome(result.outcome)
+
+
+async def _answer_at_server(
+    place: Place, session: str, text: str, *, by: str | None, back: bool, as_json: bool
+) -> int:
+    from ekiden.cli.exits import Exit, exit_for_outcome
+    from ekiden.cli.onlooker import Onlooker
+    from ekiden.cli.server_run import RemoteResult
+
+    async with place.connected() as client:
+        run = await client.handoffs.answer(session, text, back=back, by=by)
+        if run.is_active:
+            run = await client.runs.wait(run.run_id)
+        questions = [await client.inbox.get(each) for each in run.questions]
+        words = place.words(client.url)
+    hint = " ".join(["ekiden", "session", "resume", session, *words])
+    onlooker = Onlooker(as_json=as_json, stream=False, how_to_resume=hint, store_words=words)
+    onlooker.report(RemoteResult(run), questions)
+    return Exit.FAILED if run.outcome is None else exit_for_outcome(run.outcome)

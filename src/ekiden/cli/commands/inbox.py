@@ -9,8 +9,8 @@ from typing import Annotated, Literal, TypeAlias
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from ekiden.cli.options import STORE, JsonOption, StoreOption
-from ekiden.cli.place import HERE, IN_MEMORY, Place
+from ekiden.cli.options import JsonOption
+from ekiden.cli.place import HERE, Place
 
 ItemArgument: TypeAlias = Annotated[
     str, Parameter(help="The item's id, or its beginning if no other begins so.")
@@ -158,7 +158,7 @@ async def inbox_answer(
             always=always,
             confirm_edit=is_meant,
             by=who,
-            if_match=found.etag if is_meant else None,
+            expected_version=found.version if is_meant else None,
         )
     answer = done.answer
     said = "" if answer is None else answer.choice or answer.text
@@ -251,7 +251,7 @@ async def inbox_watch(
             negative="", show_default=False, help="Show what is there already, and do not wait."
         ),
     ] = False,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
     """Show questions to people, and what becomes of them, as they come.
@@ -260,31 +260,30 @@ async def inbox_watch(
     Meanwhile deadlines and escalations are kept. Ctrl-C ends it, and says how
     to go on without a gap.
     """
-    from ekiden.app import open_store
-    from ekiden.cli.errors import UsageError
-    from ekiden.cli.inbox_watching import InboxSpectator, keeping_time
-    from ekiden.cli.onlooker import store_words
-    from ekiden.cli.projects import store_address
-    from ekiden.hub import EventHub, Subscription
-    from ekiden.inbox import Inbox
+    from ekiden.cli.inbox_watching import change_line
+    from ekiden.cli.output import emit, say
+    from ekiden.cli.spectating import Spectator
 
-    address = store_address(store)
-    if address == "memory:":
-        raise UsageError(IN_MEMORY)
-    async with open_store(address, create=False) as opened:
-        words = [*([] if role is None else ["--role", role]), *store_words(opened, store)]
-        spectator = InboxSpectator(inbox=Inbox(opened), as_json=as_json, role=role, words=words)
-        hub = EventHub(opened, on_outage=spectator.outage)
+    spectator = Spectator(
+        command=["ekiden", "inbox", "watch"],
+        as_json=as_json,
+        intro="watching the inbox in {url}; Ctrl-C ends it, `ekiden inbox list` has the rest",
+    )
+    async with place.open(is_shared=True, keeps_time=True, on_outage=spectator.outage) as ekiden:
+        spectator.words = [*([] if role is None else ["--role", role]), *place.words(ekiden.url)]
         begin = "" if once and after is None else after
-        where = Subscription(inbox=True)
-        async with (
-            hub,
-            hub.subscribe(after=begin, where=where, follow=not once) as stream,
-            keeping_time(opened),
-        ):
-            if not once:
-                spectator.begin(stream, opened.url)
-            return await spectator.show(stream)
+        async with ekiden.events.subscribe(inbox=True, after=begin, follow=not once) as stream:
+            async for found in spectator.read(stream, ekiden.url, tells=not once):
+                details = found.event.details or {}
+                if found.type == "event":
+                    continue  # A session took its answer: the inbox has told of that itself.
+                if role is not None and details.get("role") != role:
+                    continue
+                if as_json:
+                    emit({"event_id": found.id, "type": found.type, "data": dict(found.data)})
+                else:
+                    say(change_line(found.event.at_us, details))
+    return spectator.code
 
 
 def _now_us() -> int:

@@ -6,8 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ekiden.cli.options import JsonOption, KeepGoingOption, ModelOption, MoreWords, TeamOption
+from ekiden.cli.options import JsonOption, ModelOption, MoreWords
 from ekiden.cli.output import emit, say
+from ekiden.cli.place import THE_TEAM, TeamPlace
 
 
 async def plan(
@@ -23,8 +24,7 @@ async def plan(
         ),
     ] = None,
     model: ModelOption = None,
-    team: TeamOption = None,
-    keep_going: KeepGoingOption = False,
+    place: TeamPlace = THE_TEAM,
     as_json: JsonOption = False,
 ) -> None:
     """Show how a request would be split into tasks, and for whom; nothing is run or stored.
@@ -32,20 +32,15 @@ async def plan(
     A model splits it where one is set, else the agents' keywords and
     patterns do. @name at the beginning of the text is a supervisor, too.
     """
-    from ekiden.app.addressing import AUTO
-    from ekiden.app.planning import plan_request
-    from ekiden.cli.plan_view import plan_lines
-    from ekiden.cli.projects import open_project
-    from ekiden.cli.requests import read_request
+    from ekiden.cli.requests import read_addressed
+    from ekiden.cli.views.plans import plan_lines
+    from ekiden.core.documents import to_json
 
-    address = read_request(text, more)
-    named = None if address.to == AUTO else address.to
-    project = open_project(
-        team=team, model=model, keep_going=keep_going, inert=True, as_json=as_json
-    )
-    planned = await plan_request(project, address.text, agent=agent or named, model=model)
+    said = read_addressed(text, more)
+    async with place.open(model=model, as_json=as_json) as ekiden:
+        found = await ekiden.plans.preview(said, agent=agent)
     if as_json:
-        emit(planned.to_json())
+        emit(to_json(found))
         return
-    for line in plan_lines(planned):
+    for line in plan_lines(found):
         say(line)

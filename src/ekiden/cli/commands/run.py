@@ -8,7 +8,6 @@ from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import (
-    STORE,
     TEAM,
     AllowOption,
     ApproveOption,
@@ -18,7 +17,6 @@ from ekiden.cli.options import (
     ModelOption,
     MoreWords,
     NoWaitOption,
-    StoreOption,
     StrategyOption,
     StreamOption,
     TeamOption,
@@ -26,6 +24,7 @@ from ekiden.cli.options import (
     WaitOption,
     WaitTimeoutOption,
 )
+from ekiden.cli.place import HERE, Place
 
 
 async def run(
@@ -49,7 +48,7 @@ async def run(
     approve: ApproveOption = "terminal",
     wait: WaitOption = False,
     wait_timeout: WaitTimeoutOption = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     max_turns: MaxTurnsOption = None,
     no_wait: NoWaitOption = False,
     keep_going: KeepGoingOption = False,
@@ -67,69 +66,31 @@ async def run(
     knows the orders 1042, 1043 and 1044.
 
     A tool that needs a yes asks on the terminal; without one it is refused,
-    unless --allow names it, or --approve inbox lets it wait in the inbox.
+    unless --allow names it, or --approve inbox lets it wait in the inbox. At
+    a server it waits in the inbox, and the terminal asks if there is one.
 
     A session that waits for people is parked, and the command ends and says
     how to answer; with --wait it stays until they have.
     """
-    from ekiden.app import open_store
-    from ekiden.app.relay import begin, ended, go_on
-    from ekiden.cli.approving import approver
-    from ekiden.cli.onlooker import Onlooker, resume_command, run_config, store_words
-    from ekiden.cli.patience import Patience, Watched
-    from ekiden.cli.projects import check_addressee, open_project, tell_notes
     from ekiden.cli.requests import read_request
-    from ekiden.cli.titles import title_of
-    from ekiden.cli.users import check_owner
-    from ekiden.sessions import Session
+    from ekiden.cli.run_opening import Message, RunFlags, begin_run
 
     if session == "":
         raise UsageError("--session is empty; leave it out for a new session, or give an id")
     said = read_request(text, more)
-    project = open_project(
-        team=team, model=model, strategy=strategy, keep_going=keep_going, as_json=as_json
-    )
-    check_addressee(project, said)
-    config = run_config(
+    flags = RunFlags(
+        place=place,
+        team=team,
+        model=model,
+        strategy=strategy,
+        allow=allow,
+        approve=approve,
+        wait=wait,
+        wait_timeout=wait_timeout,
         max_turns=max_turns,
         no_wait=no_wait,
-        model=model,
-        approver=approver(allow, where=approve),
-        settings=project.settings,
+        keep_going=keep_going,
+        stream=stream,
+        as_json=as_json,
     )
-    address = project.settings.store if store is None else store
-    patience = Patience.of(wait=wait, timeout_s=wait_timeout, store=address)
-    async with open_store(address) as opened, project:
-        tell_notes(project, as_json=as_json)
-        await check_owner(opened, session, user)
-        conversation = Session(
-            session,
-            store=opened,
-            user_id=project.settings.user if user is None else user,
-            title=title_of(said.text),
-            priority=priority,
-        )
-        hint = resume_command(
-            conversation.session_id, store=opened, store_option=store, team=team, approve=approve
-        )
-        watched = Watched(
-            onlooker=Onlooker(
-                as_json=as_json,
-                stream=stream,
-                how_to_resume=hint,
-                store_words=store_words(opened, store),
-            ),
-            session=conversation,
-            start=lambda config: begin(
-                project.team,
-                said.text,
-                conversation,
-                config=config,
-                live=stream,
-                to=said.to,
-                strategy=said.strategy or strategy,
-            ),
-            go_on=lambda config: go_on(project.team, conversation, config=config, live=stream),
-            ended=lambda row: ended(project.team, conversation, row, config=config),
-        )
-        return await watched.watch(config, patience)
+    return await begin_run(flags, Message(said=said, session=session, user=user, priority=priority))

@@ -15,7 +15,6 @@ from ekiden.cli.commands.session_care import session_rewind as session_rewind
 from ekiden.cli.commands.session_care import session_search as session_search
 from ekiden.cli.errors import UsageError
 from ekiden.cli.options import (
-    STORE,
     TEAM,
     AllowOption,
     ApproveOption,
@@ -25,42 +24,38 @@ from ekiden.cli.options import (
     MaxTurnsOption,
     ModelOption,
     NoWaitOption,
-    StoreOption,
     StreamOption,
     TeamOption,
     WaitOption,
     WaitTimeoutOption,
 )
 from ekiden.cli.output import emit, note, say
-from ekiden.cli.tables import print_pairs
+from ekiden.cli.place import HERE, Place
+from ekiden.cli.tables import print_pairs, print_table
 from ekiden.core.jsonio import dumps
 
 if TYPE_CHECKING:
-    from ekiden.cli.listing import ListForm
-    from ekiden.runtime import RunConfig, RunResultStreaming
+    from ekiden.api.sessions import SessionSummary
 
 SessionArgument = Annotated[str, Parameter(help="The session's id.")]
 
 
 async def session_list(
     *,
-    status: Annotated[
-        Literal["idle", "ready", "waiting"] | None, Parameter(help="Only those in this state.")
-    ] = None,
+    state: Annotated[
+        tuple[Literal["working", "waiting_agent", "waiting_person", "failed", "idle"], ...],
+        Parameter(
+            negative="",
+            show_default=False,
+            help="Filter by state; may be given more than once.",
+        ),
+    ] = (),
     agent: Annotated[str | None, Parameter(help="Only those that this agent has.")] = None,
     user: Annotated[str | None, Parameter(help="Only those of this user.")] = None,
     outcome: Annotated[
         Literal["done", "waiting", "refused", "failed", "out_of_budget"] | None,
         Parameter(help="Only those whose last run ended like this."),
     ] = None,
-    state: Annotated[
-        tuple[Literal["working", "waiting_agent", "waiting_person", "failed", "idle"], ...],
-        Parameter(
-            negative="",
-            show_default=False,
-            help="Only those that are so; may be given more than once.",
-        ),
-    ] = (),
     text: Annotated[
         str,
         Parameter(
@@ -72,39 +67,62 @@ async def session_list(
         Parameter(validator=Number(gte=1, lte=1000), help="How many; 50, or all as JSON lines."),
     ] = None,
     cursor: Annotated[str | None, Parameter(help="Go on where the last page ended.")] = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     json_lines: JsonLinesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the sessions, newest first."""
-    from ekiden.app import open_store
-    from ekiden.cli.listing import Found, list_sessions
-    from ekiden.cli.projects import store_address
-    from ekiden.storage.base import SessionFilter
+    from ekiden.cli.views.sessions import SESSION_HEADERS, session_rows
+    from ekiden.core.documents import to_json
 
-    where = SessionFilter(status=status, agent=agent, user_id=user, outcome=outcome)
-    form: ListForm = "lines" if json_lines else "json" if as_json else "table"
-    async with open_store(store_address(store), create=False) as opened:
-        found = Found(opened, where, states=state, text=text)
-        await list_sessions(found, limit=limit, cursor=cursor, form=form)
+    async with place.open() as ekiden:
+        found = ekiden.sessions.list(
+            state=state, agent=agent, user=user, outcome=outcome, text=text or None
+        )
+        if json_lines and limit is None:
+            async for each in found.rest(cursor=cursor):
+                emit(to_json(each))
+            return
+        sessions: list[SessionSummary] = []
+        wanted = limit or 50
+        while True:
+            # A page is short if very many sessions had to be looked at for it.
+            page = await found.page(limit=wanted - len(sessions), cursor=cursor)
+            sessions += page.items
+            cursor = page.next_cursor
+            if cursor is None or len(sessions) == wanted:
+                break
+    if json_lines:
+        for each in sessions:
+            emit(to_json(each))
+    elif as_json:
+        emit(to_json(sessions))
+    elif sessions:
+        print_table(SESSION_HEADERS, session_rows(sessions))
+    else:
+        say("no sessions")
+    if cursor is not None:
+        more = (
+            dumps({"next_cursor": cursor}) if as_json or json_lines else f"more: --cursor {cursor}"
+        )
+        note(more)
 
 
 async def session_show(
-    session: SessionArgument, /, *, store: StoreOption = STORE, as_json: JsonOption = False
+    session: SessionArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
     """Show a session's conversation."""
-    from ekiden.app import open_store
-    from ekiden.app.records.sessions import show_record
-    from ekiden.cli.projects import store_address
-    from ekiden.cli.transcript import session_heading, transcript
+    from ekiden.cli.transcript import transcript
+    from ekiden.cli.views.sessions import session_heading
+    from ekiden.core.documents import to_json
 
-    async with open_store(store_address(store), create=False) as opened:
-        row = await opened.get(session)
-        events = await opened.events(session)
-    if as_json:
-        emit(show_record(row, events))
-        return
-    print_pairs(session_heading(row))
+    async with place.open() as ekiden:
+        found = await ekiden.sessions.get(session)
+        if as_json:
+            emit(to_json(found))
+            return
+        events = [each.event async for each in ekiden.sessions.events(session)]
+    print_pairs(session_heading(found))
     say()
     print_pairs(transcript(events))
 
@@ -119,7 +137,7 @@ async def session_resume(
     approve: ApproveOption = "terminal",
     wait: WaitOption = False,
     wait_timeout: WaitTimeoutOption = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     max_turns: MaxTurnsOption = None,
     no_wait: NoWaitOption = False,
     keep_going: KeepGoingOption = False,
@@ -131,47 +149,23 @@ async def session_resume(
     If it waits for people still, that is all that is told, unless --wait says
     to stay until they have answered.
     """
-    from ekiden.app import open_store
-    from ekiden.app.relay import ended, go_on
-    from ekiden.cli.approving import approver
-    from ekiden.cli.onlooker import Onlooker, resume_command, run_config, store_words
-    from ekiden.cli.patience import Patience, Watched
-    from ekiden.cli.projects import open_project, tell_notes
-    from ekiden.sessions import Session
+    from ekiden.cli.run_opening import RunFlags, resume_run
 
-    project = open_project(team=team, model=model, keep_going=keep_going, as_json=as_json)
-    address = project.settings.store if store is None else store
-    config = run_config(
+    flags = RunFlags(
+        place=place,
+        team=team,
+        model=model,
+        allow=allow,
+        approve=approve,
+        wait=wait,
+        wait_timeout=wait_timeout,
         max_turns=max_turns,
         no_wait=no_wait,
-        model=model,
-        approver=approver(allow, where=approve),
-        settings=project.settings,
+        keep_going=keep_going,
+        stream=stream,
+        as_json=as_json,
     )
-    patience = Patience.of(wait=wait, timeout_s=wait_timeout, store=address)
-    async with open_store(address, create=False) as opened, project:
-        tell_notes(project, as_json=as_json)
-        conversation = Session(session, store=opened)
-        hint = resume_command(session, store=opened, store_option=store, team=team, approve=approve)
-        onlooker = Onlooker(
-            as_json=as_json,
-            stream=stream,
-            how_to_resume=hint,
-            store_words=store_words(opened, store),
-            begun=True,
-        )
-
-        def resumed(config: RunConfig) -> RunResultStreaming:
-            return go_on(project.team, conversation, config=config, live=stream)
-
-        watched = Watched(
-            onlooker=onlooker,
-            session=conversation,
-            start=resumed,
-            go_on=resumed,
-            ended=lambda row: ended(project.team, conversation, row, config=config),
-        )
-        return await watched.watch(config, patience)
+    return await resume_run(flags, session)
 
 
 async def session_export(
@@ -181,16 +175,12 @@ async def session_export(
     output: Annotated[
         Path | None, Parameter(name=["--output", "-o"], help="A new file to write to.")
     ] = None,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> None:
     """Write a session with all its events as JSON, which it is with or without --json."""
-    from ekiden.app import open_store
-    from ekiden.cli.projects import store_address
-    from ekiden.runtime.exporting import export_session
-
-    async with open_store(store_address(store), create=False) as opened:
-        record = await export_session(opened, session)
+    async with place.open() as ekiden:
+        record = await ekiden.sessions.export(session)
     if output is None:
         emit(record)
         return
@@ -203,18 +193,14 @@ async def session_export(
 
 
 async def session_delete(
-    session: SessionArgument, /, *, store: StoreOption = STORE, as_json: JsonOption = False
+    session: SessionArgument, /, *, place: Place = HERE, as_json: JsonOption = False
 ) -> None:
     """Remove a session with everything that was said in it.
 
     What it asks people and agents is withdrawn, and who waits for its answer is told.
     """
-    from ekiden.app import open_store
-    from ekiden.cli.projects import store_address
-    from ekiden.runtime.deletion import delete_session
-
-    async with open_store(store_address(store), create=False) as opened:
-        await delete_session(opened, session)
+    async with place.open() as ekiden:
+        await ekiden.sessions.delete(session)
     if as_json:
         emit({"session_id": session, "deleted": True})
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -10,7 +12,7 @@ from cyclopts import Parameter
 from ekiden.cli.options import STORE, JsonOption, StoreOption
 
 if TYPE_CHECKING:
-    from ekiden.app.copying import CopyReport
+    from ekiden.app.copying import BackupReport
 
 TenantsOption: TypeAlias = Annotated[
     str | None,
@@ -18,24 +20,23 @@ TenantsOption: TypeAlias = Annotated[
         name="--tenants", help="Only the stores of these tenants, as default,acme; else of all."
     ),
 ]
-ResumeOption: TypeAlias = Annotated[
-    bool,
-    Parameter(
-        name="--resume",
-        negative="",
-        show_default=False,
-        help="Complete one that was killed: what it left is removed, and it begins anew.",
-    ),
-]
 
 
 async def store_copy(
-    source: Annotated[str, Parameter(help="A path, sqlite:///path or postgresql://….")],
-    target: Annotated[str, Parameter(help="The same; it must be empty, or not there yet.")],
+    source: Annotated[str, Parameter(help="A SQLite store: a path, or sqlite:///path.")],
+    target: Annotated[str, Parameter(help="postgresql://…, a database without a store.")],
     /,
     *,
     tenants: TenantsOption = None,
-    resume: ResumeOption = False,
+    resume: Annotated[
+        bool,
+        Parameter(
+            name="--resume",
+            negative="",
+            show_default=False,
+            help="Complete one that was killed: what it left is removed, and it begins anew.",
+        ),
+    ] = False,
     final: Annotated[
         bool,
         Parameter(
@@ -47,14 +48,28 @@ async def store_copy(
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Copy everything from one store to another, and compare the two.
+    """Copy everything from SQLite to PostgreSQL, and compare the two.
 
     The source is copied as it is when the copy begins, and is not changed. Nobody can use
     the target until all of it was compared and its audit verified.
     """
-    return await _copied(
-        source, target, tenants=tenants, resume=resume, final=final, alone=False, as_json=as_json
-    )
+    from ekiden.app.copying import copy_store
+    from ekiden.cli.exits import Exit
+    from ekiden.cli.output import emit
+    from ekiden.cli.store_view import StepLine, print_report
+
+    progress = StepLine(as_json=as_json)
+    try:
+        report = await copy_store(
+            source, target, tenants=_names(tenants), resume=resume, final=final, progress=progress
+        )
+    finally:
+        progress.close()
+    if as_json:
+        emit(report.to_json())
+    else:
+        print_report(report)
+    return Exit.OK if report.audit_ok else Exit.TAMPERED
 
 
 async def store_backup(
@@ -62,25 +77,19 @@ async def store_backup(
     /,
     *,
     tenants: TenantsOption = None,
-    resume: ResumeOption = False,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
 ) -> int:
-    """Copy the store into one file, while others work with it.
+    """Back up the store into a file, while others work with it.
 
-    The file is a SQLite store itself, whatever the store is: `--store FILE` looks into it.
-    Stores of other tenants are put into a folder beside it.
+    Of a SQLite store the file is a SQLite store: `--store FILE` looks into it. Stores of other
+    tenants are put into a folder beside it. Of a PostgreSQL store it is a dump of pg_dump.
     """
+    from ekiden.app.copying import backup_store
     from ekiden.cli.projects import store_address
 
-    return await _copied(
-        store_address(store),
-        _file_address(file),
-        tenants=tenants,
-        resume=resume,
-        final=False,
-        alone=True,
-        as_json=as_json,
+    return await _reported(
+        partial(backup_store, store_address(store), file, tenants=_names(tenants)), as_json=as_json
     )
 
 
@@ -89,20 +98,15 @@ async def store_restore(
     /,
     *,
     tenants: TenantsOption = None,
-    resume: ResumeOption = False,
     store: StoreOption = STORE,
     as_json: JsonOption = False,
 ) -> int:
-    """Copy a backup into a store that is empty, or not there yet; the file is not changed."""
+    """Restore a backup into a store that is empty, or not there yet; the file is not changed."""
+    from ekiden.app.copying import restore_store
     from ekiden.cli.projects import store_address
 
-    return await _copied(
-        _file_address(file),
-        store_address(store),
-        tenants=tenants,
-        resume=resume,
-        final=False,
-        alone=False,
+    return await _reported(
+        partial(restore_store, file, store_address(store), tenants=_names(tenants)),
         as_json=as_json,
     )
 
@@ -146,44 +150,21 @@ async def store_info(
         print_info(found)
 
 
-async def _copied(
-    source: str,
-    target: str,
-    *,
-    tenants: str | None,
-    resume: bool,
-    final: bool,
-    alone: bool,
-    as_json: bool,
-) -> int:
-    from ekiden.app.copying import copy_store
+async def _reported(work: Callable[..., Awaitable[BackupReport]], *, as_json: bool) -> int:
     from ekiden.cli.exits import Exit
     from ekiden.cli.output import emit
-    from ekiden.cli.store_view import StepLine, print_report
+    from ekiden.cli.store_view import StepLine, print_backup
 
     progress = StepLine(as_json=as_json)
     try:
-        report: CopyReport = await copy_store(
-            source,
-            target,
-            tenants=_names(tenants),
-            resume=resume,
-            final=final,
-            alone=alone,
-            progress=progress,
-        )
+        report = await work(progress=progress)
     finally:
         progress.close()
     if as_json:
         emit(report.to_json())
     else:
-        print_report(report)
-    return Exit.OK if report.audit_ok else Exit.TAMPERED
-
-
-def _file_address(file: Path) -> str:
-    """The file as an address that is nothing else, whatever it is called."""
-    return f"sqlite:///{file}"
+        print_backup(report)
+    return Exit.OK if report.ok else Exit.TAMPERED
 
 
 def _names(tenants: str | None) -> list[str] | None:

@@ -10,14 +10,14 @@ from cyclopts import Parameter
 
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
-from ekiden.cli.options import STORE, JsonOption, StoreOption
+from ekiden.cli.options import JsonOption
 from ekiden.cli.output import emit, note, safe
+from ekiden.cli.place import HERE, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
-    from ekiden.storage.base import Store
-    from ekiden.tracing import CostOf, Trace
+    from ekiden.client.ekiden import Ekiden
 
 TraceFormat: TypeAlias = Literal["jsonl", "openai", "events"]
 
@@ -68,7 +68,7 @@ async def trace(
         ),
     ] = None,
     plain: Annotated[bool, _flag("--plain", "Draw with ASCII only.")] = False,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
     """Show what happened in a session: runs, agents, calls, handoffs.
@@ -77,49 +77,48 @@ async def trace(
     tokens are covered everywhere. With --json all spans as one array, in
     the order of the tree.
     """
-    from ekiden.app import load_settings, open_store
-    from ekiden.app.records.traces import cost_function
-    from ekiden.app.running import prices_of
-    from ekiden.cli.projects import store_address
+    from ekiden.cli.views.traces import print_errors, print_trace, trace_of
+    from ekiden.core.documents import to_json
 
-    check_format(
+    _check_format(
         format, output=output, content=content and not otlp, other=follow or errors or as_json
     )
-    check_otlp(otlp, endpoint, other=format is not None or follow or errors)
+    _check_otlp(otlp, endpoint, other=format is not None or follow or errors)
     if follow and errors:
         raise UsageError("--errors shows what is over: leave out --follow")
-    cost = cost_function(prices_of(load_settings().settings))
-    async with open_store(store_address(store), create=False) as opened:
-        chosen = session or await newest_session(opened)
-        if follow:
-            return await _follow(
-                opened, chosen, plain=plain, as_json=as_json, children=children, cost=cost
-            )
+    if follow and place.is_server:
+        raise UsageError("--follow is not for servers; `ekiden watch --session ID` shows events")
+    async with place.open() as ekiden:
+        chosen = session or await newest_session(ekiden)
         if format is not None:
-            await _export(
-                opened, chosen, format, output, children=children, content=content, cost=cost
-            )
+            lines = await _exported(ekiden, chosen, format, children=children, content=content)
+            _write_lines(lines, output)
             return Exit.OK
-        from ekiden.tracing import read_trace
-
-        found = await read_trace(opened, chosen, children=children, cost=cost)
+        if follow:
+            return await _follow(place, chosen, plain=plain, as_json=as_json, children=children)
+        found = await ekiden.traces.get(chosen, children=children, content=True)
     if otlp:
         from ekiden.cli.otlp_sending import send_trace
 
-        return await send_trace(found, endpoint, content=content or None, as_json=as_json)
-    print_found(found, errors=errors, plain=plain, as_json=as_json)
+        return await send_trace(trace_of(found), endpoint, content=content or None, as_json=as_json)
+    if as_json:
+        emit([to_json(each) for each in found.spans if not errors or each.span_id in found.errors])
+    elif errors:
+        print_errors(trace_of(found), plain=plain)
+    else:
+        print_trace(trace_of(found), plain=plain)
     return Exit.OK
 
 
-async def newest_session(store: Store) -> str:
+async def newest_session(ekiden: Ekiden) -> str:
     """The id of the newest session; `NoSessions`."""
-    newest = (await store.list(limit=1)).sessions
+    newest = (await ekiden.sessions.list().page(limit=1)).items
     if not newest:
         raise NoSessions
-    return newest[0].id
+    return newest[0].session_id
 
 
-def check_format(
+def _check_format(
     format: TraceFormat | None, *, output: Path | None, content: bool, other: bool
 ) -> None:
     """`UsageError` if what belongs to --format stands without it, or with something else."""
@@ -129,7 +128,7 @@ def check_format(
         raise UsageError("--format writes a whole trace: leave out --json, --errors and --follow")
 
 
-def check_otlp(otlp: bool, endpoint: str | None, *, other: bool) -> None:
+def _check_otlp(otlp: bool, endpoint: str | None, *, other: bool) -> None:
     """`UsageError` if what belongs to --otlp stands without it, or with something else."""
     if endpoint is not None and not otlp:
         raise UsageError("--endpoint belongs to --otlp")
@@ -137,49 +136,20 @@ def check_otlp(otlp: bool, endpoint: str | None, *, other: bool) -> None:
         raise UsageError("--otlp sends a whole trace: leave out --format, --errors and --follow")
 
 
-def print_found(found: Trace, *, errors: bool, plain: bool, as_json: bool) -> None:
-    """A trace, or what went wrong in it."""
-    from ekiden.app.records.traces import shown_trace, trace_record
-    from ekiden.cli.trace_view import print_errors, print_trace
-
-    if as_json:
-        record = trace_record(found)
-        wanted = set(record["errors"])
-        emit([each for each in record["spans"] if not errors or each["span_id"] in wanted])
-    elif errors:
-        print_errors(shown_trace(found), plain=plain)
-    else:
-        print_trace(shown_trace(found), plain=plain)
-
-
-async def _export(
-    store: Store,
-    session: str,
-    format: TraceFormat,
-    output: Path | None,
-    *,
-    children: bool,
-    content: bool,
-    cost: CostOf,
-) -> None:
+async def _exported(
+    ekiden: Ekiden, session: str, format: TraceFormat, *, children: bool, content: bool
+) -> list[str]:
     from ekiden.core.jsonio import dumps
-    from ekiden.tracing import export_jsonl, export_openai, read_trace, trace_events
 
-    lines: Iterable[str]
-    if format == "events":
-        events = await trace_events(store, session, children=children, include_content=content)
-        lines = map(dumps, events)
-    else:
-        found = await read_trace(store, session, children=children, cost=cost)
-        if format == "jsonl":
-            lines = export_jsonl(found, include_content=content)
-        else:
-            lines = map(dumps, export_openai(found, include_content=content))
-    write_lines(lines, output)
+    if format == "openai":
+        found = await ekiden.traces.openai(session, children=children, content=content)
+        return [dumps(each) for each in found.data]
+    export = ekiden.traces.events if format == "events" else ekiden.traces.export
+    async with export(session, children=children, content=content) as lines:
+        return [line async for line in lines]
 
 
-def write_lines(lines: Iterable[str], output: Path | None) -> None:
-    """Lines for other programs, to a new file or to standard output."""
+def _write_lines(lines: Sequence[str], output: Path | None) -> None:
     from ekiden.cli.audit_files import new_file
 
     if output is None:
@@ -187,24 +157,27 @@ def write_lines(lines: Iterable[str], output: Path | None) -> None:
             sys.stdout.write(f"{safe(line)}\n")
         sys.stdout.flush()
         return
-    count = 0
     with new_file(output) as file:
-        for line in lines:
-            file.write(f"{line}\n")
-            count += 1
-    note(f"{count} lines in {output}")
+        file.writelines(f"{line}\n" for line in lines)
+    note(f"{len(lines)} lines in {output}")
 
 
-async def _follow(
-    store: Store, session: str, *, plain: bool, as_json: bool, children: bool, cost: CostOf
-) -> int:
+async def _follow(place: Place, session: str, *, plain: bool, as_json: bool, children: bool) -> int:
+    from ekiden.api.local.traces import cost_function
+    from ekiden.app import load_settings, open_store
+    from ekiden.cli.projects import store_address
     from ekiden.cli.trace_following import SpanFollower
-    from ekiden.cli.trace_view import glyphs
+    from ekiden.cli.views.traces import glyphs
     from ekiden.hub import EventHub
 
-    follower = SpanFollower(
-        store, look=glyphs(plain=plain), as_json=as_json, children=children, cost=cost
-    )
-    hub = EventHub(store, on_outage=follower.outage)
-    async with hub, hub.subscribe() as stream:
-        return await follower.follow(session, stream)
+    async with open_store(store_address(place.store), create=False) as store:
+        follower = SpanFollower(
+            store,
+            look=glyphs(plain=plain),
+            as_json=as_json,
+            children=children,
+            cost=cost_function(load_settings().settings),
+        )
+        hub = EventHub(store, on_outage=follower.outage)
+        async with hub, hub.subscribe() as stream:
+            return await follower.follow(session, stream)

@@ -6,7 +6,9 @@ from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
 
-from ekiden.cli.options import STORE, JsonOption, StoreOption
+from ekiden.cli.options import JsonOption
+from ekiden.cli.output import emit, say
+from ekiden.cli.place import HERE, Place
 from ekiden.core.events import EventType
 
 SeveralTexts: TypeAlias = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
@@ -32,7 +34,7 @@ async def watch(
             negative="", show_default=False, help="Show what is there already, and do not wait."
         ),
     ] = False,
-    store: StoreOption = STORE,
+    place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
     """Show events as they happen, in whichever process.
@@ -41,24 +43,25 @@ async def watch(
     first. Each of --session, --agent and --type may be given more than
     once. Ctrl-C ends it, and says how to go on without a gap.
     """
-    from ekiden.app import open_store
-    from ekiden.cli.errors import UsageError
-    from ekiden.cli.event_view import Spectator
-    from ekiden.cli.onlooker import store_words
-    from ekiden.cli.projects import store_address
-    from ekiden.hub import EventHub, Subscription
+    from ekiden.cli.event_view import event_line
+    from ekiden.cli.spectating import Spectator
 
-    address = store_address(store)
-    if address == "memory:":
-        raise UsageError("nobody else can write to memory:; name a store that is kept")
-    where = Subscription(sessions=session or None, agents=agent or None, types=type or None)
-    begin = "" if once and after is None else after
-    async with open_store(address, create=False) as opened:
+    spectator = Spectator(as_json=as_json)
+    async with place.open(is_shared=True, on_outage=spectator.outage) as ekiden:
         asked = (("--session", session), ("--agent", agent), ("--type", type))
         words = [word for name, values in asked for each in values for word in (name, each)]
-        spectator = Spectator(as_json=as_json, words=[*words, *store_words(opened, store)])
-        hub = EventHub(opened, on_outage=spectator.outage)
-        async with hub, hub.subscribe(after=begin, where=where, follow=not once) as stream:
-            if not once:
-                spectator.begin(stream, opened.url)
-            return await spectator.show(stream)
+        spectator.words = [*words, *place.words(ekiden.url)]
+        stream = ekiden.events.subscribe(
+            sessions=session or None,
+            agents=agent or None,
+            types=type or None,
+            after="" if once and after is None else after,
+            follow=not once,
+        )
+        async with stream:
+            async for found in spectator.read(stream, ekiden.url, tells=not once):
+                if as_json:
+                    emit({"id": found.id, **found.event.to_json()})
+                else:
+                    say(event_line(found.event))
+    return spectator.code

@@ -45,10 +45,10 @@ from a2a.utils.errors import (
 from a2a.utils.task import apply_history_length, validate_history_length
 
 from ekiden.app.desk import Desk
-from ekiden.app.records.runs import parse_run_id, run_id_of
 from ekiden.app.runs import RunOrder
 from ekiden.core.errors import SessionNotFound, StaleDocument
 from ekiden.core.ids import check_id, new_id
+from ekiden.core.runs import parse_run_id, run_id_of
 from ekiden.core.server_errors import Forbidden
 from ekiden.server.a2a.errors import translated
 from ekiden.server.a2a.listing import list_tasks

@@ -7,7 +7,7 @@ from a2a.utils.errors import InvalidParamsError
 from a2a.utils.task import apply_history_length, validate_history_length
 
 from ekiden.app.desk import Desk
-from ekiden.app.records.runs import run_id_of
+from ekiden.core.runs import run_id_of
 from ekiden.server.a2a.tasks import read_task
 from ekiden.storage.base import SessionFilter
 

@@ -10,9 +10,10 @@ from a2a.types import Artifact, Task, TaskArtifactUpdateEvent, TaskState, TaskSt
 from a2a.types import TaskStatusUpdateEvent as StatusUpdate
 
 from ekiden.app.desk import Desk
-from ekiden.app.records.runs import ENDINGS
+from ekiden.app.run_reading import ENDINGS
 from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta
+from ekiden.core.runs import Run
 from ekiden.hub.tails import Shown
 from ekiden.server.a2a.tasks import ANSWER, TERMINAL, answer_artifact, read_task, state_of
 from ekiden.server.a2a.tasks import status_of as status_of_run
@@ -43,15 +44,15 @@ async def run_updates(
             for update in teller.told(shown):
                 yield update
             if _may_pause(shown):
-                record = await desk.runs.read(run_id)
-                before, state = state, state_of(record)
+                run = await desk.runs.read(run_id)
+                before, state = state, state_of(run)
                 if before != state and state not in TERMINAL:
-                    yield await _status(desk, record)
-    record = await desk.runs.read(run_id)
-    if record["status"] == "done":
-        yield _answer(record)
-    if state_of(record) in TERMINAL or state_of(record) != state:
-        yield await _status(desk, record)
+                    yield await _status(desk, run)
+    run = await desk.runs.read(run_id)
+    if run.status == "done":
+        yield _answer(run)
+    if state_of(run) in TERMINAL or state_of(run) != state:
+        yield await _status(desk, run)
 
 
 def _may_pause(shown: Shown | None) -> bool:
@@ -59,20 +60,20 @@ def _may_pause(shown: Shown | None) -> bool:
     return shown is None or (isinstance(shown, Event) and shown.type in _TURNS)
 
 
-async def _status(desk: Desk, record: dict[str, Any]) -> StatusUpdate:
+async def _status(desk: Desk, run: Run) -> StatusUpdate:
     return StatusUpdate(
-        task_id=record["run_id"],
-        context_id=record["session_id"],
-        status=await status_of_run(desk, record),
+        task_id=run.run_id,
+        context_id=run.session_id,
+        status=await status_of_run(desk, run),
     )
 
 
-def _answer(record: dict[str, Any]) -> TaskArtifactUpdateEvent:
+def _answer(run: Run) -> TaskArtifactUpdateEvent:
     """The whole answer, in the place of the pieces of it that were shown."""
     return TaskArtifactUpdateEvent(
-        task_id=record["run_id"],
-        context_id=record["session_id"],
-        artifact=answer_artifact(record["output"]),
+        task_id=run.run_id,
+        context_id=run.session_id,
+        artifact=answer_artifact(run.output),
         last_chunk=True,
     )
 

@@ -12,10 +12,12 @@ from typing import Any, Final
 from a2a.types import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
 
 from ekiden.app.desk import Desk
-from ekiden.app.records.runs import parse_run_id, run_range
+from ekiden.app.run_reading import run_range
+from ekiden.core.documents import to_json
 from ekiden.core.events import Event
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.items import is_message, text_of
+from ekiden.core.runs import Run, parse_run_id
 from ekiden.server.a2a.values import (
     agent_message,
     clean,
@@ -49,48 +51,48 @@ TERMINAL: Final = frozenset(
 )
 
 
-def state_of(record: dict[str, Any]) -> TaskState:
+def state_of(run: Run) -> TaskState:
     """The state of a run; one that waits for agents only is at work."""
-    if record["status"] == "waiting":
-        asks = bool(record["questions"])
+    if run.status == "waiting":
+        asks = bool(run.questions)
         return TaskState.TASK_STATE_INPUT_REQUIRED if asks else TaskState.TASK_STATE_WORKING
-    return _STATES[record["status"]]
+    return _STATES[run.status]
 
 
 async def read_task(desk: Desk, run_id: str, *, with_history: bool = True) -> Task:
     """The run as a task; `RunNotFound`, `SessionNotFound`."""
-    record = await desk.runs.read(run_id)
+    run = await desk.runs.read(run_id)
     history = await _history(desk, run_id) if with_history else []
-    return await task_of(desk, record, history)
+    return await task_of(desk, run, history)
 
 
-async def task_of(desk: Desk, record: dict[str, Any], history: Sequence[Message] = ()) -> Task:
-    """A run's record as a task."""
+async def task_of(desk: Desk, run: Run, history: Sequence[Message] = ()) -> Task:
+    """A run as a task."""
     task = Task(
-        id=record["run_id"],
-        context_id=record["session_id"],
-        status=await status_of(desk, record),
+        id=run.run_id,
+        context_id=run.session_id,
+        status=await status_of(desk, run),
         history=history,
-        metadata=struct(_facts(record)),
+        metadata=struct(_facts(run)),
     )
-    if record["status"] == "done":
-        task.artifacts.append(answer_artifact(record["output"]))
+    if run.status == "done":
+        task.artifacts.append(answer_artifact(run.output))
     return task
 
 
-async def status_of(desk: Desk, record: dict[str, Any]) -> TaskStatus:
+async def status_of(desk: Desk, run: Run) -> TaskStatus:
     """How the run stands, with what people are asked or what went wrong."""
-    status = TaskStatus(state=state_of(record), timestamp=timestamp(record["updated_at"]))
+    status = TaskStatus(state=state_of(run), timestamp=timestamp(run.updated_at))
     parts: list[Part] = []
-    if record["questions"]:
-        for each in record["questions"]:
+    if run.questions:
+        for each in run.questions:
             item = await desk.inbox.get(each)
             parts += [text_part(_words(item)), data_part(_question(item))]
-    elif record["error"] is not None:
-        parts = [text_part(record["error"]["message"]), data_part({"error": record["error"]})]
+    elif run.error is not None:
+        parts = [text_part(run.error.message), data_part({"error": to_json(run.error)})]
     if parts:
-        message = agent_message(parts, task_id=record["run_id"], context_id=record["session_id"])
-        message.message_id = f"{record['run_id']}:status"
+        message = agent_message(parts, task_id=run.run_id, context_id=run.session_id)
+        message.message_id = f"{run.run_id}:status"
         status.message.CopyFrom(message)
     return status
 
@@ -101,13 +103,13 @@ def answer_artifact(output: Any) -> Artifact:
     return Artifact(artifact_id=ANSWER, name=ANSWER, parts=parts)
 
 
-def _facts(record: dict[str, Any]) -> dict[str, Any]:
+def _facts(run: Run) -> dict[str, Any]:
     return {
-        "agent": clean(record["agent"] or ""),
-        "chain": [clean(name) for name in record["chain"]],
-        "handoffs": list(record["handoffs"]),
-        "outcome": record["outcome"],
-        "questions": list(record["questions"]),
+        "agent": clean(run.agent or ""),
+        "chain": [clean(name) for name in run.chain],
+        "handoffs": list(run.handoffs),
+        "outcome": run.outcome,
+        "questions": list(run.questions),
     }
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from ekiden.core.events import Event
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.jsonio import dumps
+from ekiden.core.runs import Run
 from ekiden.hub.tails import Shown
 from ekiden.server.agui.interrupts import interrupt
 from ekiden.server.speaking import Begun, Broken, Ended, Piece, Speech
@@ -75,20 +76,18 @@ class AguiEvents:
         if isinstance(shown, Event):
             yield from self._happened(shown)
 
-    def finish(
-        self, record: Mapping[str, Any], questions: Sequence[InboxItem] = ()
-    ) -> Iterator[dict[str, Any]]:
+    def finish(self, run: Run, questions: Sequence[InboxItem] = ()) -> Iterator[dict[str, Any]]:
         """The run stands so, and nothing more comes."""
         for each in self._speech.close():
             yield from _spoken(each)
         yield from self._step_to(None)
-        if record["status"] in ("done", "refused"):
-            yield self._finished(record, {"type": "success"}, result=record["output"])
-        elif record["status"] == "waiting" and questions:
+        if run.status in ("done", "refused"):
+            yield self._finished(run, {"type": "success"}, result=run.output)
+        elif run.status == "waiting" and questions:
             waits = [interrupt(item, call_id=self._call_of(item)) for item in questions]
-            yield self._finished(record, {"type": "interrupt", "interrupts": waits})
+            yield self._finished(run, {"type": "interrupt", "interrupts": waits})
         else:
-            yield {"type": "RUN_ERROR", **_error(record), "usage": _usage(record)}
+            yield {"type": "RUN_ERROR", **_error(run), "usage": _usage(run)}
 
     def _happened(self, event: Event) -> Iterator[dict[str, Any]]:
         if event.type == "agent_start" and event.agent:
@@ -152,37 +151,35 @@ class AguiEvents:
                 return call_id
         return None
 
-    def _finished(
-        self, record: Mapping[str, Any], outcome: dict[str, Any], *, result: Any = None
-    ) -> dict[str, Any]:
+    def _finished(self, run: Run, outcome: dict[str, Any], *, result: Any = None) -> dict[str, Any]:
         told = {
             "type": "RUN_FINISHED",
             "threadId": self._thread_id,
             "runId": self._run_id,
             "outcome": outcome,
-            "usage": _usage(record),
+            "usage": _usage(run),
         }
         return told if result is None else {**told, "result": result}
 
 
 def to_agui(
     events: Iterable[Shown],
-    record: Mapping[str, Any],
+    run: Run,
     *,
     questions: Sequence[InboxItem] = (),
     state: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """A run that happened already as AG-UI events; `record` is how it stands."""
+    """A run that happened already as AG-UI events; `run` is how it stands."""
     told = AguiEvents(
-        thread_id=record["session_id"],
-        run_id=record["run_id"],
-        our_run_id=record["run_id"],
+        thread_id=run.session_id,
+        run_id=run.run_id,
+        our_run_id=run.run_id,
         state=state,
     )
     yield from told.start()
     for shown in events:
         yield from told.take(shown)
-    yield from told.finish(record, questions)
+    yield from told.finish(run, questions)
 
 
 def _spoken(each: Begun | Piece | Ended | Broken) -> Iterator[dict[str, Any]]:
@@ -208,11 +205,10 @@ def _call(item: Mapping[str, Any], call_id: str) -> Iterator[dict[str, Any]]:
     yield {"type": "TOOL_CALL_END", "toolCallId": call_id}
 
 
-def _error(record: Mapping[str, Any]) -> dict[str, Any]:
-    match record["status"]:
+def _error(run: Run) -> dict[str, Any]:
+    match run.status:
         case "failed":
-            told = record["error"] or {"code": "run.failed", "message": "the run failed"}
-            return {"message": told["message"], "code": told["code"]}
+            return {"message": run.failure.message, "code": run.failure.code}
         case "out_of_budget":
             return {"message": "the run used up its budget", "code": "run.out_of_budget"}
         case "stopped":
@@ -224,11 +220,10 @@ def _error(record: Mapping[str, Any]) -> dict[str, Any]:
             }
 
 
-def _usage(record: Mapping[str, Any]) -> list[dict[str, int]]:
-    used = record["usage"]
-    sent, made = used.get("input_tokens", 0), used.get("output_tokens", 0)
-    total = max(used.get("total_tokens", 0), sent + made)
-    return [{"inputTokens": sent, "outputTokens": made, "totalTokens": total}]
+def _usage(run: Run) -> list[dict[str, int]]:
+    used = run.usage
+    sent, made = used.input_tokens, used.output_tokens
+    return [{"inputTokens": sent, "outputTokens": made, "totalTokens": used.tokens}]
 
 
 def _custom(name: str, value: dict[str, Any]) -> dict[str, Any]:

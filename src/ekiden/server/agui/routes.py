@@ -12,11 +12,12 @@ from starlette.responses import Response
 
 from ekiden.api.texts import SESSION_ID
 from ekiden.app.desk import Desk
-from ekiden.app.records.runs import run_id_of, run_range
+from ekiden.app.run_reading import run_range
 from ekiden.app.runs import RunOrder
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import Event
 from ekiden.core.items import Item
+from ekiden.core.runs import run_id_of
 from ekiden.core.server_errors import RequestInvalid
 from ekiden.hub.tails import Shown
 from ekiden.server.access import Caller, Starts, TheCaller

@@ -27,9 +27,9 @@ async def agui_stream(
                 continue
             for event in told.take(each):
                 yield _sse(event)
-    record = await desk.runs.read(run_id)
-    questions = await questions_to_people(desk.store, record["session_id"])
-    for event in told.finish(record, questions):
+    run = await desk.runs.read(run_id)
+    questions = await questions_to_people(desk.store, run.session_id)
+    for event in told.finish(run, questions):
         yield _sse(event)
 
 

@@ -14,6 +14,7 @@ from ekiden.core.documents import to_json
 from ekiden.core.errors import EkidenError
 from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta
+from ekiden.core.runs import Run
 from ekiden.server.following import FollowedRun
 from ekiden.server.mcp.visit import Visit
 from ekiden.sessions import is_transfer
@@ -41,13 +42,13 @@ async def followed(
         raise
     finally:
         run.close()
-    return await run_result(visit.desk, await run.record())
+    return await run_result(visit.desk, await run.read())
 
 
-async def run_result(desk: Desk, record: dict[str, Any]) -> dict[str, Any]:
+async def run_result(desk: Desk, run: Run) -> dict[str, Any]:
     """A run, with what people are asked in full: `answer_inbox` takes the ids."""
-    asked = [to_json(await desk.inbox.get(each)) for each in record["questions"]]
-    return {**record, "questions": asked}
+    asked = [to_json(await desk.inbox.get(each)) for each in run.questions]
+    return {**to_json(run), "questions": asked}
 
 
 def words_of(run: dict[str, Any]) -> str | None:

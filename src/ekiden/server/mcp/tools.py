@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from ekiden.api.local.agent_facts import summary_of as agent_summary
+from ekiden.api.local.handoffs import end_of
+from ekiden.api.local.sessions import details_of, summary_of
 from ekiden.app.addressing import Address
 from ekiden.app.deciding import decide
-from ekiden.app.records.agents import agent_record
-from ekiden.app.records.handoff_endings import ending_of, start_record
-from ekiden.app.records.runs import run_id_of
-from ekiden.app.records.sessions import session_record, show_record
 from ekiden.app.runs import RunOrder
 from ekiden.core.documents import to_json
 from ekiden.core.handoff_record import Actor
+from ekiden.core.runs import run_id_of
 from ekiden.inbox import InboxQuery
 from ekiden.server.following import begin_run, join_run, last_event
 from ekiden.server.mcp import arguments
@@ -24,7 +24,7 @@ from ekiden.storage.base import SessionFilter
 async def list_agents(visit: Visit, given: arguments.ListAgents) -> dict[str, Any]:
     """Who is in the team."""
     shown = [agent for agent in visit.desk.team if agent.scope != "system"]
-    return {"items": [agent_record(visit.service.project, agent) for agent in shown]}
+    return {"items": [to_json(agent_summary(visit.service.project, agent)) for agent in shown]}
 
 
 async def route(visit: Visit, given: arguments.Route) -> dict[str, Any]:
@@ -48,12 +48,12 @@ async def continue_session(visit: Visit, given: arguments.ContinueSession) -> di
 
 async def get_run(visit: Visit, given: arguments.GetRun) -> dict[str, Any]:
     """A run as it stands; it goes on whatever becomes of this call."""
-    record = await visit.desk.runs.read(given.run_id)
+    run = await visit.desk.runs.read(given.run_id)
     if not given.wait_s:
-        return await run_result(visit.desk, record)
-    place = await last_event(visit.desk, record["session_id"])
-    run = await join_run(visit.desk, given.run_id, after=place)
-    return await followed(visit, run, wait_s=given.wait_s, is_ours=False)
+        return await run_result(visit.desk, run)
+    place = await last_event(visit.desk, run.session_id)
+    joined = await join_run(visit.desk, given.run_id, after=place)
+    return await followed(visit, joined, wait_s=given.wait_s, is_ours=False)
 
 
 async def cancel_run(visit: Visit, given: arguments.CancelRun) -> dict[str, Any]:
@@ -66,7 +66,7 @@ async def list_sessions(visit: Visit, given: arguments.ListSessions) -> dict[str
     where = SessionFilter(status=given.status, agent=given.agent)
     page = await visit.desk.store.list(where, limit=given.limit, cursor=given.cursor)
     return {
-        "items": [session_record(row) for row in page.sessions],
+        "items": [to_json(summary_of(row)) for row in page.sessions],
         "next_cursor": page.next_cursor,
     }
 
@@ -75,8 +75,8 @@ async def get_session(visit: Visit, given: arguments.GetSession) -> dict[str, An
     """A session with the end of its conversation."""
     store = visit.desk.store
     row = await store.get(given.session_id)
-    record = show_record(row, await store.events(given.session_id))
-    items = list(record["items"])
+    record = to_json(details_of(row, await store.events(given.session_id)))
+    items = record["items"]
     return {**record, "items": items[-given.last :], "items_before": len(items[: -given.last])}
 
 
@@ -125,5 +125,5 @@ async def handoff(visit: Visit, given: arguments.HandOver) -> dict[str, Any]:
         row = await desk.store.get(given.session_id)
         joined = await join_run(desk, run_id_of(row.id, row.cursor["r"]), after=place)
         run = await followed(visit, joined, wait_s=given.wait_s, is_ours=False)
-    end = await ending_of(desk.store, given.session_id, result)
-    return {"handoff": start_record(result, end), "run": run}
+    end = await end_of(desk.store, given.session_id, result)
+    return {"handoff": to_json(end), "run": run}

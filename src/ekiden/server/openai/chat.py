@@ -14,6 +14,7 @@ from ekiden.app.desk import Desk
 from ekiden.app.parking import questions_to_people
 from ekiden.core.events import Event
 from ekiden.core.jsonio import dumps
+from ekiden.core.runs import Run
 from ekiden.hub.tails import Shown
 from ekiden.server.access import Starts, TheCaller
 from ekiden.server.openai.bodies import (
@@ -81,7 +82,7 @@ async def create_chat_completion(
     text = await answer.whole(timeout_s=request.app.state.config.wait_s)
     if answer.failure is not None:
         return error_response(**answer.failure, headers=final(headers))
-    told = completion(answer.record, model=body.model, text=text, refusal=answer.refusal)
+    told = completion(answer.run, model=body.model, text=text, refusal=answer.refusal)
     return Response(dumps(told), headers=headers, media_type="application/json")
 
 
@@ -95,8 +96,8 @@ class _Answer:
         self._speech = Speech("")
         self._has_said = False
         self.run_id = turn.run_id
-        self.record: dict[str, Any] = {}
-        """The run as it stands in the end."""
+        self.run: Run
+        """As it stands in the end; not known before."""
         self.refusal: str | None = None
         self.failure: dict[str, Any] | None = None
         """`message`, `status` and `code`, if the run failed."""
@@ -154,13 +155,13 @@ class _Answer:
 
     async def _ending(self) -> list[str]:
         """What is told beside what was said, and how the run stands."""
-        self.record = record = await self._desk.runs.read(self.run_id)
-        if self._turn.followed is not None and record["status"] == "done" and not self._has_said:
-            output = record["output"]
+        self.run = run = await self._desk.runs.read(self.run_id)
+        if self._turn.followed is not None and run.status == "done" and not self._has_said:
+            output = run.output
             return self._apart(output if isinstance(output, str) else dumps(output))
-        match record["status"]:
-            case "waiting" if record["questions"]:
-                questions = await questions_to_people(self._desk.store, record["session_id"])
+        match run.status:
+            case "waiting" if run.questions:
+                questions = await questions_to_people(self._desk.store, run.session_id)
                 told = waiting_notice(self.run_id, questions, dropped=self._turn.is_dropped)
                 return self._apart(told)
             case "waiting" | "queued" | "running":
@@ -170,8 +171,8 @@ class _Answer:
             case "out_of_budget" if not self._has_said:
                 return self._apart("This used up its budget before there was an answer.")
             case "failed":
-                error = record["error"] or {"code": "run.failed", "message": "the run failed"}
-                self.failure = {"status": 502, "message": error["message"], "code": error["code"]}
+                why = run.failure
+                self.failure = {"status": 502, "message": why.message, "code": why.code}
         return []
 
 
@@ -208,11 +209,11 @@ async def _chunks(answer: _Answer, body: ChatRequest, beat_s: float) -> AsyncGen
         return
     if answer.refusal is not None:
         yield _sse({**head, **_choice({"refusal": answer.refusal})})
-    told = completion(answer.record, model=body.model, text="")
-    ended = _choice({}, finish=finish_reason(answer.record))
+    told = completion(answer.run, model=body.model, text="")
+    ended = _choice({}, finish=finish_reason(answer.run))
     yield _sse({**head, **ended, "metadata": told["metadata"]})
     if with_usage:
-        yield _sse({**head, "choices": [], "usage": chat_usage(answer.record)})
+        yield _sse({**head, "choices": [], "usage": chat_usage(answer.run)})
     yield b"data: [DONE]\n\n"
 
 

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from ekiden.core.runs import Run
+
 
 class ChatMessage(BaseModel):
     """What the team says."""
@@ -46,50 +48,47 @@ class ChatCompletion(BaseModel):
     metadata: dict[str, str]
 
 
-def finish_reason(record: dict[str, Any]) -> str:
+def finish_reason(run: Run) -> str:
     """Why the answer ends."""
-    return "length" if record["status"] == "out_of_budget" else "stop"
+    return "length" if run.status == "out_of_budget" else "stop"
 
 
-def chat_usage(record: dict[str, Any]) -> dict[str, Any]:
+def chat_usage(run: Run) -> dict[str, Any]:
     """What the run used."""
-    used = record["usage"]
-    sent, made = used.get("input_tokens", 0), used.get("output_tokens", 0)
+    used = run.usage
     return {
-        "prompt_tokens": sent,
-        "completion_tokens": made,
-        "total_tokens": max(used.get("total_tokens", 0), sent + made),
-        "prompt_tokens_details": {"cached_tokens": used.get("cached_tokens", 0)},
-        "completion_tokens_details": {"reasoning_tokens": used.get("reasoning_tokens", 0)},
+        "prompt_tokens": used.input_tokens,
+        "completion_tokens": used.output_tokens,
+        "total_tokens": used.tokens,
+        "prompt_tokens_details": {"cached_tokens": used.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
     }
 
 
-def completion(
-    record: dict[str, Any], *, model: str, text: str, refusal: str | None = None
-) -> dict[str, Any]:
+def completion(run: Run, *, model: str, text: str, refusal: str | None = None) -> dict[str, Any]:
     """The run as an answer."""
     content = text if text or refusal is None else None
     metadata = {
-        "session_id": record["session_id"],
-        "run_id": record["run_id"],
-        "agent": record["agent"],
-        "status": record["status"],
+        "session_id": run.session_id,
+        "run_id": run.run_id,
+        "agent": run.agent,
+        "status": run.status,
     }
-    if record["questions"]:
-        metadata["questions"] = ",".join(record["questions"])
+    if run.questions:
+        metadata["questions"] = ",".join(run.questions)
     return {
-        "id": f"chatcmpl-{record['run_id']}",
+        "id": f"chatcmpl-{run.run_id}",
         "object": "chat.completion",
-        "created": int(record["started_at"]),
+        "created": int(run.started_at),
         "model": model,
         "choices": [
             {
                 "index": 0,
                 "message": {"role": "assistant", "content": content, "refusal": refusal},
                 "logprobs": None,
-                "finish_reason": finish_reason(record),
+                "finish_reason": finish_reason(run),
             }
         ],
-        "usage": chat_usage(record),
+        "usage": chat_usage(run),
         "metadata": metadata,
     }

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ekiden.app.desk import Desk
-from ekiden.app.records.runs import parse_run_id
 from ekiden.core.errors import EkidenError
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.items import Item, text_of
+from ekiden.core.runs import parse_run_id
 from ekiden.server.openai.messages import Chat, user_texts
 from ekiden.sessions.conversation import conversation
 from ekiden.tools.text import shortened

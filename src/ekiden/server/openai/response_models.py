@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from ekiden.core.items import Item
+from ekiden.core.runs import Run
 from ekiden.core.server_errors import RunNotFound
 
 _ID = re.compile(r"resp_([A-Za-z0-9_\-.:@]{1,128}:[0-9]{1,9})(?:\.([0-9]{1,15}))?\Z")
@@ -87,36 +88,36 @@ class Asked:
     metadata: Mapping[str, Any]
 
 
-def response_status(record: Mapping[str, Any]) -> ResponseStatus:
+def response_status(run: Run) -> ResponseStatus:
     """How the run stands, in OpenAI's words: one that waits for people has said all that it can."""
-    if record["status"] == "waiting":
-        return "completed" if record["questions"] else "in_progress"
-    return _STATUS[record["status"]]
+    if run.status == "waiting":
+        return "completed" if run.questions else "in_progress"
+    return _STATUS[run.status]
 
 
 def response_object(
-    response_id: ResponseId, record: Mapping[str, Any], output: Sequence[Item], asked: Asked
+    response_id: ResponseId, run: Run, output: Sequence[Item], asked: Asked
 ) -> dict[str, Any]:
     """The run as a response."""
-    status, error, incomplete = response_status(record), None, None
+    status, error, incomplete = response_status(run), None, None
     if status == "failed":
-        told = record["error"] or {"code": "run.failed", "message": "the run failed"}
-        error = {"code": "server_error", "message": f"{told['message']} ({told['code']})"}
+        told = run.failure
+        error = {"code": "server_error", "message": f"{told.message} ({told.code})"}
     if status == "incomplete":
         incomplete = {"reason": "max_output_tokens"}
     ours = {
-        "session_id": record["session_id"],
-        "run_id": record["run_id"],
-        "agent": record["agent"],
-        "status": record["status"],
+        "session_id": run.session_id,
+        "run_id": run.run_id,
+        "agent": run.agent,
+        "status": run.status,
     }
     return {
         "id": str(response_id),
         "object": "response",
-        "created_at": int(record["started_at"]),
+        "created_at": int(run.started_at),
         "status": status,
         "background": asked.background,
-        "conversation": {"id": record["session_id"]},
+        "conversation": {"id": run.session_id},
         "error": error,
         "incomplete_details": incomplete,
         "instructions": asked.instructions,
@@ -133,20 +134,16 @@ def response_object(
         "tools": [],
         "top_p": None,
         "truncation": "disabled",
-        "usage": _usage(record) if status not in ("queued", "in_progress") else None,
+        "usage": _usage(run) if status not in ("queued", "in_progress") else None,
     }
 
 
-def _usage(record: Mapping[str, Any]) -> dict[str, Any]:
-    used = record["usage"]
-    sent, made = used.get("input_tokens", 0), used.get("output_tokens", 0)
+def _usage(run: Run) -> dict[str, Any]:
+    used = run.usage
     return {
-        "input_tokens": sent,
-        "input_tokens_details": {
-            "cached_tokens": used.get("cached_tokens", 0),
-            "cache_write_tokens": 0,
-        },
-        "output_tokens": made,
-        "output_tokens_details": {"reasoning_tokens": used.get("reasoning_tokens", 0)},
-        "total_tokens": max(used.get("total_tokens", 0), sent + made),
+        "input_tokens": used.input_tokens,
+        "input_tokens_details": {"cached_tokens": used.cached_tokens, "cache_write_tokens": 0},
+        "output_tokens": used.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
+        "total_tokens": used.tokens,
     }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Path, Query, Request
@@ -21,6 +21,7 @@ from ekiden.app.parking import questions_to_people
 from ekiden.app.runs import RunOrder
 from ekiden.core.errors import SessionError
 from ekiden.core.jsonio import dumps
+from ekiden.core.runs import Run
 from ekiden.core.server_errors import RunNotFound
 from ekiden.runtime.deletion import delete_session
 from ekiden.server.access import Administers, Caller, Reads, Starts, TheCaller
@@ -152,7 +153,7 @@ async def delete_response(desk: Administers, response_id: Id) -> DeletedResponse
     if row.cursor.get("r", 0) > 1:
         raise BadRequest(
             f"the response is part of a conversation: remove it as a whole, with "
-            f"DELETE /api/v1/sessions/{last['session_id']}",
+            f"DELETE /api/v1/sessions/{last.session_id}",
             code="response_in_conversation",
             status=409,
         )
@@ -218,9 +219,9 @@ async def _previous(desk: Desk, response_id: str) -> ResponseId:
             status=404,
         ) from None
     last = await last_run(desk, found.session_id)
-    if last is not None and last["run_id"] != found.run_id:
+    if last is not None and last.run_id != found.run_id:
         raise BadRequest(
-            f"the conversation went on after this response: go on with resp_{last['run_id']}",
+            f"the conversation went on after this response: go on with resp_{last.run_id}",
             param="previous_response_id",
             code="response_superseded",
         )
@@ -237,14 +238,14 @@ async def _answer(
     if session_id is None or last is None:
         raise BadRequest("nobody waits for this answer", param="input")
     await check_asked(desk, session_id, [each.item_id for each in verdicts])
-    followed = await await_more(desk, last["run_id"])
+    followed = await await_more(desk, last.run_id)
     try:
         for each in verdicts:
             await decide(desk, caller, each.item_id, approve=each.approve, text=each.reason)
     except BaseException:
         followed.close()
         raise
-    part = ResponseId(run_id=last["run_id"], after=followed.after)
+    part = ResponseId(run_id=last.run_id, after=followed.after)
     return _Work(id=part, followed=followed)
 
 
@@ -252,14 +253,14 @@ async def _read(
     desk: Desk, response_id: ResponseId, asked: Asked, show: Collection[str]
 ) -> dict[str, Any]:
     """The response as it stands."""
-    record = await desk.runs.read(response_id.run_id)
+    run = await desk.runs.read(response_id.run_id)
     output = await _output(desk, response_id, show)
     for event in standing(await events_of_run(desk, response_id.run_id, after=response_id.after)):
         for _ in output.take(event):
             pass
-    for _ in await _endings(desk, record, output):
+    for _ in await _endings(desk, run, output):
         pass
-    return response_object(response_id, record, output.items, asked)
+    return response_object(response_id, run, output.items, asked)
 
 
 async def _output(desk: Desk, response_id: ResponseId, show: Collection[str]) -> Output:
@@ -270,14 +271,14 @@ async def _output(desk: Desk, response_id: ResponseId, show: Collection[str]) ->
     return output
 
 
-async def _endings(desk: Desk, record: dict[str, Any], output: Output) -> list[dict[str, Any]]:
+async def _endings(desk: Desk, run: Run, output: Output) -> list[dict[str, Any]]:
     """What is told at the end, beside what agents said."""
-    if record["questions"]:
-        questions = await questions_to_people(desk.store, record["session_id"])
+    if run.questions:
+        questions = await questions_to_people(desk.store, run.session_id)
         return list(output.ask(questions))
     has_said = any(item["type"] == "message" for item in output.items)
-    if record["status"] == "done" and not has_said and record["output"] is not None:
-        said = record["output"]
+    if run.status == "done" and not has_said and run.output is not None:
+        said = run.output
         return list(output.say(said if isinstance(said, str) else dumps(said)))
     return []
 
@@ -296,8 +297,8 @@ async def _events(
 
     output = await _output(desk, work.id, show)
     try:
-        record = {**await work.followed.record(), "status": "running"}
-        begun = response_object(work.id, record, [], asked)
+        run = replace(await work.followed.read(), status="running")
+        begun = response_object(work.id, run, [], asked)
         yield sent({"type": "response.created", "response": begun})
         yield sent({"type": "response.in_progress", "response": begun})
         async with aclosing(work.followed.shown(beat_s=beat_s)) as stream:
@@ -309,16 +310,16 @@ async def _events(
                     yield sent(told)
     finally:
         work.followed.close()
-    record = await work.followed.record()
-    for told in await _endings(desk, record, output):
+    run = await work.followed.read()
+    for told in await _endings(desk, run, output):
         yield sent(told)
-    status = response_status(record)
+    status = response_status(run)
     if status in ("queued", "in_progress"):
         stopping = "the server is stopping, and the run goes on: GET the response later"
         yield sent({"type": "error", "code": "server.stopping", "message": stopping, "param": None})
         return
     kind = f"response.{_ENDS.get(status, 'incomplete')}"
-    yield sent({"type": kind, "response": response_object(work.id, record, output.items, asked)})
+    yield sent({"type": kind, "response": response_object(work.id, run, output.items, asked)})
 
 
 def _is_short(value: Any) -> bool:

@@ -14,14 +14,14 @@ that a run waits goes on with that run, also if it knows nothing of sessions. Th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ekiden.app.desk import Desk
 from ekiden.app.parking import questions_to_people
-from ekiden.app.records.runs import run_id_of, run_range
+from ekiden.app.run_reading import run_range
 from ekiden.app.runs import RunOrder
 from ekiden.core.errors import SessionNotFound
 from ekiden.core.events import Event
+from ekiden.core.runs import Run, run_id_of
 from ekiden.server.access import Caller
 from ekiden.server.decisions import decide
 from ekiden.server.following import FollowedRun, await_more, begin_run, is_over, join_run
@@ -72,7 +72,7 @@ async def take_turn(
         user_id=body.user_id,
     )
     if last is not None:
-        asks_for_it = chat.is_empty or last["run_id"] == noticed
+        asks_for_it = chat.is_empty or last.run_id == noticed
         turn = await _go_on(desk, caller, chat, last, asks_for_it=asks_for_it, body=body)
         if turn is not None:
             return turn
@@ -90,15 +90,15 @@ async def _go_on(
     desk: Desk,
     caller: Caller,
     chat: Chat,
-    last: dict[str, Any],
+    last: Run,
     *,
     asks_for_it: bool,
     body: ChatRequest,
 ) -> Turn | None:
     """What answers the request without a new run; `None` if it takes one."""
-    run_id = last["run_id"]
-    if last["questions"]:
-        questions = await questions_to_people(desk.store, last["session_id"])
+    run_id = last.run_id
+    if last.questions:
+        questions = await questions_to_people(desk.store, last.session_id)
         command = read_command(chat.text, questions)
         if command is not None:
             followed = await await_more(desk, run_id)
@@ -118,8 +118,8 @@ async def _go_on(
     return None
 
 
-async def last_run(desk: Desk, session_id: str) -> dict[str, Any] | None:
-    """The session's last run as JSON; `None` if there is none."""
+async def last_run(desk: Desk, session_id: str) -> Run | None:
+    """The session's last run; `None` if there is none."""
     try:
         row = await desk.store.get(session_id)
     except SessionNotFound:
@@ -128,14 +128,14 @@ async def last_run(desk: Desk, session_id: str) -> dict[str, Any] | None:
     return await desk.runs.read(run_id_of(session_id, number)) if number else None
 
 
-async def answer_since_wait(desk: Desk, last: dict[str, Any]) -> str:
+async def answer_since_wait(desk: Desk, last: Run) -> str:
     """What was said in the run since it waited last."""
-    after = await _since_wait(desk, last["run_id"])
+    after = await _since_wait(desk, last.run_id)
     speech, texts = Speech(""), []
-    for event in standing(await events_of_run(desk, last["run_id"], after=after)):
+    for event in standing(await events_of_run(desk, last.run_id, after=after)):
         texts += [each.text for each in speech.take(event) if isinstance(each, Ended)]
-    if not any(texts) and last["error"] is not None:
-        return f"It failed: {last['error']['message']}"
+    if not any(texts) and last.error is not None:
+        return f"It failed: {last.error.message}"
     return "\n\n".join(filter(None, texts))
 
 

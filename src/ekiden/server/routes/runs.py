@@ -1,25 +1,25 @@
-"""`/runs`: say something to the team, and watch."""
+"""`/runs`, as far as it takes more than to call the interface: runs begin once, and are watched."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from ekiden.api.local.runs import order_of
+from ekiden.api.runs import Until
 from ekiden.api.texts import SESSION_ID
-from ekiden.app.records.runs import ACTIVE, run_id_of
-from ekiden.app.runs import RunOrder, StartedRun
-from ekiden.core.errors import SessionNotFound
-from ekiden.core.server_errors import RunNotFound
-from ekiden.server.access import Reads, Starts, TheCaller
+from ekiden.app.desk import Desk
+from ekiden.app.runs import StartedRun
+from ekiden.core.documents import to_json
+from ekiden.server.access import Reads
 from ekiden.server.agui.streaming import agui_run_stream
-from ekiden.server.answers import answer, page
+from ekiden.server.answers import answer
+from ekiden.server.derived import ByHand
 from ekiden.server.idempotency import start_once
-from ekiden.server.models.runs import NewRun, ResumeRun, RunModel
-from ekiden.server.paging import PAGE, Cursor, Page, SessionId
-from ekiden.server.params import User, word
+from ekiden.server.paging import SessionId
 from ekiden.server.problems import problems
 from ekiden.server.sse import (
     EVENT_STREAM,
@@ -30,11 +30,10 @@ from ekiden.server.sse import (
     session_stream,
     stream_responses,
 )
-from ekiden.storage.base import SessionFilter
 
 router = APIRouter(tags=["runs"])
 
-RunId: TypeAlias = Annotated[
+_RunId: TypeAlias = Annotated[
     str,
     Path(
         min_length=3,
@@ -43,49 +42,15 @@ RunId: TypeAlias = Annotated[
         description="`SESSION:NUMBER`.",
     ),
 ]
-Until: TypeAlias = Annotated[
-    Literal["pause", "outcome"],
-    Query(
-        description="When the stream ends: when nobody works on the run any more, which may be "
-        "because it waits for people, or only with an outcome."
-    ),
-]
 
 
-@router.post(
-    "/runs",
-    response_model=RunModel,
-    responses={
-        200: {
-            "description": "The run is over, or waits; with `stream` its events as they happen.",
-            "content": EVENT_STREAM,
-        },
-        202: {"model": RunModel, "description": "The run goes on."},
-        **problems(404, 409, 413),
-    },
-)
-async def start_run(desk: Starts, caller: TheCaller, body: NewRun, request: Request) -> Response:
-    """Say something to the team, and wait for the answer or watch it being made.
-
-    The message is stored before this answers, and the run goes on whatever becomes of the
-    connection, the client or the server. With an `Idempotency-Key` it is said once, however often
-    it is sent.
-    """
-    streams = body.stream or "text/event-stream" in request.headers.get("accept", "")
-    order = RunOrder(
-        input=body.input,
-        session_id=body.session_id,
-        to=body.agent,
-        strategy=body.strategy,
-        user_id=body.user_id,
-        title=body.title,
-        correlation_id=body.correlation_id,
-        priority=body.priority,
-        meta=_trace_of(request),
-        max_turns=body.max_turns,
-        on_busy=body.on_busy,
-    )
-    if streams:
+async def start_run(request: Request, desk: Desk, method: str, given: dict[str, Any]) -> Response:
+    """Begin a run, once for each `Idempotency-Key`; tell of its end, of its beginning, or of all
+    that happens in it."""
+    wait_s = given.pop("timeout_s", None) or request.app.state.config.wait_s
+    options: Any = given
+    order = replace(order_of(given.pop("input"), options), meta=_trace_of(request))
+    if method == "stream" or "text/event-stream" in request.headers.get("accept", ""):
         _streams(request).check_room()
         quiet_s = _streams(request).heartbeat_s
         watched = partial(desk.runs.start_watched, quiet_s=quiet_s)
@@ -96,53 +61,37 @@ async def start_run(desk: Starts, caller: TheCaller, body: NewRun, request: Requ
         stream = run_stream(desk, started.run_id, watching, through_waits=False)
         return _streams(request).response(stream, _headers(started))
     started = await start_once(request, desk, order, desk.runs.start)
-    if body.background:
-        record = await desk.runs.read(started.run_id)
-    else:
-        wait_s = body.timeout_s or request.app.state.config.wait_s
-        record = await desk.runs.wait(started.run_id, timeout_s=wait_s)
-    return _told(record, started, later=body.background)
+    return await _told(desk, started, None if method == "start" else wait_s)
 
 
-@router.get("/runs", response_model=Page[RunModel])
-async def list_runs(
-    desk: Reads,
-    limit: Annotated[int, Query(ge=1, le=200, description="How many at most.")] = PAGE,
-    cursor: Cursor = None,
-    status: Annotated[
-        Literal["idle", "ready", "waiting"] | None,
-        Query(description="Only those whose session is so."),
-    ] = None,
-    agent: Annotated[str | None, word("Only those whose session this agent has.")] = None,
-    user: User = None,
+async def resume_session(
+    request: Request, desk: Desk, method: str, given: dict[str, Any]
 ) -> Response:
-    """The last run of each session, newest session first."""
-    where = SessionFilter(status=status, agent=agent, user_id=user)
-    found = await desk.store.list(where, limit=limit, cursor=cursor)
-    items = []
-    for row in found.sessions:
-        if row.cursor.get("r"):
-            with suppress(SessionNotFound, RunNotFound):  # Removed meanwhile.
-                items.append(await desk.runs.read(run_id_of(row.id, row.cursor["r"])))
-    return page(items, found.next_cursor)
+    """Go on with a run, and tell of its end, or that it goes on."""
+    wait_s = given.pop("timeout_s", None) or request.app.state.config.wait_s
+    started = await desk.runs.resume(given["session_id"], max_turns=given.get("max_turns"))
+    return await _told(desk, started, None if method == "resume" else wait_s)
 
 
-@router.get("/runs/{run_id}", response_model=RunModel, responses=problems(404))
-async def get_run(
-    desk: Reads,
-    run_id: RunId,
-    wait_s: Annotated[
-        float, Query(ge=0, le=600, description="Wait so long for its end before answering.")
-    ] = 0,
-) -> Response:
-    """A run as it stands, perhaps once nobody works on it any more."""
-    if wait_s:
-        return answer(await desk.runs.wait(run_id, timeout_s=wait_s))
-    return answer(await desk.runs.read(run_id))
+BY_HAND: Final = {
+    "run": ByHand(
+        start_run,
+        {
+            200: {
+                "description": "The run is over, or waits; with `stream` its events as they "
+                "happen.",
+                "content": EVENT_STREAM,
+            }
+        },
+    ),
+    "resume_and_wait": ByHand(resume_session, {}),
+}
+"""By the method of `Runs`."""
 
 
 @router.get(
     "/runs/{run_id}/events",
+    name="runs_follow",
     response_class=Response,
     responses={
         **stream_responses("Events, deltas of answers, and at the end one `end` with the run."),
@@ -151,10 +100,16 @@ async def get_run(
 )
 async def watch_run(
     desk: Reads,
-    run_id: RunId,
+    run_id: _RunId,
     request: Request,
     last_event_id: LastEventId = None,
-    until: Until = "pause",
+    until: Annotated[
+        Until,
+        Query(
+            description="When the stream ends: when nobody works on the run any more, which may be "
+            "because it waits for people, or only with an outcome."
+        ),
+    ] = "pause",
     format: Annotated[
         Literal["ekiden", "agui"],
         Query(description="Our events, or those of AG-UI, which have no ids."),
@@ -178,14 +133,9 @@ async def watch_run(
     return streams.response(run_stream(desk, run_id, watching, through_waits=waits))
 
 
-@router.post("/runs/{run_id}/cancel", response_model=RunModel, responses=problems(404, 409))
-async def cancel_run(desk: Starts, run_id: RunId) -> Response:
-    """Stop a run; its work is kept, and it can be resumed. One that is over stays as it is."""
-    return answer(await desk.runs.cancel(run_id))
-
-
 @router.get(
     "/sessions/{session_id}/stream",
+    name="runs_follow_session",
     response_class=Response,
     responses={**stream_responses("Events and deltas of answers."), **problems(404)},
 )
@@ -201,35 +151,19 @@ async def watch_session(
     )
 
 
-@router.post(
-    "/sessions/{session_id}/resume",
-    response_model=RunModel,
-    responses={202: {"model": RunModel, "description": "It goes on."}, **problems(404, 409)},
-)
-async def resume_session(
-    desk: Starts, session_id: SessionId, request: Request, body: ResumeRun
-) -> Response:
-    """Go on with a run that was stopped, failed, or ran out of its budget.
-
-    One that waits for people goes on by itself when they have answered.
-    """
-    started = await desk.runs.resume(session_id, max_turns=body.max_turns)
-    wait_s = body.timeout_s or request.app.state.config.wait_s
-    if body.background:
-        record = await desk.runs.read(started.run_id)
-    else:
-        record = await desk.runs.wait(started.run_id, timeout_s=wait_s)
-    return _told(record, started, later=body.background)
-
-
 def _streams(request: Request) -> Streams:
     streams: Streams = request.app.state.streams
     return streams
 
 
-def _told(record: dict[str, Any], started: StartedRun, *, later: bool) -> Response:
-    status = 202 if later or record["status"] in ACTIVE else 200
-    return answer(record, status, headers=_headers(started))
+async def _told(desk: Desk, started: StartedRun, wait_s: float | None) -> Response:
+    """How the run stands after so long; `None`: that it goes on."""
+    if wait_s is None:
+        run = await desk.runs.read(started.run_id)
+    else:
+        run = await desk.runs.wait(started.run_id, timeout_s=wait_s)
+    status = 202 if wait_s is None or run.is_active else 200
+    return answer(to_json(run), status, headers=_headers(started))
 
 
 def _headers(started: StartedRun) -> dict[str, str]:

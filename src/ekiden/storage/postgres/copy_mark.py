@@ -6,7 +6,7 @@ from typing import Any
 
 from ekiden.core.copy_errors import StoreUnfinished
 from ekiden.core.jsonio import loads
-from ekiden.storage.copying import MARK, NOTE
+from ekiden.storage.copying import MARK
 
 READ = "select body from documents where collection = $1 and key = $2"
 
@@ -15,12 +15,6 @@ async def read_mark(connection: Any, *, hold: bool = False) -> dict[str, Any] | 
     """What the mark says, if there is one; with `hold` nobody changes it until the transaction
     ends."""
     body = await connection.fetchval(f"{READ} for share" if hold else READ, *MARK)
-    return None if body is None else loads(body)
-
-
-async def read_note(connection: Any) -> dict[str, Any] | None:
-    """What the note of a copy says that is finished here, and not yet everywhere."""
-    body = await connection.fetchval(READ, *NOTE)
     return None if body is None else loads(body)
 
 

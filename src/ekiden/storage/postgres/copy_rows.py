@@ -1,10 +1,10 @@
-"""Rows of a whole schema as `ekiden.storage.copying` has them, and back."""
+"""Rows of a whole PostgreSQL schema in the form of `ekiden.storage.copying`, and back."""
 
 from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -12,11 +12,9 @@ from ekiden.storage.copying import (
     JSON_COLUMNS,
     LAST_TIME_MS,
     TABLES,
-    FeedMap,
     Row,
     TableName,
 )
-from ekiden.storage.digests import UNCOVERED
 from ekiden.storage.entries import to_bytes
 from ekiden.storage.postgres.text import (
     from_column_or_null,
@@ -43,8 +41,6 @@ class Column(NamedTuple):
     """How a column is read."""
 
     stored: str
-    before: str = "null"
-    """What it is, as SQL, in a schema of a format that did not have it."""
     read: str = "{}"
 
 
@@ -54,13 +50,11 @@ def _time(stored: str) -> Column:
 
 _OWN: Final[Mapping[TableName, Mapping[str, Column]]] = {
     "sessions": {
-        "wakes": Column("wakes", "0"),
-        "priority": Column("priority", "2"),
         "created_us": _time("created_at"),
         "updated_us": _time("updated_at"),
         "ready_us": _time("ready_at"),
     },
-    "events": {"place": Column("xid", "0"), "digest": Column("digest", f"'{UNCOVERED}'")},
+    "events": {"place": Column("xid")},
     "steps": {},
     "documents": {"updated_us": _time("updated_at")},
     "messages": {
@@ -73,36 +67,13 @@ _OWN: Final[Mapping[TableName, Mapping[str, Column]]] = {
             read=f"case when state = 'open' and {{}} is not null then {_MILLISECONDS} end",
         ),
         "owner": Column("owner", read="case when state = 'open' then null else {} end"),
-        "state": Column("state", "'open'"),
-        "created_us": Column("created_at", "0", _MICROSECONDS),
+        "created_us": _time("created_at"),
         "settled_us": _time("settled_at"),
     },
     "search_spaces": {},
     "search_entries": {"updated_us": _time("updated_at")},
 }
 """Columns that are not simply read by their names."""
-
-_SINCE: Final[Mapping[TableName, Mapping[str, int]]] = {
-    "sessions": {"wakes": 3, "priority": 5},
-    "events": {"xid": 3, "digest": 7},
-    "messages": dict.fromkeys(
-        [
-            "key", "waiter", "session_id", "state", "answer", "expires_at", "created_at",
-            "settled_at",
-        ],
-        3,
-    ),
-}  # fmt: skip
-"""The format in which a column came that was not there from the beginning."""
-_TABLES_SINCE: Final[Mapping[TableName, int]] = {"search_spaces": 4, "search_entries": 4}
-
-NOT_COPIED: Final[Mapping[str, Collection[str]]] = {
-    "sessions": {"owner", "lease_until", "lapses_at", "token"},
-    "messages": {"token"},
-    "search_entries": {"terms"},
-}
-"""Columns that mean nothing elsewhere, and the words, which are made anew."""
-TABLES_NOT_COPIED: Final = frozenset({"migrations", "writes"})
 
 _ORDER: Final[Mapping[TableName, str]] = {
     "sessions": "num",
@@ -114,7 +85,7 @@ _ORDER: Final[Mapping[TableName, str]] = {
     "search_entries": "id",
 }
 _WHERE: Final[Mapping[TableName, str]] = {
-    "documents": "not (collection = 'ekiden.store' and key in ('unfinished', 'finished'))",
+    "documents": "(collection, key) <> ('ekiden.store', 'unfinished')",
 }
 
 
@@ -124,39 +95,29 @@ def stored_columns(table: TableName) -> list[str]:
     return [own[name].stored if name in own else name for name in TABLES[table]]
 
 
-def expected_columns(table: TableName, number: int) -> set[str]:
-    """Those of them that a schema of that format has; none if it has no such table."""
-    if number < _TABLES_SINCE.get(table, 1):
-        return set()
-    since = _SINCE.get(table, {})
-    return {name for name in stored_columns(table) if since.get(name, 1) <= number}
-
-
 def written_columns(table: TableName) -> list[str]:
     """The columns of a row that `to_schema` made."""
     columns = stored_columns(table)
     return [*columns, "terms"] if table == "search_entries" else columns
 
 
-def select_sql(table: TableName, there: Collection[str]) -> str:
-    """The rows of a table that has the columns `there`."""
-    told = [_expression(_OWN[table].get(name, Column(name)), there) for name in TABLES[table]]
-    sql = f"select {', '.join(told)} {_from(table, there)}"
-    return sql if "state" in there else sql.replace("state = 'open'", "true")
+def select_sql(table: TableName) -> str:
+    """The rows of a table."""
+    told = [_expression(_OWN[table].get(name, Column(name))) for name in TABLES[table]]
+    return f"select {', '.join(told)} {_from(table)}"
 
 
-def sizes_sql(table: TableName, there: Collection[str]) -> str:
+def sizes_sql(table: TableName) -> str:
     """About how many bytes each row of `select_sql` is, in the same order."""
     texts = [name for name in TABLES[table] if name in JSON_COLUMNS or _is_text(table, name)]
-    parts = [f"coalesce(octet_length({name}), 0)" for name in texts if name in there]
+    parts = [f"coalesce(octet_length({name}), 0)" for name in texts]
     if table == "search_entries":
         parts.append("coalesce(dims, 0) * 4")
-    return f"select {' + '.join(['64', *parts])} {_from(table, there)}"
+    return f"select {' + '.join(['64', *parts])} {_from(table)}"
 
 
-def _from(table: TableName, there: Collection[str]) -> str:
-    order = _ORDER[table] if "xid" in there else _ORDER[table].removeprefix("xid, ")
-    return f"from {table} where {_where(table)} order by {order}"
+def _from(table: TableName) -> str:
+    return f"from {table} where {_where(table)} order by {_ORDER[table]}"
 
 
 def count_sql(table: TableName, *, at_most: int | None = None) -> str:
@@ -171,8 +132,8 @@ def _where(table: TableName) -> str:
     return _WHERE.get(table, "true")
 
 
-def _expression(column: Column, there: Collection[str]) -> str:
-    return column.read.replace("{}", column.stored) if column.stored in there else column.before
+def _expression(column: Column) -> str:
+    return column.read.replace("{}", column.stored)
 
 
 def _is_text(table: TableName, name: str) -> bool:
@@ -190,17 +151,15 @@ def from_schema(table: TableName, records: Sequence[Any]) -> list[Row]:
     return list(zip(*columns, strict=True))
 
 
-def to_schema(
-    table: TableName, rows: Sequence[Row], *, feed: FeedMap, rank: int
-) -> list[tuple[Any, ...]]:
-    """The inverse of `from_schema`, with the columns `written_columns`; `rank` is that of the first
-    event."""
+def to_schema(table: TableName, rows: Sequence[Row], *, first_place: int) -> list[tuple[Any, ...]]:
+    """The inverse of `from_schema`, with the columns `written_columns`; `first_place` is the place
+    of the first event in the feed, and the others follow."""
     columns = list(zip(*rows, strict=True))
     texts = columns[-1]
     for at, name in enumerate(TABLES[table]):
         convert = _WRITTEN.get(name)
         if table == "events" and name == "place":
-            columns[at] = tuple(feed.place(place, no) for no, place in enumerate(columns[at], rank))
+            columns[at] = tuple(range(first_place, first_place + len(rows)))
         elif table == "events" and name.endswith("_us"):
             continue
         elif _is_text(table, name):

@@ -1,48 +1,32 @@
-"""A schema that is filled from another store."""
+"""PostgreSQL schemas that are filled from SQLite stores."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from ekiden.core.copy_errors import CopyDiffers, NotCopyable, StoreNotEmpty
+from ekiden.core.copy_errors import CopyDiffers, NotCopyable, StoreNotEmpty, StoreUnfinished
 from ekiden.core.ids import new_id
 from ekiden.core.jsonio import dumps
-from ekiden.storage.copying import (
-    MARK,
-    NOTE,
-    TABLES,
-    BulkSource,
-    FeedMap,
-    Numbers,
-    Row,
-    StoreKind,
-    TableName,
-    TargetState,
-    check_mark,
-)
-from ekiden.storage.postgres.address import parse_address
+from ekiden.storage.copying import MARK, TABLES, Numbers, Row, TableName
+from ekiden.storage.postgres.address import Address
 from ekiden.storage.postgres.copy_mark import read_mark
 from ekiden.storage.postgres.copy_rows import count_sql, to_schema, written_columns
-from ekiden.storage.postgres.copy_source import PATIENCE_S, PostgresSource, connected, told
 from ekiden.storage.postgres.errors import UNIQUE_VIOLATION, UNSTORABLE
-from ekiden.storage.postgres.feed import parse_place
 from ekiden.storage.postgres.migrate import migrate
+from ekiden.storage.postgres.snapshot import PATIENCE_S, connected, told
 
 T = TypeVar("T")
 
 _LARGEST = 10**18 - 1
 """Of what a cursor can name."""
-_MARK = """
-insert into documents (collection, key, body) values ($1, $2, $3)
-on conflict (collection, key) do update set body = excluded.body"""
-_FORGET = "delete from documents where collection = $1 and key = $2"
+_MARK = "insert into documents (collection, key, body) values ($1, $2, $3)"
+_UNMARK = "delete from documents where collection = $1 and key = $2"
 _HOLD_MARK = "select from documents where collection = $1 and key = $2 for update"
 _REMOVE = """
 truncate sessions, events, steps, messages, search_spaces, search_entries restart identity;
 alter sequence free_events restart;
 delete from documents"""
-_NEXT = "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
 _NUMBERED = {
     "sessions_num_seq": "select max(num) from sessions",
     "messages_id_seq": "select max(id) from messages",
@@ -53,23 +37,25 @@ _NUMBERED = {
 
 
 class PostgresTarget:
-    """`BulkTarget` that is a schema. Pages are transactions, each one COPY."""
+    """A schema that is filled; `async with` connects, and brings it to the newest format.
 
-    kind: StoreKind = "postgresql"
+    From `mark` to `finish` everybody else refuses it. Pages are transactions, each one COPY.
+    """
 
-    def __init__(self, url: str, *, schema: str | None = None) -> None:
-        self._address = parse_address(url, schema)
-        self._dsn = url
-        self.url = self._address.shown
+    def __init__(self, address: Address, *, source: str = "") -> None:
+        self.address = address
+        self._source = source
+        self.url = address.shown
         self._connection: Any = None
         self._owner = new_id("cpy")
-        self._feed = FeedMap(kept=True)
-        self._rank = 1
+        self._events = 0
+        self._place = 0
+        """Of the next event in the feed."""
 
     async def __aenter__(self) -> Self:
-        self._connection = await connected(self._address)
+        self._connection = await connected(self.address)
         try:
-            await self._run(migrate(self._connection, self._address))
+            await self._run(migrate(self._connection, self.address))
         except BaseException:
             await self.__aexit__()
             raise
@@ -78,64 +64,40 @@ class PostgresTarget:
     async def __aexit__(self, *exc_info: object) -> None:
         self._connection.terminate()
 
-    async def state(self, joint: str) -> TargetState:
-        schema = self._address.schema
-        async with PostgresSource(self._dsn, schema=schema, may_be_absent=True) as source:
-            return await source.state(joint)
+    def expect_events(self, count: int) -> None:
+        """Give so many events the places -count to -1 in the feed: before all that come later,
+        whose places are numbers of transactions."""
+        self._events = count
+        self._place = -count
 
-    async def begin(self, source: str, *, copy: str, resume: bool) -> bool:
-        mark = dumps({"v": 1, "source": source, "owner": self._owner, "copy": copy})
-
-        async def work() -> bool:
-            was_marked = await self._empty(source, resume=resume)
-            await self._connection.execute(_MARK, *MARK, mark)
-            return was_marked
-
-        return await self._transact(work)
-
-    async def withdraw(self) -> None:
-        async def work() -> None:
-            await self._check_mark()
-            await self._connection.execute(_FORGET, *MARK)
-
-        await self._transact(work)
-
-    async def map_feed(self, kind: StoreKind, numbers: Numbers, events: int) -> FeedMap:
-        if kind == self.kind:
-            # Places are numbers of transactions: what is written here later comes after them.
-            following = await self._run(self._connection.fetchval(_NEXT))
-            self._feed = FeedMap(kept=True, shift=min(0, following - 1 - numbers.last_place))
-        else:
-            self._feed = FeedMap(kept=False, shift=-events - 1)
-        return self._feed
-
-    def cursor(self, places: FeedMap, *, cursor: str, rank: int) -> str:
-        if places.kept:
-            place, session, seq = parse_place(cursor)
-            return f"{place + places.shift}.{session}.{seq}"
-        return f"{rank + places.shift}.{_LARGEST}.{_LARGEST}"
+    def cursor(self, rank: int) -> str:
+        """The cursor of the feed that stands behind so many of the expected events."""
+        return f"{rank - self._events - 1}.{_LARGEST}.{_LARGEST}"
 
     async def write(self, table: TableName, rows: Sequence[Row]) -> None:
+        """Add rows, all or none; `NotCopyable` for what cannot stand here, `CopyDiffers` if
+        another copy took the store over."""
         try:
-            records = to_schema(table, rows, feed=self._feed, rank=self._rank)
+            records = to_schema(table, rows, first_place=self._place)
         except OverflowError as exc:
             raise self._not_copyable(table, exc) from exc
 
         async def work() -> None:
-            await self._check_mark()
+            await self._check_mark(self._connection)
             await self._connection.copy_records_to_table(
                 table,
                 records=records,
                 columns=written_columns(table),
-                schema_name=self._address.schema,
+                schema_name=self.address.schema,
                 timeout=PATIENCE_S,
             )
 
         await self._transact(work, table)
         if table == "events":
-            self._rank += len(rows)
+            self._place += len(rows)
 
     async def number(self, numbers: Numbers) -> None:
+        """Give no number again that was given in the source, and count the rows for plans."""
         given = (
             numbers.sessions,
             numbers.messages,
@@ -145,7 +107,7 @@ class PostgresTarget:
         )
 
         async def work() -> None:
-            await self._check_mark()
+            await self._check_mark(self._connection)
             for (sequence, highest), last in zip(_NUMBERED.items(), given, strict=True):
                 found = await self._connection.fetchval(highest, timeout=PATIENCE_S)
                 number = max(last, found or 0)
@@ -153,28 +115,19 @@ class PostgresTarget:
                     await self._connection.execute("select setval($1, $2)", sequence, number)
 
         await self._transact(work)
+        await self.analyze()
 
-    def reading(self) -> BulkSource:
-        return PostgresSource(self._dsn, schema=self._address.schema)
-
-    async def finish(self, *, alone: bool, note: Mapping[str, Any] | None = None) -> None:
-        async def work() -> None:
-            await self._check_mark()
-            await self._connection.execute(_FORGET, *MARK)
-            if note is not None:
-                await self._connection.execute(_MARK, *NOTE, dumps(note))
-
+    async def analyze(self) -> None:
+        """Give the server figures for its plans, after many rows came at once."""
         tables = ", ".join(TABLES)
         await self._run(self._connection.execute(f"analyze {tables}", timeout=PATIENCE_S))
-        await self._transact(work)
 
-    async def forget(self, *, alone: bool) -> None:
-        await self._run(self._connection.execute(_FORGET, *NOTE))
+    async def mark(self, connection: Any, *, resume: bool) -> None:
+        """Mark it as an unfinished copy of its source, within a transaction.
 
-    async def _empty(self, source: str, *, resume: bool) -> bool:
-        """Make sure that nothing is there, or remove what an unfinished copy left: whether there
-        was one."""
-        connection = self._connection
+        `StoreNotEmpty`, also for a copy of another source; `StoreUnfinished` if it has a mark
+        already, unless with `resume`: then what is there is removed.
+        """
         await connection.execute(_HOLD_MARK, *MARK)
         mark = await read_mark(connection)
         if mark is None:
@@ -182,14 +135,28 @@ class PostgresTarget:
                 count = await connection.fetchval(count_sql(table), timeout=PATIENCE_S)
                 if count:
                     raise StoreNotEmpty(self.url, f"{count} {table.replace('_', ' ')}")
-            await connection.execute(_FORGET, *NOTE)
-            return False
-        check_mark(self.url, mark, source=source, resume=resume)
-        await connection.execute(_REMOVE, timeout=PATIENCE_S)
-        return True
+        else:
+            self.check_mark(mark, resume=resume)
+            await connection.execute(_REMOVE, timeout=PATIENCE_S)
+        body = dumps({"v": 1, "source": self._source, "owner": self._owner})
+        await connection.execute(_MARK, *MARK, body)
 
-    async def _check_mark(self) -> None:
-        mark = await read_mark(self._connection, hold=True)
+    def check_mark(self, mark: Mapping[str, Any], *, resume: bool) -> None:
+        """`StoreUnfinished` unless the copy that left the mark is to be completed, and
+        `StoreNotEmpty` if it was one of another source."""
+        if not resume:
+            raise StoreUnfinished(self.url, source=str(mark["source"]))
+        if mark["source"] != self._source:
+            found = f"an unfinished copy of {mark['source']}, not of {self._source}"
+            raise StoreNotEmpty(self.url, found)
+
+    async def finish(self, connection: Any) -> None:
+        """Take the mark away, within a transaction; `CopyDiffers` if it is another's."""
+        await self._check_mark(connection)
+        await connection.execute(_UNMARK, *MARK)
+
+    async def _check_mark(self, connection: Any) -> None:
+        mark = await read_mark(connection, hold=True)
         if mark is None or mark["owner"] != self._owner:
             raise CopyDiffers(self.url, "another copy took it over")
 
@@ -214,4 +181,24 @@ class PostgresTarget:
         return NotCopyable(f"this into {self.url}", f"a row of the table {table}: {why}")
 
     async def _run(self, work: Awaitable[T]) -> T:
-        return await told(self._address, work)
+        return await told(self.address, work)
+
+
+async def in_one_transaction(
+    targets: Sequence[PostgresTarget], work: Callable[[PostgresTarget, Any], Awaitable[None]]
+) -> None:
+    """Do `work` with each of the targets, which are schemas of one database, and a connection to
+    it: for all or for none."""
+    first = targets[0].address
+    connection = await connected(first)
+
+    async def run() -> None:
+        async with connection.transaction():
+            for target in targets:
+                await connection.execute(f'set local search_path = "{target.address.schema}"')
+                await work(target, connection)
+
+    try:
+        await told(first, run())
+    finally:
+        connection.terminate()

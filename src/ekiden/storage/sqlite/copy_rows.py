@@ -1,15 +1,14 @@
-"""Rows of a whole file as `ekiden.storage.copying` has them, and back."""
+"""Rows of a whole SQLite file in the form of `ekiden.storage.copying`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from ekiden.core.jsonio import dumps, loads
-from ekiden.storage.copying import LAST_TIME_MS, TABLES, FeedMap, Row, TableName
+from ekiden.core.jsonio import loads
+from ekiden.storage.copying import LAST_TIME_MS, TABLES, Row, TableName
 from ekiden.storage.digests import UNCOVERED
-from ekiden.storage.sqlite.event_rows import stored_type, type_of
-from ekiden.storage.words import words_of
+from ekiden.storage.sqlite.event_rows import type_of
 
 _OPEN = "(state = 'open')"
 
@@ -58,17 +57,6 @@ _OWN: Final[Mapping[TableName, Mapping[str, Column]]] = {
 }
 """Columns that are not simply read by their names."""
 
-NOT_COPIED: Final[Mapping[str, Collection[str]]] = {
-    "sessions": {"owner", "lease_until"},
-    "steps": {"id"},
-    "documents": {"id"},
-}
-"""Columns of the file that mean nothing elsewhere."""
-TABLES_NOT_COPIED: Final = frozenset({"machine", "migrations", "search_words"})
-"""And tables; those of words are made anew."""
-
-_COMPUTED: Final = "place_us"
-"""By the database: it is read only."""
 _ORDER: Final[Mapping[TableName, str]] = {
     "sessions": "num",
     "events": "id",
@@ -78,10 +66,7 @@ _ORDER: Final[Mapping[TableName, str]] = {
     "search_spaces": "num",
     "search_entries": "id",
 }
-_WHERE: Final[Mapping[TableName, str]] = {
-    "events": "session >= 0",
-    "documents": "NOT (collection = 'ekiden.store' AND key IN ('unfinished', 'finished'))",
-}
+_WHERE: Final[Mapping[TableName, str]] = {"events": "session >= 0"}
 
 
 def stored_columns(table: TableName) -> list[str]:
@@ -115,13 +100,6 @@ def _expression(column: Column, there: Collection[str]) -> str:
     return column.read.format(column.stored) if column.stored in there else column.before
 
 
-def insert_sql(table: TableName) -> str:
-    """A row that `to_file` made."""
-    columns = [each for each in stored_columns(table) if each != _COMPUTED]
-    marks = ",".join("?" * len(columns))
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"
-
-
 def _read_event(row: Row) -> Row:
     error = row[10]
     told = None if error is None else loads(error)
@@ -142,58 +120,3 @@ def from_file(table: TableName, rows: Sequence[Row]) -> Sequence[Row]:
     """Rows as `select_sql` gives them in the form that all back ends share."""
     read = _READ.get(table)
     return rows if read is None else [read(row) for row in rows]
-
-
-class Places(NamedTuple):
-    """What rows need that are written."""
-
-    offset_ms: int
-    """Wall time minus lease clock."""
-    feed: FeedMap
-    rank: int
-    """Of the first event, from 1 on."""
-
-
-def to_file(table: TableName, rows: Sequence[Row], places: Places) -> list[Row]:
-    """The inverse of `from_file`, with the columns of `insert_sql`."""
-    match table:
-        case "sessions":
-            return [_session(row) for row in rows]
-        case "events":
-            return [_event(row, places, rank) for rank, row in enumerate(rows, places.rank)]
-        case "messages":
-            return [_message(row, places.offset_ms) for row in rows]
-        case "search_entries":
-            return [(*row[:8], dumps(row[8])) for row in rows]
-        case _:
-            return list(rows)
-
-
-def _session(row: Row) -> Row:
-    objects = [None if text == "{}" else text for text in row[6:9]]
-    return (*row[:6], *objects, *row[9:-1])
-
-
-def _event(row: Row, places: Places, rank: int) -> Row:
-    error = row[10]
-    return (
-        places.feed.place(row[0], rank),
-        *row[1:3],
-        stored_type(row[3]),
-        *row[4:10],
-        None if error is None else dumps(error),
-        row[11],
-    )
-
-
-def _message(row: Row, offset_ms: int) -> Row:
-    told: dict[str, Any] = dict(zip(TABLES["messages"], row, strict=True))
-    told["due_ms"] -= offset_ms
-    if told["expires_ms"] is not None:
-        told["expires_ms"] -= offset_ms
-    return tuple(told.values())
-
-
-def word_rows(rows: Sequence[Row]) -> list[Row]:
-    """The words of search entries, as the index of words holds them."""
-    return [(row[0], " ".join([f"{row[1]}·{word}" for word in words_of(row[8])])) for row in rows]

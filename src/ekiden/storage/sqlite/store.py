@@ -61,7 +61,6 @@ from ekiden.storage.sqlite.connection import (
     query,
     unavailable,
 )
-from ekiden.storage.sqlite.copy_mark import refuse_unfinished
 from ekiden.storage.sqlite.counting import count_tables
 from ekiden.storage.sqlite.migrate import (
     SHIPPED,
@@ -412,7 +411,6 @@ class SqliteStore(Searching):
         db = self._connect()
         try:
             migrate(db, self.url, load_migrations(self._migrations), create=self._create)
-            refuse_unfinished(db, self.url)
             offset_ms = adopt_boot(db, self._lease_clock, self._clock)
         except BaseException:
             db.close()
@@ -423,7 +421,6 @@ class SqliteStore(Searching):
         db = self._connect_to_look()
         try:
             check_readable(db, self.url, load_migrations(self._migrations))
-            refuse_unfinished(db, self.url)
             offset_ms = boot_offset(db, self._lease_clock)
         except BaseException:
             db.close()

@@ -74,6 +74,7 @@ def test_programs_are_told_everything(counter: Desk) -> None:
         "outcome": "done",
         "speaker": "billing",
         "output": "The refund is on its way. \x1b[31m退款👋",
+        "standing": "idle",
     }
     [listed] = counter("handoff", "list", "--json").json
     assert listed["by"] == {"kind": "person", "name": "安娜"}
@@ -82,7 +83,6 @@ def test_programs_are_told_everything(counter: Desk) -> None:
 @pytest.mark.parametrize(
     ("to", "code", "refusal"),
     [
-        ("nobody", 5, "AGENT_NOT_FOUND"),
         ("陌生人", 1, "PERMISSION_DENIED"),
         ("closed", 1, "AGENT_UNAVAILABLE"),
         ("careful", 1, "CONDITIONS_NOT_MET"),
@@ -100,6 +100,12 @@ def test_a_refusal_says_why_and_the_session_stays(
     assert (told.error["refusal"], told.error["handoff"]) == (refusal, "s.h2")
     assert (told.json["status"], told.json["agent"]) == ("failed", "triage")
     assert told.json["error"]["code"] == refusal
+
+
+def test_an_agent_that_does_not_exist_is_told(counter: Desk) -> None:
+    told = start(counter, "biling", "--json")
+    assert (told.code, told.error["code"]) == (5, "agent.unknown")
+    assert "did you mean 'billing'?" in told.error["message"]
 
 
 def test_a_target_that_fails_gives_it_back(counter: Desk) -> None:
@@ -244,7 +250,7 @@ def test_a_machine_whose_user_has_no_name(counter: Desk, monkeypatch: pytest.Mon
         (("start", "none", "--to", "billing", "--team", TEAM), "session.not_found"),
         (("answer", "none", "hello", "--team", TEAM), "session.not_found"),
         (("show", "s.h9"), "handoff.not_found"),
-        (("show", HOSTILE), "handoff.not_found"),
+        (("show", "s/4"), "handoff.not_found"),
         (("cancel", "s.h9", "--team", TEAM), "handoff.not_found"),
     ],
 )
@@ -254,7 +260,7 @@ def test_what_does_not_exist_is_exit_5(counter: Desk, command: tuple[str, ...], 
 
 
 def test_pages_of_the_history_of_an_agent(counter: Desk) -> None:
-    for to in ("closed", "nobody", "closed", "closed"):
+    for to in ("closed", "careful", "closed", "closed"):
         start(counter, to)
     first = counter("handoff", "history", "closed", "--limit", "2", "--json")
     cursor = json.loads(first.err)["next_cursor"]
@@ -406,3 +412,8 @@ def test_columns_are_aligned_whatever_the_width_of_the_names(bare: Desk) -> None
 def test_there_is_nothing_to_list_without_a_store(bare: Desk, tmp_path: Path) -> None:
     done = bare("handoff", "list", "--store", str(tmp_path / "none.db"), "--json")
     assert done.code == 7
+
+
+def test_what_is_no_id_of_a_handoff_is_refused(counter: Desk) -> None:
+    done = counter("handoff", "show", HOSTILE, "--json")
+    assert (done.code, done.error["code"]) == (2, "request.invalid")

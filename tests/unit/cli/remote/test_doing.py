@@ -110,8 +110,7 @@ def test_who_stays_sees_the_run_go_on_after_the_answer(
     told = ekiden("run", "refund please", "--session", "w5", "--wait")
     person.join(60)
     assert told.code == 0
-    assert "1042 is paid back" in told.out
-    assert "session w5 waits for " in told.err  # For whom, it may learn too late.
+    assert "1042 is paid back" in told.out  # Answered at once, it may never be seen to wait.
 
 
 def test_the_patience_of_who_stays_has_an_end(ekiden: Callable[..., Told]) -> None:
@@ -200,6 +199,7 @@ def test_handoffs_are_made_and_undone(ekiden: Callable[..., Told]) -> None:
     assert told.code == 1
     assert "handoff.settled" in told.err
     assert ekiden("handoff", "cancel", "nope").code == 5
+    assert ekiden("handoff", "answer", "h1", "words", "--max-turns", "1").code == 2
     told = ekiden("handoff", "answer", "h1", "words")
     assert told.code != 0
     assert "does not wait for a person" in told.err
@@ -238,7 +238,8 @@ def test_traces_are_exported(ekiden: Callable[..., Told], tmp_path: Path) -> Non
     ekiden("run", "hi", "--session", "t1")
     assert json.loads(ekiden("trace", "t1", "--format", "jsonl").out.splitlines()[0])["span_id"]
     assert ekiden("trace", "t1", "--format", "openai", "-o", str(tmp_path / "t")).code == 0
-    assert ekiden("trace", "t1", "--format", "events").code == 2
+    first = ekiden("trace", "t1", "--format", "events").out.splitlines()[0]
+    assert json.loads(first)["event_type"] == "message"
     assert ekiden("trace", "--follow").code == 2
     assert "t1" in ekiden("trace").out
 
@@ -326,3 +327,25 @@ def _chat(ekiden: Callable[..., Told], lines: list[str], *words: str) -> Told:
         os.dup2(kept, 0)
         os.close(kept)
         os.close(reading)
+
+
+def test_a_run_that_ran_out_of_turns_is_resumed(ekiden: Callable[..., Told], url: str) -> None:
+    told = ekiden("run", "hello there", "--session", "b1", "--max-turns", "1")
+    assert told.code == 3
+    assert f"go on with: ekiden session resume b1 --server {url}" in told.err
+    told = ekiden("session", "resume", "b1", "--max-turns", "5", "--stream", "--json")
+    assert told.code == 0
+    *events, last = [json.loads(line) for line in told.out.splitlines()]
+    assert last["result"]["output"] == "you said: hello there"
+    assert all("event" in each or "delta" in each for each in events)
+    assert "message" not in [each.get("event", {}).get("event_type") for each in events[:1]]
+
+
+@pytest.mark.parametrize("option", [("--team", "a:b"), ("--model", "x:y"), ("--allow", "*")])
+def test_what_is_decided_at_the_server_is_refused(
+    ekiden: Callable[..., Told], option: tuple[str, str]
+) -> None:
+    for command in (["run", "hi"], ["session", "resume", "r1"]):
+        told = ekiden(*command, *option)
+        assert told.code == 2
+        assert f"{option[0]} is not for servers, and --server names one" in told.err

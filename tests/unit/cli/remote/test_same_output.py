@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ekiden.app.records import session_pages
+from ekiden.app import session_states
 from ekiden.cli.main import main
 from tests.support.relay_team import relay_team
 from tests.support.server_thread import server_in_thread
@@ -73,12 +73,15 @@ READING = [
     ["session", "search", "hello"],
     ["session", "search", "nothing of it"],
     ["session", "export", "a"],
+    ["session", "fork", "a", "--before", "1"],
+    ["session", "prune"],
     ["session", "prune", "--keep", "0", "--dry-run"],
     ["chain"],
     ["chain", "a"],
     ["trace", "a"],
     ["trace", "b", "--errors"],
     ["trace", "a", "--plain"],
+    ["trace", "nope"],
     ["cost"],
     ["cost", "a", "--by", "agent"],
     ["watch", "--once"],
@@ -136,6 +139,9 @@ _PASSING = re.compile(
 )
 
 
+_TOOK = re.compile(r"took: [0-9.]+ ms")
+
+
 def settled(text: str) -> str:
     """Without how long ago things were, or will be, and when an export was made."""
     return _PASSING.sub("", text)
@@ -156,8 +162,8 @@ def test_what_is_stored_is_told_alike(both: Any, place: Place, words: list[str],
 def test_sessions_are_looked_for_until_there_are_enough(
     both: Any, place: Place, monkeypatch: pytest.MonkeyPatch, more: list[str]
 ) -> None:
-    monkeypatch.setattr(session_pages, "_READ", 1)
-    monkeypatch.setattr(session_pages, "MOST_LOOKED_AT", 1)
+    monkeypatch.setattr(session_states, "_READ", 1)
+    monkeypatch.setattr(session_states, "MOST_LOOKED_AT", 1)
     for code, told in both(
         ["session", "list", "--text", "ann", "--state", "idle", *more], "--store", place.store
     ):
@@ -204,6 +210,7 @@ def test_routing_and_planning_are_told_alike(both: Any, tmp_path: Path) -> None:
         for words in (
             ["route", "I want a refund"],
             ["route", "@billing hm"],
+            ["route", "--strategy", "rule", "Explain quantum chromodynamics"],
             ["plan", "refund 1042"],
         ):
             here, there = (
@@ -211,7 +218,8 @@ def test_routing_and_planning_are_told_alike(both: Any, tmp_path: Path) -> None:
                 for more in ([], ["--server", url])
             )
             assert {**there, "elapsed_ms": 0, "stages": 0} == {**here, "elapsed_ms": 0, "stages": 0}
-            assert _out(main, [*words, "--server", url])
+            shown = [_TOOK.sub("", _out(main, [*words, *more])) for more in ([], ["--server", url])]
+            assert shown[0] == shown[1]
 
 
 def _out(run: Any, words: list[str]) -> str:

@@ -1,0 +1,449 @@
+"""Handoffs in a store, and of the team here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from ekiden.api import handoffs as api
+from ekiden.api.local.place import Here, moment_of
+from ekiden.api.pages import Page, Pages
+from ekiden.api.texts import Moment
+from ekiden.app.run_reading import read_run, run_status
+from ekiden.app.running import tenant_config
+from ekiden.app.session_handoffs import session_handoffs
+from ekiden.audit import find_records
+from ekiden.core.documents import from_json, to_json
+from ekiden.core.errors import (
+    HandoffNotFound,
+    HandoffSettled,
+    SessionNotWaiting,
+    UnknownAgent,
+)
+from ekiden.core.handoff_record import (
+    Actor,
+    HandoffContext,
+    HandoffRequest,
+    HandoffResult,
+    HandoffStatus,
+)
+from ekiden.core.handoff_terms import HandoffPolicy
+from ekiden.core.items import is_message, text_of
+from ekiden.core.runs import ACTIVE, Run, RunError, run_id_of
+from ekiden.core.server_errors import RequestInvalid
+from ekiden.handoff.filter_report import filter_report
+from ekiden.handoff.history_query import HandoffQuery, correlation_of, find_handoffs, task_of
+from ekiden.handoff.lifecycle import FINAL
+from ekiden.handoff.records import HandoffRecord, read_handoff
+from ekiden.handoff.views import read_views, words_of
+from ekiden.runtime import HandoffController
+from ekiden.runtime.people import answer_case
+from ekiden.sessions import said
+from ekiden.storage.base import SessionRow, Store
+
+_LOOK_EVERY_S: Final = 1.0
+_MAX_NAME: Final = 200
+_NOT_FOUND: Final = "AGENT_NOT_FOUND"
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+class LocalHandoffs(api.Handoffs):
+    """See `Handoffs`; all but to read is a `UserError` where there is no team.
+
+    Where there are no `runs`, whoever calls `start` works on the session until its agent answers,
+    unless `wait_s` is 0.
+    """
+
+    def __init__(self, here: Here) -> None:
+        self._here = here
+        self._store = here.store
+
+    async def initiate(
+        self,
+        source_agent_id: str,
+        target_agent_id: str,
+        task_id: str,
+        *,
+        task_state: Mapping[str, Any] = _NOTHING,
+        conversation_history: Sequence[Mapping[str, Any]] = (),
+        policy: HandoffPolicy = "graceful",
+        reason: str = "",
+        priority: int = 0,
+        metadata: Mapping[str, Any] = _NOTHING,
+        wait_s: float = 10.0,
+    ) -> api.InitiatedHandoff:
+        for place, item in enumerate(conversation_history):
+            if not _is_item(item):
+                raise RequestInvalid(f"conversation_history.{place}: is no item of a conversation")
+        request = HandoffRequest(
+            id="",
+            source=source_agent_id,
+            target=target_agent_id,
+            context=HandoffContext(
+                task_id=task_id,
+                task_state=dict(task_state),
+                conversation_history=[dict(each) for each in conversation_history],
+                priority=priority,
+                metadata=dict(metadata),
+            ),
+            policy=policy,
+            reason=reason,
+            by=self._actor,
+        )
+        deadline = asyncio.get_running_loop().time() + wait_s
+        result = await self._controller().initiate(
+            request, run=self._here.runs is None and wait_s > 0, patience_s=self._patience(wait_s)
+        )
+        self._check_parties(result)
+        result = await self._until_settled(result, deadline=deadline)
+        return api.InitiatedHandoff(
+            handoff_id=result.request_id,
+            status=result.status,
+            source_agent_id=result.source,
+            target_agent_id=result.target,
+            error=_refusal(result),
+        )
+
+    def list(
+        self,
+        *,
+        agent: str | None = None,
+        session: str | None = None,
+        source: str | None = None,
+        target: str | None = None,
+        status: HandoffStatus | None = None,
+        task: str | None = None,
+        correlation: str | None = None,
+        policy: HandoffPolicy | None = None,
+        by: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+    ) -> Pages[api.HandoffSummary]:
+        query = HandoffQuery(
+            agent=agent,
+            source=source,
+            target=target,
+            task=task,
+            correlation_id=correlation,
+            status=status,
+            session_id=session,
+            policy=policy,
+            by=by,
+            since=moment_of(since, what="since"),
+            until=moment_of(until, what="until"),
+        )
+
+        async def fetch(limit: int, cursor: str | None) -> Page[api.HandoffSummary]:
+            found = await find_handoffs(self._store, query, limit=limit, cursor=cursor)
+            items = [_summary(each) for each in found.records]
+            return Page(items=items, next_cursor=found.next_cursor)
+
+        return Pages(fetch)
+
+    def history(
+        self,
+        agent_id: str,
+        *,
+        session: str | None = None,
+        source: str | None = None,
+        target: str | None = None,
+        status: HandoffStatus | None = None,
+        task: str | None = None,
+        correlation: str | None = None,
+        policy: HandoffPolicy | None = None,
+        by: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+    ) -> Pages[api.HandoffSummary]:
+        return self.list(
+            agent=agent_id,
+            session=session,
+            source=source,
+            target=target,
+            status=status,
+            task=task,
+            correlation=correlation,
+            policy=policy,
+            by=by,
+            since=since,
+            until=until,
+        )
+
+    def of_session(self, session_id: str, *, views: bool = True) -> Pages[api.HandoffView]:
+        async def fetch(limit: int, cursor: str | None) -> Page[api.HandoffView]:
+            await self._store.get(session_id)
+            found, end = await session_handoffs(
+                self._store, session_id, start=int(cursor or 0), limit=limit, views=views
+            )
+            items = [from_json(api.HandoffView, each) for each in found]
+            return Page(items=items, next_cursor=None if end is None else str(end))
+
+        return Pages(fetch)
+
+    async def get(self, handoff_id: str) -> api.HandoffDetails:
+        record = await read_handoff(self._store, handoff_id)
+        events = await self._store.events(record.session_id)
+        views = await read_views(self._store, record)
+        is_on_record = record.moves[0].seq > 0
+        records = await find_records(self._store, handoff_id) if is_on_record else ()
+        words = {} if record.is_private else words_of(events, record)
+        record = record.shown()
+        if record.reason and "reason" not in words:
+            words = {"reason": record.reason, **words}
+        row = await self._store.get(record.session_id)
+        report = None
+        if views is not None:
+            found = filter_report(views.before, views.after)
+            report = found.without_words(views.hidden, hide_new=views.hide_new).to_json()
+        details: api.HandoffDetails = from_json(
+            api.HandoffDetails,
+            {
+                **record.to_json(),
+                "task_id": task_of(row),
+                "correlation_id": correlation_of(row),
+                "call_id": record.call_id,
+                "words": dict(words),
+                "compensations_failed": record.rollback_attempts,
+                "agent": row.agent,
+                "view": report,
+                "audit": [each.id for each in records],
+            },
+        )
+        return details
+
+    async def cancel(
+        self, handoff_id: str, *, reason: str = "", wait_s: float = 10.0
+    ) -> api.CancelledHandoff:
+        result = await self._controller().cancel(
+            handoff_id, reason=reason, by=self._actor, patience_s=self._patience(wait_s)
+        )
+        told = api.CancelledHandoff(
+            id=handoff_id,
+            status=result.status,
+            source=result.source,
+            target=result.target,
+            completed_at=result.completed_at,
+            error=_refusal(result),
+            rollback_performed=result.rollback_performed,
+        )
+        is_cancelled = result.error is not None and result.error.code == "CANCELLED"
+        if is_cancelled or told.is_pending:
+            return told
+        raise HandoffSettled(handoff_id, to_json(told))
+
+    async def start(
+        self,
+        session_id: str,
+        to: str,
+        *,
+        reason: str = "",
+        summary: str = "",
+        context: Any = None,
+        policy: HandoffPolicy | None = None,
+        timeout_s: float | None = None,
+        max_turns: int | None = None,
+        priority: int = 0,
+        metadata: Mapping[str, Any] = _NOTHING,
+        wait_s: float = 10.0,
+    ) -> api.HandoffEnd:
+        row = await self._store.get(session_id)
+        if row.owner is not None and self._here.busy is not None:
+            self._here.busy(row)
+        given: dict[str, Any] = {
+            "to": to,
+            "reason": reason,
+            "summary": summary,
+            "context": context,
+            "policy": policy,
+            "timeout_s": timeout_s,
+            "priority": priority,
+            "metadata": metadata,
+            "by": self._actor,
+            "patience_s": self._patience(wait_s),
+        }
+        deadline = asyncio.get_running_loop().time() + wait_s
+        runs = self._here.runs
+        if runs is None:
+            controller = self._controller(max_turns)
+            result = await controller.start(session_id, **given, run=wait_s > 0)
+        elif max_turns is None:
+            result = await self._controller().start(session_id, **given, run=False)
+        else:
+            result = await runs.hand_over(session_id, max_turns=max_turns, wait_s=wait_s, **given)
+        self._check_parties(result)
+        result = await self._until_answered(session_id, result, deadline=deadline)
+        return await end_of(self._store, session_id, result)
+
+    async def answer(
+        self,
+        session_id: str,
+        text: str,
+        *,
+        back: bool = False,
+        by: str | None = None,
+        wait_s: float = 10.0,
+    ) -> Run:
+        team = self._here.needed_project().team
+        who = self._here.person(by)
+        row = await self._store.get(session_id)
+        item = None
+        if row.agent in team and team[row.agent].person is not None:
+            item = await answer_case(self._store, session_id, text, by=who, give_back=back)
+        if item is None:
+            raise SessionNotWaiting(session_id, agent=row.agent)
+        run_id = run_id_of(session_id, row.cursor["r"])
+        if self._here.runs is not None:
+            return await self._here.runs.wait(run_id, timeout_s=wait_s)
+        await self._until_free(session_id, wait_s)
+        return await read_run(self._store, run_id)
+
+    @property
+    def _actor(self) -> Actor:
+        return Actor(kind="person" if self._here.is_person else "program", name=self._here.caller)
+
+    def _controller(self, max_turns: int | None = None) -> HandoffController:
+        here, team = self._here, self._here.needed_project().team
+        config = here.run_config or tenant_config(here.settings, here.tenant)
+        return HandoffController(team, here.store, run_config=config.with_turns(max_turns))
+
+    def _patience(self, wait_s: float) -> float | None:
+        """How long it is waited for whoever runs the session."""
+        return wait_s if self._here.has_deadlines else None
+
+    def _check_parties(self, result: HandoffResult) -> None:
+        """`UnknownAgent`, with the id of the record, if the handoff names nobody of the team."""
+        team = self._here.needed_project().team
+        if result.error is None or result.error.code != _NOT_FOUND:
+            return
+        for name in (result.source, result.target):
+            if name not in team:
+                known = [agent.name for agent in team]
+                raise UnknownAgent(
+                    name, known=known, refusal=_NOT_FOUND, handoff_id=result.request_id
+                )
+
+    async def _until_settled(self, result: HandoffResult, *, deadline: float) -> HandoffResult:
+        """The handoff once its target confirmed it, or it was undone, or nobody works on it any
+        more; what is only asked for, refused or withdrawn is told at once."""
+        if result.status != "transferring":
+            return result
+        clock = asyncio.get_running_loop()
+        record = await read_handoff(self._store, result.request_id)
+        while record.status not in FINAL:
+            left_s = deadline - clock.time()
+            row = await self._store.get(record.session_id)
+            if left_s <= 0 or await run_status(self._store, row) not in ACTIVE:
+                break
+            await self._store.wait_for_change(min(left_s, _LOOK_EVERY_S))
+            record = await read_handoff(self._store, record.id)
+        return (await read_handoff(self._store, record.id)).result()
+
+    async def _until_answered(
+        self, session_id: str, result: HandoffResult, *, deadline: float
+    ) -> HandoffResult:
+        """The handoff once nobody works on its session, or the deadline is over."""
+        runs = self._here.runs
+        number = (await self._store.get(session_id)).cursor.get("r", 0)
+        if runs is None or result.error is not None or not number:
+            return result
+        left_s = max(deadline - asyncio.get_running_loop().time(), 0.0)
+        await runs.wait(run_id_of(session_id, number), timeout_s=left_s)
+        if result.status == "transferring":
+            result = (await read_handoff(self._store, result.request_id)).result()
+        return result
+
+    async def _until_free(self, session_id: str, timeout_s: float) -> None:
+        clock = asyncio.get_running_loop()
+        deadline = clock.time() + timeout_s
+        while (left_s := deadline - clock.time()) > 0:
+            if await run_status(self._store, await self._store.get(session_id)) not in ACTIVE:
+                return
+            await self._store.wait_for_change(min(left_s, _LOOK_EVERY_S))
+
+
+async def end_of(store: Store, session_id: str, result: HandoffResult) -> api.HandoffEnd:
+    """A handoff that was asked for, and what came after it."""
+    row = await store.get(session_id)
+    speaker, answer, problem = await _followed(store, row, result)
+    return api.HandoffEnd(
+        id=result.request_id,
+        session_id=session_id,
+        status=result.status,
+        source=result.source,
+        target=result.target,
+        completed_at=result.completed_at,
+        error=_refusal(result),
+        rollback_performed=result.rollback_performed,
+        agent=row.agent,
+        outcome=row.outcome,
+        speaker=speaker,
+        output=answer,
+        standing="running" if row.owner is not None else row.status,
+        problem=problem,
+    )
+
+
+async def _followed(
+    store: Store, row: SessionRow, result: HandoffResult
+) -> tuple[str | None, str | None, RunError | None]:
+    """Who said what at the end, and why the run failed if it did."""
+    is_over = row.outcome is not None and row.owner is None
+    record: HandoffRecord | None = None
+    with suppress(HandoffNotFound):  # Only the request for it may be known.
+        record = await read_handoff(store, result.request_id)
+    if record is None or not record.is_made or not is_over:
+        return None, None, None
+    events = await store.events(row.id, after=record.moves[0].seq)
+    speaker = answer = problem = None
+    for event in said(events):
+        texts = [text_of(item) for item in event.items if _is_answer(item)]
+        if any(texts):
+            speaker, answer = event.agent, "\n".join(filter(None, texts))
+    if row.outcome not in ("done", "waiting"):
+        failed = next((each for each in reversed(events) if each.type == "agent_error"), None)
+        code = (failed.details or {}).get("code") if failed is not None else None
+        error = failed.error if failed is not None else None
+        problem = RunError(
+            code=code or f"run.{row.outcome}", message=error or f"the run ended: {row.outcome}"
+        )
+    return speaker, answer, problem
+
+
+def _is_item(item: Mapping[str, Any]) -> bool:
+    """Whether it is something said, a call of a tool, or what that gave."""
+    match dict(item):
+        case {"role": "user" | "assistant" | "system" | "developer", "content": content, **rest}:
+            return rest.get("type", "message") == "message" and _is_content(content)
+        case {
+            "type": "function_call",
+            "call_id": str(call_id),
+            "name": str(name),
+            "arguments": str(),
+        }:
+            return 0 < len(call_id) <= _MAX_NAME and 0 < len(name) <= _MAX_NAME
+        case {"type": "function_call_output", "call_id": str(call_id), "output": output}:
+            return 0 < len(call_id) <= _MAX_NAME and _is_content(output)
+    return False
+
+
+def _is_content(content: Any) -> bool:
+    return isinstance(content, str) or (
+        isinstance(content, list) and all(isinstance(part, Mapping) for part in content)
+    )
+
+
+def _refusal(result: HandoffResult) -> api.HandoffRefusal | None:
+    if result.error is None:
+        return None
+    return api.HandoffRefusal(code=result.error.code, message=result.error.message)
+
+
+def _is_answer(item: Any) -> bool:
+    return is_message(item) and item.get("role") == "assistant"
+
+
+def _summary(record: HandoffRecord) -> api.HandoffSummary:
+    summary: api.HandoffSummary = from_json(api.HandoffSummary, record.to_json())
+    return summary

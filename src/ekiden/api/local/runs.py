@@ -1,0 +1,164 @@
+"""Runs of a store, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import Literal, Unpack
+
+from ekiden.api import runs as api
+from ekiden.api.local.place import Here
+from ekiden.api.pages import Page, Pages
+from ekiden.api.streams import AsyncStream
+from ekiden.app.run_reading import read_run
+from ekiden.app.runs import QUIET_S, RunOrder, Runs
+from ekiden.core.errors import SessionNotFound, UserError
+from ekiden.core.events import Event
+from ekiden.core.model import ModelDelta
+from ekiden.core.runs import ACTIVE, Begun, Run, run_id_of
+from ekiden.core.server_errors import RunNotFound, ServerStopping
+from ekiden.storage.base import SessionFilter
+
+
+class LocalRuns(api.Runs):
+    """See `Runs`; where there is no team, runs can be read, and all else is a `UserError`."""
+
+    def __init__(self, here: Here) -> None:
+        self._here = here
+
+    @property
+    def _runs(self) -> Runs:
+        if self._here.runs is None:
+            raise UserError("there is no team here that could work on it: name one")
+        return self._here.runs
+
+    async def run(
+        self,
+        input: api.Input,
+        *,
+        timeout_s: float | None = None,
+        **options: Unpack[api.RunOptions],
+    ) -> Run:
+        started = await self._runs.start(order_of(input, options))
+        if timeout_s is not None:
+            return await self._runs.wait(started.run_id, timeout_s=timeout_s)
+        return await self.wait(started.run_id)
+
+    def stream(self, input: api.Input, **options: Unpack[api.RunOptions]) -> AsyncStream[api.Shown]:
+        return AsyncStream(self._begun(order_of(input, options)))
+
+    async def start(self, input: api.Input, **options: Unpack[api.RunOptions]) -> Run:
+        started = await self._runs.start(order_of(input, options))
+        return await self._runs.read(started.run_id)
+
+    def list(
+        self,
+        *,
+        status: Literal["idle", "ready", "waiting"] | None = None,
+        agent: str | None = None,
+        user: str | None = None,
+    ) -> Pages[Run]:
+        where = SessionFilter(status=status, agent=agent, user_id=user)
+
+        async def fetch(limit: int, cursor: str | None) -> Page[Run]:
+            found = await self._here.store.list(where, limit=limit, cursor=cursor)
+            items = []
+            for row in found.sessions:
+                if row.cursor.get("r"):
+                    with suppress(SessionNotFound, RunNotFound):  # Removed meanwhile.
+                        items.append(await self._read(run_id_of(row.id, row.cursor["r"])))
+            return Page(items=items, next_cursor=found.next_cursor)
+
+        return Pages(fetch)
+
+    async def get(self, run_id: str, *, wait_s: float = 0) -> Run:
+        if wait_s:
+            return await self._runs.wait(run_id, timeout_s=wait_s)
+        return await self._read(run_id)
+
+    def follow(
+        self, run_id: str, *, after: int | None = None, until: api.Until = "pause"
+    ) -> AsyncStream[api.Shown]:
+        return AsyncStream(self._followed(run_id, after, through_waits=until == "outcome"))
+
+    async def cancel(self, run_id: str) -> Run:
+        return await self._runs.cancel(run_id)
+
+    async def resume_and_wait(
+        self, session_id: str, *, max_turns: int | None = None, timeout_s: float | None = None
+    ) -> Run:
+        started = await self._runs.resume(session_id, max_turns=max_turns)
+        if timeout_s is not None:
+            return await self._runs.wait(started.run_id, timeout_s=timeout_s)
+        return await self.wait(started.run_id)
+
+    async def resume(self, session_id: str, *, max_turns: int | None = None) -> Run:
+        started = await self._runs.resume(session_id, max_turns=max_turns)
+        return await self._runs.read(started.run_id)
+
+    def follow_session(
+        self, session_id: str, *, after: int | None = None
+    ) -> AsyncStream[Event | ModelDelta]:
+        return AsyncStream(self._session(session_id, after or 0))
+
+    async def _read(self, run_id: str) -> Run:
+        if self._here.runs is None:
+            return await read_run(self._here.store, run_id)
+        return await self._here.runs.read(run_id)
+
+    async def _begun(self, order: RunOrder) -> AsyncGenerator[api.Shown, None]:
+        started, watching = await self._runs.start_watched(order)
+        async with aclosing(self._shown(started.run_id, watching, ACTIVE)) as shown:
+            yield Begun(run_id=started.run_id, session_id=started.session_id)
+            async for each in shown:
+                yield each
+
+    async def _followed(
+        self, run_id: str, after: int | None, *, through_waits: bool
+    ) -> AsyncGenerator[api.Shown, None]:
+        watching = self._runs.watch(run_id, after=after, through_waits=through_waits)
+        going_on = ACTIVE | {"waiting"} if through_waits else ACTIVE
+        async with aclosing(self._shown(run_id, watching, going_on)) as shown:
+            async for each in shown:
+                yield each
+
+    async def _shown(
+        self,
+        run_id: str,
+        watching: AsyncGenerator[Event | ModelDelta | None, None],
+        going_on: frozenset[str],
+    ) -> AsyncGenerator[api.Shown, None]:
+        """What happens, and at last the run; `ServerStopping` if it goes on without being shown."""
+        async with aclosing(watching):
+            async for each in watching:
+                if each is not None:
+                    yield each
+        run = await self._runs.read(run_id)
+        if run.status in going_on:
+            raise ServerStopping
+        yield run
+
+    async def _session(
+        self, session_id: str, after: int
+    ) -> AsyncGenerator[Event | ModelDelta, None]:
+        watching = self._runs.watch_session(session_id, after=after, quiet_s=QUIET_S)
+        async with aclosing(watching):
+            async for each in watching:
+                if each is not None:
+                    yield each
+
+
+def order_of(input: api.Input, options: api.RunOptions) -> RunOrder:
+    """What is said, and how."""
+    return RunOrder(
+        input=input,
+        session_id=options.get("session_id"),
+        to=options.get("agent"),
+        strategy=options.get("strategy"),
+        user_id=options.get("user_id"),
+        title=options.get("title"),
+        correlation_id=options.get("correlation_id"),
+        priority=options.get("priority") or "normal",
+        max_turns=options.get("max_turns"),
+        on_busy=options.get("on_busy") or "refuse",
+    )

@@ -1,0 +1,123 @@
+"""Traces of a store's sessions, with the prices of the settings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
+from dataclasses import replace
+
+from ekiden.api import traces as api
+from ekiden.api.local.place import Here
+from ekiden.api.pages import Page, Pages, page_of
+from ekiden.api.streams import AsyncStream
+from ekiden.app.running import prices_of
+from ekiden.app.settings import Settings
+from ekiden.core.errors import UserError
+from ekiden.core.jsonio import dumps
+from ekiden.core.usage import Usage
+from ekiden.sessions.costs import cost_of_call
+from ekiden.tracing import (
+    CostOf,
+    SpanKind,
+    Trace,
+    export_jsonl,
+    export_openai,
+    for_export,
+    read_trace,
+    trace_events,
+)
+
+
+class LocalTraces(api.Traces):
+    """See `Traces`."""
+
+    def __init__(self, here: Here) -> None:
+        self._here = here
+
+    async def get(
+        self, session_id: str, *, children: bool = True, content: bool = False
+    ) -> api.SessionTrace:
+        found = await self._trace(session_id, children=children)
+        return await asyncio.to_thread(_shown, found, content=content)
+
+    def export(
+        self, session_id: str, *, children: bool = True, content: bool = False
+    ) -> AsyncStream[str]:
+        async def lines() -> AsyncGenerator[str, None]:
+            found = await self._trace(session_id, children=children)
+            async for line in _in_turn(export_jsonl(found, include_content=content)):
+                yield line
+
+        return AsyncStream(lines())
+
+    def events(
+        self, session_id: str, *, children: bool = True, content: bool = False
+    ) -> AsyncStream[str]:
+        async def lines() -> AsyncGenerator[str, None]:
+            found = await trace_events(
+                self._here.store, session_id, children=children, include_content=content
+            )
+            async for line in _in_turn(map(dumps, found)):
+                yield line
+
+        return AsyncStream(lines())
+
+    async def openai(
+        self, session_id: str, *, children: bool = True, content: bool = False
+    ) -> api.OpenAITrace:
+        found = await self._trace(session_id, children=children)
+        data = await asyncio.to_thread(export_openai, found, include_content=content)
+        return api.OpenAITrace(data=data)
+
+    def spans(
+        self,
+        session_id: str,
+        *,
+        kinds: Sequence[SpanKind] = (),
+        errors: bool = False,
+        children: bool = True,
+        content: bool = False,
+    ) -> Pages[api.TraceSpan]:
+        async def fetch(limit: int, cursor: str | None) -> Page[api.TraceSpan]:
+            found = await self._trace(session_id, children=children)
+            shown = await asyncio.to_thread(_shown, found, content=content)
+            wrong: Collection[str] = shown.errors if errors else ()
+            spans = [
+                each
+                for each in shown.spans
+                if (not kinds or each.kind in kinds) and (not errors or each.span_id in wrong)
+            ]
+            page = page_of(spans, limit=limit, cursor=cursor, key=lambda each: each.span_id)
+            if page is None:
+                raise UserError(f"{cursor!r:.40} is not a cursor: pass the `next_cursor` of a page")
+            return page
+
+        return Pages(fetch)
+
+    async def _trace(self, session_id: str, *, children: bool) -> Trace:
+        cost = cost_function(self._here.settings)
+        return await read_trace(self._here.store, session_id, children=children, cost=cost)
+
+
+def cost_function(settings: Settings) -> CostOf:
+    """What tells the cost of model calls in a trace: prices of the settings, else the list."""
+    prices = prices_of(settings)
+
+    def cost(model: str, usage: Usage, at_us: int) -> float | None:
+        return cost_of_call(model, usage, prices, at_us=at_us)
+
+    return cost
+
+
+def _shown(trace: Trace, *, content: bool) -> api.SessionTrace:
+    """As people and programs see it: keys and tokens are covered."""
+    told = replace(trace, spans=for_export(trace.spans, include_content=content)).to_json()
+    told["spans"] = [api.TraceSpan(**each) for each in told["spans"]]
+    return api.SessionTrace(**told)
+
+
+async def _in_turn(lines: Iterable[str]) -> AsyncGenerator[str, None]:
+    for number, line in enumerate(lines):
+        if number % 100 == 99:
+            await asyncio.sleep(0)  # Nothing here waits, and others want their turn.
+        yield line

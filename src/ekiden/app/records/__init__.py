@@ -1,1 +1,0 @@
-"""Stored things as the JSON that the doors show: a contract with programs."""

@@ -1,0 +1,180 @@
+"""The commands of a chat with a server."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from ekiden.cli.chat.catalogue import COMMANDS, find_command
+from ekiden.cli.chat.inbox_commands import answer_reply, item_reply, list_reply
+from ekiden.cli.chat.screen import Cleared, Lines, Pairs, Reply, Shape, Table, told
+from ekiden.cli.errors import UsageError
+from ekiden.cli.exits import Exit
+from ekiden.cli.tables import clock_time
+from ekiden.cli.views.sessions import CHAIN_HEADERS, chain_line, chain_rows
+from ekiden.core.documents import to_json
+
+if TYPE_CHECKING:
+    from ekiden.cli.chat.server_talk import RemoteChat
+
+Answer: TypeAlias = Callable[["RemoteChat", str], Awaitable[Reply]]
+
+_LISTED = 20
+
+
+async def run_command(chat: RemoteChat, line: str) -> int:
+    """Do what `line`, without its slash, says; `UsageError` for what cannot be done at a server."""
+    command, argument = find_command(line)
+    if command.name == "quit":
+        chat.is_over = True
+        return Exit.OK
+    if command.name == "resume":
+        return await chat.resume()
+    answer = _ANSWERS.get(command.name)
+    if answer is None:
+        raise UsageError(f"/{command.name} is for chats without --server; /help lists the others")
+    own = chat.row is not None and chat.row.status == "waiting"
+    chat.screen.reply(await answer(chat, argument))
+    if command.name == "inbox answer" and own and not await chat.questions():
+        return await chat.follow()
+    return Exit.OK
+
+
+async def _help(chat: RemoteChat, argument: str) -> Reply:
+    names = {*_ANSWERS, "resume", "quit"}
+    rows = [(each.line, each.help) for each in COMMANDS if each.name in names]
+    record = {"commands": [{"command": line, "help": text} for line, text in rows]}
+    text = "a text goes to whoever has the session, @NAME TEXT to that agent, @auto TEXT is routed"
+    return Reply(type="help", record=record, shapes=(Pairs(pairs=rows), Lines(text=text)))
+
+
+async def _agents(chat: RemoteChat, argument: str) -> Reply:
+    found = [each async for each in chat.client.agents.list()]
+    rows = [(each.name, each.title or each.description or "", each.scope) for each in found]
+    return Reply(
+        type="agents",
+        record={"agents": to_json(found)},
+        shapes=(Table(headers=("agent", "description", "scope"), rows=rows),),
+    )
+
+
+async def _agent(chat: RemoteChat, argument: str) -> Reply:
+    from ekiden.cli.views.agents import detail_pairs
+
+    if not argument:
+        raise UsageError("say which agent: /agents show NAME")
+    found = await chat.client.agents.get(argument)
+    return Reply(type="agent", record=to_json(found), shapes=(Pairs(pairs=detail_pairs(found)),))
+
+
+async def _route(chat: RemoteChat, argument: str) -> Reply:
+    from ekiden.cli.routing_view import route_line
+
+    if not argument:
+        raise UsageError("say what is to be routed: /agents route TEXT")
+    record = to_json(await chat.client.agents.route(argument))
+    return Reply(type="route", record=record, shapes=(Lines(text=route_line(record)),))
+
+
+async def _chain(chat: RemoteChat, argument: str) -> Reply:
+    found = await chat.client.sessions.chain(_session(chat))
+    table = Table(headers=CHAIN_HEADERS, rows=chain_rows(found))
+    shapes: list[Shape] = [Lines(text=chain_line(found)), table]
+    return Reply(type="chain", record=to_json(found), shapes=shapes)
+
+
+async def _inbox(chat: RemoteChat, argument: str) -> Reply:
+    shown = await list_reply(chat.client.inbox, await chat.questions())
+    return shown or told("inbox", "nothing waits for people", items=[])
+
+
+async def _item(chat: RemoteChat, argument: str) -> Reply:
+    return await item_reply(chat.client.inbox, argument)
+
+
+async def _answer(chat: RemoteChat, argument: str) -> Reply:
+    return await answer_reply(chat.client.inbox, argument, await chat.questions())
+
+
+async def entered(chat: RemoteChat, argument: str = "") -> Reply:
+    """Tells which session the chat is in."""
+    row = chat.row
+    status = chat.status()
+    name = chat.session_id or "a new session"
+    text = f"session {name}, with {status.agent}"
+    if status.details:
+        text = f"{text}; {status.details}"
+    record = {
+        "session_id": chat.session_id,
+        "agent": status.agent,
+        "events": 0 if row is None else row.events,
+        "waiting": row is not None and row.status == "waiting",
+        "text": text,
+    }
+    return Reply(type="session", record=record, shapes=(Lines(text=text),))
+
+
+async def _sessions(chat: RemoteChat, argument: str) -> Reply:
+    page = await chat.client.sessions.list(user=chat.user).page(limit=_LISTED)
+    rows = [
+        (each.session_id, each.agent, each.status, clock_time(each.created_at),
+         each.title or "")
+        for each in page.items
+    ]  # fmt: skip
+    headers = ("session", "agent", "status", "created", "title")
+    return Reply(
+        type="sessions",
+        record={"sessions": to_json(page.items)},
+        shapes=(Table(headers=headers, rows=rows, empty="no sessions"),),
+    )
+
+
+async def _new(chat: RemoteChat, argument: str) -> Reply:
+    await chat.enter(None)
+    return await entered(chat)
+
+
+async def _other(chat: RemoteChat, argument: str) -> Reply:
+    if not argument:
+        raise UsageError("say which session: /session resume ID; /session list has them")
+    await chat.client.sessions.get(argument)
+    await chat.enter(argument)
+    return await entered(chat)
+
+
+async def _shown(chat: RemoteChat, argument: str) -> Reply:
+    from ekiden.cli.transcript import transcript
+
+    session = argument or _session(chat)
+    found = await chat.client.sessions.get(session)
+    lines = transcript([each.event async for each in chat.client.sessions.events(session)])
+    pairs = [(line.who, line.what) for line in lines]
+    return Reply(type="session_show", record=to_json(found), shapes=(Pairs(pairs=pairs),))
+
+
+async def _clear(chat: RemoteChat, argument: str) -> Reply:
+    return Reply(type="cleared", shapes=(Cleared(),))
+
+
+def _session(chat: RemoteChat) -> str:
+    if chat.session_id is None:
+        raise UsageError("nothing was said yet")
+    return chat.session_id
+
+
+_ANSWERS: Mapping[str, Answer] = {
+    "agents": _agents,
+    "agents show": _agent,
+    "agents route": _route,
+    "agents handoff-chain": _chain,
+    "inbox": _inbox,
+    "inbox show": _item,
+    "inbox answer": _answer,
+    "session": entered,
+    "session list": _sessions,
+    "session new": _new,
+    "session resume": _other,
+    "session show": _shown,
+    "clear": _clear,
+    "help": _help,
+}

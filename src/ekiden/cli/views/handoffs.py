@@ -1,0 +1,153 @@
+"""Handoffs as people see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ekiden.api.handoffs import HandoffDetails, HandoffSummary
+from ekiden.cli.output import emit, note, say
+from ekiden.cli.tables import clock_time, print_pairs, print_table
+from ekiden.core.documents import to_json
+from ekiden.core.jsonio import dumps
+
+
+def print_handoffs(
+    records: Sequence[HandoffSummary], *, next_cursor: str | None, as_json: bool
+) -> None:
+    """One page of handoffs, with the cursor of the next one on standard error."""
+    if as_json:
+        emit(to_json(records))
+    elif records:
+        print_table(
+            ("handoff", "time", "from", "to", "status", "by", "policy", "why"),
+            [_row(record) for record in records],
+        )
+    else:
+        say("no handoffs")
+    if next_cursor is not None:
+        note(dumps({"next_cursor": next_cursor}) if as_json else f"more: --cursor {next_cursor}")
+
+
+def print_details(details: HandoffDetails) -> None:
+    """Everything about one handoff."""
+    print_pairs(_pairs(details))
+    if details.view is not None:
+        say()
+        _print_view(details.view)
+
+
+def why(record: HandoffSummary) -> str:
+    """The reason, or what went wrong, on one line."""
+    parts = (record.code, record.error or record.reason)
+    return ": ".join(part for part in parts if part)
+
+
+def _row(record: HandoffSummary) -> tuple[str, ...]:
+    return (
+        record.id,
+        clock_time(record.started_at),
+        record.source,
+        record.target,
+        record.status,
+        str(record.by),
+        record.policy,
+        why(record),
+    )
+
+
+def _pairs(details: HandoffDetails) -> list[tuple[str, str]]:
+    pairs = [
+        ("handoff", details.id),
+        ("session", details.session_id),
+        ("task", details.task_id),
+        ("correlation", details.correlation_id),
+        ("from", details.source),
+        ("to", details.target),
+        ("status", details.status),
+        ("moves", _lines(f"{clock_time(move.at)} {move.status}" for move in details.moves)),
+        ("by", str(details.by)),
+        ("policy", details.policy),
+        ("request", details.request),
+        *((name, _text(value)) for name, value in details.words.items()),
+        ("trigger", _trigger(details.trigger)),
+        ("condition", _evaluation(details.evaluation)),
+        ("code", details.code),
+        ("error", details.error),
+        ("undone", ", ".join(details.compensated or ())),
+        ("not undone", ", ".join(details.not_compensated or ())),
+        ("failed tries", str(details.compensations_failed or "")),
+        ("has it now", details.agent),
+        ("audit", _lines(details.audit)),
+        ("view", _seen(details)),
+    ]
+    return [(name, text) for name, text in pairs if text]
+
+
+def _seen(details: HandoffDetails) -> str:
+    if details.view is not None:
+        return _summary(details.view)
+    if details.is_made:
+        return f"{details.target} was shown everything"
+    return ""
+
+
+def _summary(report: Mapping[str, Any]) -> str:
+    after = sum(row["fate"] in ("kept", "changed") for row in report["rows"]) + len(report["new"])
+    fates = ", ".join(f"{count} {fate}" for fate, count in report["counts"].items() if count)
+    return (
+        f"{len(report['rows'])} items of {report['chars_before']} characters became {after} of "
+        f"{report['chars_after']}: {fates or 'nothing was there'}"
+    )
+
+
+def _print_view(report: Mapping[str, Any]) -> None:
+    rows: list[tuple[str, ...]] = [
+        (
+            str(row["index"] + 1),
+            row["fate"],
+            "" if row["into"] is None else str(row["into"] + 1),
+            str(row["chars"]),
+            str(row["chars_after"]),
+            row["label"],
+        )
+        for row in report["rows"]
+    ]
+    rows += [
+        ("", f"new: {row['kind']}", str(row["index"] + 1), "", str(row["chars"]), row["label"])
+        for row in report["new"]
+    ]
+    print_table(("before", "fate", "after", "chars", "now", "item"), rows)
+
+
+def _trigger(trigger: Mapping[str, Any] | None) -> str:
+    """Why a trigger fired, and what each part of its condition gave."""
+    if trigger is None:
+        return ""
+    facts = [f"{name}: {_text(value)}" for name, value in trigger.items() if name != "evaluation"]
+    return _lines([*facts, *filter(None, [_evaluation(trigger.get("evaluation"))])])
+
+
+def _evaluation(evaluation: Mapping[str, Any] | None) -> str:
+    """A condition with what came out, and below it each part of it."""
+    if not evaluation:
+        return ""
+    lines = [f"{_one_line(evaluation.get('text'))} → {dumps(evaluation.get('value'))}"]
+    for part in evaluation.get("trace", ()):
+        remark = f" ({_one_line(part['note'])})" if part.get("note") else ""
+        lines.append(f"{_one_line(part.get('text'))} → {dumps(part.get('value'))}{remark}")
+    if left_out := evaluation.get("left_out"):
+        lines.append(f"… and {left_out} more parts")
+    return _lines(lines)
+
+
+def _one_line(value: object) -> str:
+    return " ".join(str(value).split())
+
+
+def _lines(lines: Any) -> str:
+    return "\n".join(lines)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else dumps(value)

@@ -1,0 +1,110 @@
+"""Sessions, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ekiden.cli.output import say
+from ekiden.cli.tables import clock_time, print_table
+from ekiden.cli.views.traces import duration_text
+from ekiden.core.messages import PRIORITIES
+
+if TYPE_CHECKING:
+    from ekiden.api.sessions import SessionChain, SessionSummary
+    from ekiden.sessions.search import SessionHit
+
+SESSION_HEADERS = ("session", "agent", "status", "outcome", "events", "created", "title")
+HIT_HEADERS = ("session", "event", "text")
+CHAIN_HEADERS = ("time", "from", "to", "status", "policy", "took", "why")
+
+
+def session_rows(sessions: Sequence[SessionSummary]) -> list[tuple[str, ...]]:
+    """Sessions, without what was said in them."""
+    return [
+        (
+            each.session_id,
+            each.agent,
+            each.status,
+            each.outcome or "",
+            str(each.events),
+            clock_time(each.created_at),
+            each.title or "",
+        )
+        for each in sessions
+    ]
+
+
+def session_heading(session: SessionSummary) -> list[tuple[str, str]]:
+    """What stands above a session's conversation."""
+    state: str = session.status
+    if session.outcome is not None:
+        state = f"{state}, last run {session.outcome}"
+    pairs = [
+        ("session", session.session_id),
+        ("agent", session.agent),
+        ("state", state),
+        ("created", clock_time(session.created_at)),
+        ("changed", clock_time(session.updated_at)),
+    ]
+    if session.user_id is not None:
+        pairs.append(("user", session.user_id))
+    pairs.extend(
+        ("priority", name)
+        for name, number in PRIORITIES.items()
+        if number == session.priority and name != "normal"
+    )
+    pairs.extend((name, str(value)) for name, value in session.meta.items())
+    if session.owner is not None:
+        pairs.append(("run by", session.owner))
+    return pairs
+
+
+def hit_rows(hits: Sequence[SessionHit]) -> list[tuple[str, ...]]:
+    """Places in sessions that were found."""
+    return [(each.session_id, str(each.seq or "title"), each.excerpt) for each in hits]
+
+
+def print_chain(chain: SessionChain) -> None:
+    """Who had a session, each handoff, and whom it waits for."""
+    say(chain_line(chain))
+    if chain.handoffs:
+        print_table(CHAIN_HEADERS, chain_rows(chain))
+    if chain.waiting_for:
+        say(f"it waits for {chain.waiting_for}")
+
+
+def chain_line(chain: SessionChain) -> str:
+    """Everyone who had the session; what was undone is left out."""
+    return f"{chain.session_id}: {' → '.join(chain.chain)}"
+
+
+def chain_rows(chain: SessionChain) -> list[tuple[str, ...]]:
+    """The handoffs, also those that were refused or undone."""
+    return [
+        (
+            clock_time(each["timestamp"]),
+            str(each.get("from", "")),
+            str(each.get("to", "")),
+            str(each.get("status", "")),
+            str(each.get("policy", "")),
+            _took(each.get("duration_ms")),
+            _why(each),
+        )
+        for each in chain.handoffs
+    ]
+
+
+def _took(milliseconds: Any) -> str:
+    return "" if milliseconds is None else duration_text(int(milliseconds * 1e3))
+
+
+def _why(each: Mapping[str, Any]) -> str:
+    """Who wanted it if that was not the model, why, and what went wrong."""
+    by = each.get("by") or {}
+    who = "" if by.get("kind", "model") == "model" else f"{by['kind']} {by.get('name', '')}".strip()
+    reason = str(each.get("reason") or "")
+    wanted = ": ".join(part for part in (who, reason) if part)
+    wrong = ": ".join(str(part) for part in (each.get("code"), each.get("error")) if part)
+    back = "taken back by a rewind" if each.get("rewound") else ""
+    return "; ".join(part for part in (wanted, wrong, back) if part)

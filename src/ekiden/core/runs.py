@@ -1,0 +1,93 @@
+"""Runs: what is said to a team, and how it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from ekiden.core.documents import Value, written
+from ekiden.core.server_errors import RunNotFound
+from ekiden.core.usage import Usage
+
+RunStatus: TypeAlias = Literal[
+    "queued", "running", "waiting", "stopped", "done", "refused", "failed", "out_of_budget"
+]
+"""`queued`: nobody works on it yet; `waiting`: for people; `stopped`: somebody stopped it, and it
+can be resumed. The others are outcomes."""
+
+ACTIVE: Final[frozenset[str]] = frozenset({"queued", "running"})
+"""Somebody works on it, or will."""
+
+
+def _usage(counts: Mapping[str, Any] | None) -> Usage:
+    return Usage.from_json(counts or {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunError(Value):
+    """Why a run failed."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run(Value):
+    """A run as it stands."""
+
+    run_id: str
+    session_id: str
+    status: RunStatus
+    agent: str = ""
+    """Who has the session."""
+    output: Any = None
+    """The answer; `null` unless the run is done."""
+    outcome: str | None = None
+    chain: Sequence[str] = ()
+    """Who had the run, beginning with `user`."""
+    handoffs: Sequence[str] = ()
+    """Ids of the handoffs that were made."""
+    usage: Usage = field(default_factory=Usage, metadata=written(Usage.to_json, _usage))
+    """What its model calls used; counts that are zero are left out."""
+    error: RunError | None = None
+    questions: Sequence[str] = ()
+    """Ids of the inbox items that it waits for."""
+    started_at: float = 0.0
+    updated_at: float = 0.0
+
+    @property
+    def is_active(self) -> bool:
+        """Whether somebody works on it, or will."""
+        return self.status in ACTIVE
+
+    @property
+    def is_pending(self) -> bool:
+        """The same, for whoever asks over HTTP."""
+        return self.is_active
+
+    @property
+    def failure(self) -> RunError:
+        """Why it failed, also where nothing is known of that."""
+        return self.error or RunError(code="run.failed", message="the run failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun(Value):
+    """A run that was just stored: from now on it goes on, whoever watches."""
+
+    run_id: str
+    session_id: str
+
+
+def run_id_of(session_id: str, number: int) -> str:
+    """What the run is called."""
+    return f"{session_id}:{number}"
+
+
+def parse_run_id(run_id: str) -> tuple[str, int]:
+    """The session and the number of the run; `RunNotFound` if it cannot be an id of one."""
+    session_id, _, number = run_id.rpartition(":")
+    if not session_id or not number.isascii() or not number.isdigit() or len(number) > 9:
+        raise RunNotFound(run_id)
+    return session_id, int(number)

@@ -1,1 +1,0 @@
-"""Bodies of requests and answers, as the OpenAPI document tells them."""

@@ -1,0 +1,202 @@
+"""What is said to a team, and what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ekiden.api.runs import Shown
+from ekiden.api.streams import AsyncStream
+from ekiden.client.ekiden import Ekiden
+from ekiden.core.errors import SessionBusy, SessionNotFound, UnknownAgent, UserError
+from ekiden.core.events import Event
+from ekiden.core.items import text_of
+from ekiden.core.model import ModelDelta
+from ekiden.core.runs import Begun, Run
+from ekiden.core.server_errors import RequestInvalid, RunNotFound
+from ekiden.core.usage import Usage
+
+
+async def read(stream: AsyncStream[Shown]) -> list[Shown]:
+    """All of it."""
+    async with asyncio.timeout(60), stream as shown:
+        return [each async for each in shown]
+
+
+def numbers(shown: list[Shown]) -> list[int]:
+    return [each.seq for each in shown if isinstance(each, Event)]
+
+
+async def test_a_run_is_waited_for(relay: Ekiden) -> None:
+    run = await relay.runs.run(
+        "hello there",
+        session_id="a",
+        user_id="安娜",
+        title="About 👋",
+        correlation_id="c",
+        priority="high",
+        max_turns=9,
+        on_busy="wait",
+    )
+    assert (run.run_id, run.session_id, run.status) == ("a:1", "a", "done")
+    assert (run.agent, run.output, run.outcome) == ("desk", "you said: hello there", "done")
+    assert (run.chain, run.handoffs, run.questions) == (("user", "triage", "desk"), ("a.h1",), ())
+    assert (run.error, run.usage, run.is_active) == (None, Usage(), False)
+    assert 0 < run.started_at <= run.updated_at
+    assert await relay.runs.get("a:1") == await relay.runs.wait("a:1") == run
+    items = await relay.runs.run([{"role": "user", "content": "again"}], session_id="a", agent=None)
+    assert (items.run_id, items.output) == ("a:2", "you said: again")
+    assert await relay.runs.get("a:1") == run
+    [last] = (await relay.runs.list(user="安娜").page(limit=1)).items
+    assert last == items
+
+
+async def test_a_run_goes_on_when_nobody_waits(relay: Ekiden, tmp_path: Path) -> None:
+    run = await relay.runs.start("hold:go on", session_id="a")
+    assert (run.run_id, run.is_active, run.output) == ("a:1", True, None)
+    assert (await relay.runs.get("a:1", wait_s=0.01)).is_active
+    with pytest.raises(SessionBusy):
+        await relay.runs.run("more", session_id="a")
+    late = await relay.runs.run("hold:go too", session_id="b", timeout_s=0.01)
+    assert (late.run_id, late.is_active) == ("b:1", True)
+    (tmp_path / "go").touch()
+    assert (await relay.runs.wait("a:1")).output == "you said: hold:go on"
+    assert (await relay.runs.get("b:1", wait_s=60)).status == "done"
+    assert [each.run_id async for each in relay.runs.list()] == ["b:1", "a:1"]
+    page = await relay.runs.list(agent="desk", status="idle").page(limit=1)
+    rest = await relay.runs.list().page(limit=1, cursor=page.next_cursor)
+    assert [each.run_id for each in [*page.items, *rest.items]] == ["b:1", "a:1"]
+    assert [each async for each in relay.runs.list(status="waiting")] == []
+
+
+async def test_a_run_is_watched_while_it_happens(relay: Ekiden) -> None:
+    shown = await read(relay.runs.stream("hello there", session_id="a"))
+    assert shown[0] == Begun(run_id="a:1", session_id="a")
+    assert shown[-1] == await relay.runs.get("a:1")
+    pieces = [each.text for each in shown if isinstance(each, ModelDelta)]
+    assert pieces == ["you ", "said: ", "hello ", "there"]
+    assert numbers(shown) == list(range(1, len(numbers(shown)) + 1))
+    again = await read(relay.runs.follow("a:1"))
+    assert (numbers(again), again[-1]) == (numbers(shown), shown[-1])
+    assert numbers(await read(relay.runs.follow("a:1", after=3))) == numbers(shown)[3:]
+
+
+async def test_a_run_is_watched_through_what_people_decide(relay: Ekiden) -> None:
+    shown = await read(relay.runs.stream("refund please", session_id="a"))
+    run = shown[-1]
+    assert isinstance(run, Run)
+    assert (run.status, run.outcome, len(run.questions)) == ("waiting", "waiting", 1)
+    async with relay.runs.follow("a:1", after=numbers(shown)[-1], until="outcome") as rest:
+        await relay.inbox.answer(run.questions[0], "approve")
+        async with asyncio.timeout(60):
+            found = [each async for each in rest]
+    last = found[-1]
+    assert isinstance(last, Run)
+    assert (last.status, last.output) == ("done", "1042 is paid back")
+    assert numbers(found)[0] == numbers(shown)[-1] + 1
+
+
+async def test_who_stops_to_watch_does_not_stop_the_run(relay: Ekiden, tmp_path: Path) -> None:
+    async with relay.runs.stream("hold:go on", session_id="a") as shown:
+        assert await anext(shown) == Begun(run_id="a:1", session_id="a")
+    (tmp_path / "go").touch()
+    assert (await relay.runs.wait("a:1")).status == "done"
+
+
+async def test_a_run_is_stopped_and_resumed(relay: Ekiden, tmp_path: Path) -> None:
+    await relay.runs.start("hold:go on", session_id="a")
+    stopped = await relay.runs.cancel("a:1")
+    assert (stopped.status, stopped.outcome) == ("stopped", None)
+    going = await relay.runs.resume("a", max_turns=5)
+    assert (going.run_id, going.is_active) == ("a:1", True)
+    with pytest.raises(SessionBusy):
+        await relay.runs.resume("a")
+    await relay.runs.cancel("a:1")
+    late = await relay.runs.resume_and_wait("a", timeout_s=0.01)
+    assert late.is_active
+    await relay.runs.cancel("a:1")
+    (tmp_path / "go").touch()
+    done = await relay.runs.resume_and_wait("a")
+    assert (done.status, done.output) == ("done", "you said: hold:go on")
+    assert await relay.runs.cancel("a:1") == done
+    with pytest.raises(UserError, match="nothing to resume"):
+        await relay.runs.resume("a")
+
+
+async def test_a_budget_has_an_end(relay: Ekiden) -> None:
+    run = await relay.runs.run("hello", session_id="a", max_turns=1)
+    assert (run.status, run.outcome, run.output) == ("out_of_budget", "out_of_budget", None)
+    resumed = await relay.runs.resume("a", max_turns=5)
+    assert resumed.status in ("queued", "running", "done")
+    assert (await relay.runs.wait(resumed.run_id)).output == "you said: hello"
+    await relay.runs.run("again", session_id="b", max_turns=1)
+    assert (await relay.runs.resume_and_wait("b", max_turns=5)).output == "you said: again"
+
+
+async def test_a_session_is_watched_run_after_run(relay: Ekiden) -> None:
+    await relay.runs.run("one", session_id="a")
+    async with relay.runs.follow_session("a", after=2) as shown:
+        await relay.runs.run("two", session_id="a")
+        found: list[Event] = []
+        async with asyncio.timeout(60):
+            async for each in shown:
+                found += [each] if isinstance(each, Event) else []
+                if found and any(text_of(item) == "you said: two" for item in found[-1].items):
+                    break
+    assert [each.seq for each in found] == list(range(3, len(found) + 3))
+
+
+async def test_what_is_not_there_is_told(relay: Ekiden) -> None:
+    await relay.runs.run("hi", session_id="a")
+    for asked in (
+        relay.runs.get("a:2"),
+        relay.runs.wait("a:2"),
+        relay.runs.cancel("a:2"),
+        read(relay.runs.follow("a:2")),
+        relay.runs.get("abc"),
+    ):
+        with pytest.raises(RunNotFound):
+            await asked
+    with pytest.raises(SessionNotFound):
+        await relay.runs.get("b:1")
+    with pytest.raises(SessionNotFound):
+        await relay.runs.resume("b")
+    with pytest.raises(SessionNotFound):
+        await anext(relay.runs.follow_session("b"))
+    with pytest.raises(UnknownAgent):
+        await relay.runs.run("hi", agent="nobody")
+    with pytest.raises(UnknownAgent):
+        await read(relay.runs.stream("hi", agent="nobody"))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"input": ""},
+        {"input": []},
+        {"session_id": "no id"},
+        {"session_id": ""},
+        {"priority": "highest"},
+        {"on_busy": "push"},
+        {"strategy": "luck"},
+        {"max_turns": 0},
+        {"title": "x" * 201},
+        {"timeout_s": 0},
+    ],
+)
+async def test_what_cannot_be_meant_is_refused(relay: Ekiden, given: dict[str, Any]) -> None:
+    with pytest.raises(RequestInvalid):
+        await relay.runs.run(**{"input": "hi", **given})
+    assert [each async for each in relay.runs.list()] == []
+
+
+async def test_an_option_that_there_is_not_is_a_mistake(relay: Ekiden) -> None:
+    with pytest.raises(TypeError):
+        await relay.runs.start("hi", **{"speed": 3})  # type: ignore[misc]
+    with pytest.raises(RequestInvalid):
+        await relay.runs.get("no run")
+    with pytest.raises(RequestInvalid):
+        await relay.runs.resume("no id")
