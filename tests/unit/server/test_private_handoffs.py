@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from ekiden.api.handoffs import HandoffView
 from ekiden.core.agent import Agent
+from ekiden.core.documents import from_json
 from ekiden.core.handoff_terms import HandoffTrigger
 from ekiden.core.team import Team
 from ekiden.handoff import handoff, keep_last
 from ekiden.runtime import RunConfig, Runner
-from ekiden.server.models.handoff import HandoffView
 from ekiden.sessions import Session
 from ekiden.testing import ScriptedModel, say, transfer
 from tests.unit.server.desks import Served, serving
@@ -88,7 +89,7 @@ async def test_a_private_handoff_is_told_without_words_wherever_it_is_told(desk:
         "function_call_output",
     }
     [listed, _] = (await desk.get("/sessions/s/handoffs?views=false"))["items"]
-    HandoffView.model_validate(listed)
+    from_json(HandoffView, listed)
     assert (listed["status"], listed["summary"]) == ("completed", None)
     for path in ("/handoff", "/handoff/history/first"):
         no_secret(await desk.get(path))

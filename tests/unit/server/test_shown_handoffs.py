@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from ekiden.api.handoffs import HandoffView
 from ekiden.core.agent import Agent
+from ekiden.core.documents import from_json
 from ekiden.core.team import Team
 from ekiden.handoff import handoff, keep_last
 from ekiden.runtime import RunConfig, Runner
-from ekiden.server.models.handoff import HandoffView
 from ekiden.sessions import Session
 from ekiden.testing import ScriptedModel, say, transfer
 from tests.unit.server.counters import counter, done, nobody_works, task
@@ -32,7 +33,7 @@ async def handoffs(desk: Served, session: str) -> list[Any]:
     """All of them, each as the description has it."""
     found = await desk.pages(f"/sessions/{session}/handoffs", limit=1)
     for each in found:
-        HandoffView.model_validate(each)
+        from_json(HandoffView, each)
     return found
 
 
@@ -57,7 +58,7 @@ async def test_a_handoff_is_listed_with_what_was_shown(desk: Served) -> None:
     }
     [light] = (await desk.get("/sessions/ticket-7/handoffs?views=false"))["items"]
     assert light == {**only, "view": None}
-    HandoffView.model_validate(light)
+    from_json(HandoffView, light)
 
 
 async def test_what_was_refused_and_what_was_undone_are_listed_in_order(desk: Served) -> None:
