@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import get_type_hints
 
 import pytest
 
 import ekiden.client
 from ekiden.cli.server_option import LOCAL_ONLY
-from ekiden.client.ekiden import Ekiden
+from ekiden.client.ekiden import RESOURCES, interface_of
 from tests.docs.pages import page
 
 PAGE = page("client.md").text
@@ -26,7 +25,7 @@ def methods_on_page(resource: str) -> set[str]:
     }
 
 
-INTERFACES = {name: kind for name, kind in get_type_hints(Ekiden).items() if kind is not str}
+INTERFACES = {name: interface_of(name) for name in RESOURCES}
 
 
 @pytest.mark.parametrize("name", INTERFACES)

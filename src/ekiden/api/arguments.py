@@ -6,12 +6,15 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
-from ekiden.api.endpoint import Told, arguments, endpoints, parameters, told_of
+from ekiden.api.endpoint import Endpoint, Told, arguments, endpoints, parameters, told_of
+from ekiden.api.pages import Page, Pages
 from ekiden.core.server_errors import RequestInvalid
 
 T = TypeVar("T")
+
+_LONGEST_CURSOR: Final = 512
 
 
 def checked(interface: type, implementation: T) -> T:
@@ -38,6 +41,7 @@ class _Checked:
 
 def _method(interface: type, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     taken = parameters(interface, name)
+    about = endpoints(interface)[name]
     signature = inspect.signature(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -45,9 +49,23 @@ def _method(interface: type, name: str, function: Callable[..., Any]) -> Callabl
         for each in taken:
             if each.name in given and (value := given[each.name]) is not None:
                 _check(each.name, each.type, each.told or Told(""), value)
-        return function(*args, **kwargs)
+        found = function(*args, **kwargs)
+        return _checked_pages(found, about) if isinstance(found, Pages) else found
 
     return call
+
+
+def _checked_pages(pages: Pages[Any], about: Endpoint) -> Pages[Any]:
+    limits = Told("", ge=1, le=about.most)
+    form = Told("", pattern=about.cursor, max_length=_LONGEST_CURSOR)
+
+    async def fetch(limit: int, cursor: str | None) -> Page[Any]:
+        _check("limit", int, limits, limit)
+        if cursor is not None:
+            _check("cursor", str, form, cursor)
+        return await pages.page(limit=limit, cursor=cursor)
+
+    return Pages(fetch)
 
 
 def _check(name: str, hint: Any, told: Told, value: Any) -> None:
@@ -61,7 +79,7 @@ def _check(name: str, hint: Any, told: Told, value: Any) -> None:
         if told.max_length is not None and len(value) > told.max_length:
             _refuse(name, f"is longer than {told.max_length}")
     if told.pattern is not None and isinstance(value, str) and not re.search(told.pattern, value):
-        _refuse(name, "is not written as it must be")
+        _refuse(name, f"{value[:40]!r} has characters that are not allowed here")
     if told.is_unique and len(set(parts)) < len(parts):
         _refuse(name, "something is named twice")
     if isinstance(value, int | float):

@@ -300,7 +300,7 @@ _Source: TypeAlias = Annotated[
 _Target: TypeAlias = Annotated[
     str | None, Told("Only those to this agent.", max_length=200, pattern=PLAIN)
 ]
-_Status: TypeAlias = Annotated[HandoffStatus | None, Told("Only those that stand there now.")]
+_Status: TypeAlias = Annotated[HandoffStatus | None, Told("Only handoffs with this status.")]
 _Task: TypeAlias = Annotated[
     str | None, Told("Only those of this task.", max_length=200, pattern=PLAIN)
 ]

@@ -161,7 +161,7 @@ class Runs(Protocol):
         self,
         *,
         status: Annotated[
-            Literal["idle", "ready", "waiting"] | None, Told("Only those whose session is so.")
+            Literal["idle", "ready", "waiting"] | None, Told("Only runs whose session has this status.")
         ] = None,
         agent: Annotated[
             str | None,

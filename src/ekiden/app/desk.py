@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any
 
 from ekiden.app.project import Project
-from ekiden.app.running import tenant_app, tenant_config
+from ekiden.app.running import tenant_config
 from ekiden.app.runs import Runs
-from ekiden.app.tenants import DEFAULT_TENANT
+from ekiden.app.tenants import DEFAULT_TENANT, tenant_app
 from ekiden.core.labels import check_labels
 from ekiden.core.team import Team
 from ekiden.engine import Worker

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from ekiden.app.settings import Settings
-from ekiden.app.tenants import DEFAULT_TENANT
+from ekiden.app.tenants import tenant_app
 from ekiden.runtime import Limits, Price, RunConfig
 
 if TYPE_CHECKING:
@@ -32,15 +32,6 @@ def tenant_config(settings: Settings, tenant: str) -> RunConfig:
     """How sessions of a tenant are run where nobody sits before them: people are asked through the
     inbox."""
     return replace(config_of(settings), approver="inbox", app=tenant_app(settings, tenant))
-
-
-def tenant_app(settings: Settings, tenant: str) -> str:
-    """Whose memory and ``app:`` state it is.
-
-    It differs from tenant to tenant, because copies of memories may lie together outside of the
-    store.
-    """
-    return settings.app if tenant == DEFAULT_TENANT else f"{settings.app}@{tenant}"
 
 
 def prices_of(settings: Settings) -> dict[str, Price]:

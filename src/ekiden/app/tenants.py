@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ekiden.app.stores import open_store, sqlite_path
 from ekiden.core.errors import UserError
 from ekiden.storage.base import Store
+
+if TYPE_CHECKING:
+    from ekiden.app.settings import Settings
 
 DEFAULT_TENANT: Final = "default"
 """Whose store is the main one, which also holds the keys of all."""
@@ -84,3 +87,12 @@ def _in_schema(url: str, tenant: str) -> str:
     # The database cuts off names beyond 63 characters, and a schema may have 48.
     options["schema"] = f"{options.get('schema') or 'ekiden'}{JOINT}{tenant}"
     return urlunsplit(parts._replace(query=urlencode(options)))
+
+
+def tenant_app(settings: Settings, tenant: str) -> str:
+    """Whose memory and ``app:`` state it is.
+
+    It differs from tenant to tenant, because copies of memories may lie together outside of the
+    store.
+    """
+    return settings.app if tenant == DEFAULT_TENANT else f"{settings.app}@{tenant}"

@@ -1,33 +1,32 @@
-"""Everything that there is, here or behind a server, with the same methods."""
+"""All resources of a store or of a server, with the same methods."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from ekiden.api.agents import Agents
-from ekiden.api.audit import Audit
-from ekiden.api.collaborations import Collaborations
-from ekiden.api.costs import Costs
-from ekiden.api.events import Events
-from ekiden.api.handoffs import Handoffs
-from ekiden.api.inbox import Inbox
-from ekiden.api.keys import Keys
-from ekiden.api.memory import Memory
-from ekiden.api.messages import Messages
-from ekiden.api.plans import Plans
-from ekiden.api.replicas import Replicas
-from ekiden.api.runs import Runs
-from ekiden.api.sessions import Sessions
-from ekiden.api.settings import Settings
-from ekiden.api.state import State
-from ekiden.api.traces import Traces
-from ekiden.api.workers import Workers
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from ekiden.api.agents import Agents
+    from ekiden.api.audit import Audit
+    from ekiden.api.collaborations import Collaborations
+    from ekiden.api.costs import Costs
+    from ekiden.api.events import Events
+    from ekiden.api.handoffs import Handoffs
+    from ekiden.api.inbox import Inbox
+    from ekiden.api.keys import Keys
     from ekiden.api.local.place import Here
+    from ekiden.api.memory import Memory
+    from ekiden.api.messages import Messages
+    from ekiden.api.plans import Plans
+    from ekiden.api.replicas import Replicas
+    from ekiden.api.runs import Runs
+    from ekiden.api.sessions import Sessions
+    from ekiden.api.settings import Settings
+    from ekiden.api.state import State
+    from ekiden.api.traces import Traces
+    from ekiden.api.workers import Workers
     from ekiden.app.settings import Settings as Configuration
     from ekiden.client.wire import Wire
     from ekiden.core.agent import Agent
@@ -35,9 +34,31 @@ if TYPE_CHECKING:
     from ekiden.storage.base import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+RESOURCES: Final[Mapping[str, str]] = {
+    "agents": "Agents",
+    "audit": "Audit",
+    "collaborations": "Collaborations",
+    "costs": "Costs",
+    "events": "Events",
+    "handoffs": "Handoffs",
+    "inbox": "Inbox",
+    "keys": "Keys",
+    "memory": "Memory",
+    "messages": "Messages",
+    "mirror": "Replicas",
+    "plans": "Plans",
+    "runs": "Runs",
+    "sessions": "Sessions",
+    "settings": "Settings",
+    "state": "State",
+    "traces": "Traces",
+    "workers": "Workers",
+}
+"""The attributes of `Ekiden`, and the interface of each, which is in the module of its name."""
+
+
 class Ekiden:
-    """Everything that there is, by resource: of a store in this process, or of a server.
+    """All resources of a store in this process, or of a server.
 
     The methods are the same in both cases, and so are values and errors::
 
@@ -71,6 +92,22 @@ class Ekiden:
     traces: Traces
     workers: Workers
 
+    def __init__(self, url: str, make: Callable[[str, type], Any]) -> None:
+        """Use `open` or `connect`. `make` gives the resource of an attribute, by its interface."""
+        self.url = url
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:
+        # Each is made when it is first used: to load all takes longer than most commands do.
+        if name not in RESOURCES:
+            raise AttributeError(f"Ekiden has no {name!r}; it has {', '.join(RESOURCES)}")
+        found = self._make(name, interface_of(name))
+        setattr(self, name, found)
+        return found
+
+    def __repr__(self) -> str:
+        return f"Ekiden({self.url!r})"
+
     @classmethod
     @asynccontextmanager
     async def open(
@@ -82,14 +119,15 @@ class Ekiden:
         workers: int = 100,
         caller: str = "local",
     ) -> AsyncIterator[Ekiden]:
-        """What is in a store, which is made if it is not there: an address as `open_store` takes
-        it, or a store, which stays open.
+        """Open a store, which is made if it does not exist: an address as `open_store` takes it, or
+        a store object, which stays open.
 
-        With `team` runs are made in this process, and sessions that are ready are gone on with, at
-        most `workers` at a time; what is not over at the end is left for others. Without it nothing
-        runs, and all else can be done. `caller` decides what a call does not say `by` whom, as the
-        name of the key does at a server. `settings` are those of `ekiden.load_settings`, else the
-        defaults; no file is read.
+        With `team` agents run in this process, at most `workers` sessions at a time; sessions that
+        are ready, because people answered or a process died, continue. What is not finished at the
+        end is left for others. Without `team` no agent runs, and all else can be done. Where a call
+        does not say `by` whom something is decided, it is `caller`, as it is the name of the key at
+        a server. `settings` are those of `ekiden.load_settings`, else the defaults; no file is
+        read.
         """
         from ekiden.api.local.place import Here
         from ekiden.app.desk import Desk
@@ -132,8 +170,8 @@ class Ekiden:
         timeout_s: float = 120.0,
         retries: int = 4,
     ) -> AsyncIterator[Ekiden]:
-        """What a server has. `url`, else EKIDEN_SERVER; `key`, else EKIDEN_API_KEY, else what is in
-        the file that EKIDEN_API_KEY_FILE names; the others as `AsyncClient` has them."""
+        """Connect to a server: `url`, else EKIDEN_SERVER; `key`, else EKIDEN_API_KEY, else what is
+        in the file that EKIDEN_API_KEY_FILE names; the others as `AsyncClient` has them."""
         from ekiden.client.address import api_key_of, server_address
         from ekiden.client.wire import Manners, Wire
 
@@ -145,75 +183,40 @@ class Ekiden:
             await wire.close()
 
 
+def interface_of(name: str) -> type:
+    """The `Protocol` of a resource."""
+    kind = RESOURCES[name]
+    found: type = getattr(import_module(f"ekiden.api.{kind.lower()}"), kind)
+    return found
+
+
 def at_server(wire: Wire) -> Ekiden:
     """What a server has."""
-    from ekiden.client.events import RemoteEvents
-    from ekiden.client.remote import remote
-    from ekiden.client.runs import RemoteRuns
 
-    return Ekiden(
-        agents=remote(Agents, wire),
-        url=wire.url,
-        audit=remote(Audit, wire),
-        collaborations=remote(Collaborations, wire),
-        costs=remote(Costs, wire),
-        events=remote(Events, wire, base=RemoteEvents),
-        keys=remote(Keys, wire),
-        mirror=remote(Replicas, wire),
-        plans=remote(Plans, wire),
-        runs=remote(Runs, wire, base=RemoteRuns),
-        settings=remote(Settings, wire),
-        memory=remote(Memory, wire),
-        handoffs=remote(Handoffs, wire),
-        inbox=remote(Inbox, wire),
-        state=remote(State, wire),
-        messages=remote(Messages, wire),
-        sessions=remote(Sessions, wire),
-        traces=remote(Traces, wire),
-        workers=remote(Workers, wire),
-    )
+    def make(name: str, interface: type) -> Any:
+        from ekiden.client.remote import remote
+
+        if name == "events":
+            from ekiden.client.events import RemoteEvents
+
+            return remote(interface, wire, base=RemoteEvents)
+        if name == "runs":
+            from ekiden.client.runs import RemoteRuns
+
+            return remote(interface, wire, base=RemoteRuns)
+        return remote(interface, wire)
+
+    return Ekiden(wire.url, make)
 
 
 def at_store(here: Here) -> Ekiden:
     """What a store of this process has."""
-    from ekiden.api.arguments import checked
-    from ekiden.api.local.agents import LocalAgents
-    from ekiden.api.local.audit import LocalAudit
-    from ekiden.api.local.collaborations import LocalCollaborations
-    from ekiden.api.local.costs import LocalCosts
-    from ekiden.api.local.events import LocalEvents
-    from ekiden.api.local.handoffs import LocalHandoffs
-    from ekiden.api.local.inbox import LocalInbox
-    from ekiden.api.local.keys import LocalKeys
-    from ekiden.api.local.memory import LocalMemory
-    from ekiden.api.local.messages import LocalMessages
-    from ekiden.api.local.plans import LocalPlans
-    from ekiden.api.local.replicas import LocalReplicas
-    from ekiden.api.local.runs import LocalRuns
-    from ekiden.api.local.sessions import LocalSessions
-    from ekiden.api.local.settings import LocalSettings
-    from ekiden.api.local.state import LocalState
-    from ekiden.api.local.traces import LocalTraces
-    from ekiden.api.local.workers import LocalWorkers
 
-    return Ekiden(
-        agents=checked(Agents, LocalAgents(here)),
-        url=here.store.url,
-        audit=checked(Audit, LocalAudit(here)),
-        collaborations=checked(Collaborations, LocalCollaborations(here)),
-        costs=checked(Costs, LocalCosts(here)),
-        events=checked(Events, LocalEvents(here)),
-        handoffs=checked(Handoffs, LocalHandoffs(here)),
-        inbox=checked(Inbox, LocalInbox(here)),
-        keys=checked(Keys, LocalKeys(here)),
-        mirror=checked(Replicas, LocalReplicas(here)),
-        plans=checked(Plans, LocalPlans(here)),
-        runs=checked(Runs, LocalRuns(here)),
-        settings=checked(Settings, LocalSettings(here.loaded, tenant=here.tenant)),
-        memory=checked(Memory, LocalMemory(here)),
-        state=checked(State, LocalState(here)),
-        messages=checked(Messages, LocalMessages(here)),
-        sessions=checked(Sessions, LocalSessions(here)),
-        traces=checked(Traces, LocalTraces(here)),
-        workers=checked(Workers, LocalWorkers(here)),
-    )
+    def make(name: str, interface: type) -> Any:
+        from ekiden.api.arguments import checked
+
+        kind = RESOURCES[name]
+        made = getattr(import_module(f"ekiden.api.local.{kind.lower()}"), f"Local{kind}")
+        return checked(interface, made.of(here) if name == "settings" else made(here))
+
+    return Ekiden(here.store.url, make)

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from types import NoneType, new_class
-from typing import Any
+from typing import Any, Final
 
 from ekiden.api.endpoint import (
     Parameter,
@@ -23,6 +23,9 @@ from ekiden.client.paths import part
 from ekiden.client.wire import Wire
 from ekiden.core.documents import from_json
 from ekiden.core.jsonio import loads
+
+_WAITS: Final = ("wait_s", "timeout_s")
+"""Parameters that tell how long the server may wait before it answers."""
 
 
 def remote(interface: type, wire: Wire, *, base: type = object) -> Any:
@@ -112,7 +115,9 @@ def _method(interface: type, name: str) -> Any:
 
     async def asked(self: Any, *args: Any, **kwargs: Any) -> Any:
         wanted = request(self, args, kwargs)
-        found = await self.wire.ask(about.method, **wanted, once=about.is_secret)
+        given_s = {**(wanted["body"] or {}), **wanted["params"]} if has_body else wanted["params"]
+        wait_s = max((given_s.get(name) or 0.0 for name in _WAITS), default=0.0)
+        found = await self.wire.ask(about.method, **wanted, once=about.is_secret, wait_s=wait_s)
         return None if given is NoneType else from_json(given, found)
 
     return asked

@@ -78,8 +78,11 @@ class Wire:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
         once: bool = False,
+        wait_s: float = 0.0,
     ) -> Any:
         """The JSON of the answer, `None` if there is none; repeated where that is safe.
+
+        `wait_s`: how long the server may take on purpose, beside its usual time.
 
         A POST has an `Idempotency-Key`, so that a server that has done it already tells the same
         again. With `once` it has none, and is not sent again when its answer is lost. Raises what
@@ -90,7 +93,7 @@ class Wire:
         for attempt in range(1, self.manners.retries + 2):
             is_last = attempt > self.manners.retries
             try:
-                answer = await self._send(method, path, params, body, sent)
+                answer = await self._send(method, path, params, body, sent, wait_s)
             except ServerUnavailable:
                 if is_last or once:
                     raise
@@ -102,10 +105,10 @@ class Wire:
             if lost and method == "DELETE" and answer.status_code == 404:
                 return None  # It was done, and only the answer was lost.
             error = error_of(answer.status_code, _json(answer))
-            wait_s = self._may_wait(answer, error, attempt, lost=lost)
-            if is_last or wait_s is None:
+            pause_s = self._may_wait(answer, error, attempt, lost=lost)
+            if is_last or pause_s is None:
                 raise error
-            await asyncio.sleep(wait_s)
+            await asyncio.sleep(pause_s)
         raise AssertionError("unreachable")
 
     @asynccontextmanager
@@ -153,8 +156,11 @@ class Wire:
         params: Mapping[str, Any] | None,
         body: Any,
         headers: Mapping[str, str],
+        wait_s: float,
     ) -> httpx2.Response:
         import httpx2
+
+        manners = self.manners
 
         try:
             return await self._opened().request(
@@ -163,6 +169,9 @@ class Wire:
                 params=_texts(params),
                 content=_content(body),
                 headers=dict(headers),
+                timeout=httpx2.Timeout(
+                    manners.timeout_s + wait_s, connect=manners.connect_timeout_s
+                ),
             )
         except httpx2.RequestError as exc:
             raise ServerUnavailable(self.url, _problem(exc)) from exc

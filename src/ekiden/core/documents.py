@@ -68,6 +68,11 @@ class Value:
 
     __pydantic_config__: ClassVar[Any] = {"json_schema_extra": _describe}
 
+    def to_json(self) -> dict[str, Any]:
+        """As JSON, with the names of the fields."""
+        found: dict[str, Any] = to_json(self)
+        return found
+
 
 def named(name: str, **options: Any) -> Any:
     """A field that JSON has under another name, because the name is one of Python's words."""

@@ -15,6 +15,7 @@ from ekiden.runtime.import_shapes import (
     REWOUND,
     Call,
     Message,
+    Name,
     Object,
     Output,
     Said,
@@ -92,8 +93,7 @@ def _check_event(event: Event, place: str) -> None:
         check(OF_TYPE[event.type], details, inside)
     if is_transfer(event):
         for number, item in enumerate(event.items):
-            if not item.get("call_id"):
-                raise SessionImportInvalid(f"{place}.items[{number}].call_id", "it is missing")
+            check(Name, item.get("call_id"), f"{place}.items[{number}].call_id")
 
 
 def _check_call_of_code(event: Event, place: str) -> None:

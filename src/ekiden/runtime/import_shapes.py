@@ -24,9 +24,24 @@ from ekiden.sessions.state import STATE
 T = TypeVar("T")
 
 _MOST = 2**53
+_LONGEST = 500
 
-Name: TypeAlias = Annotated[str, Len(1, 500)]
-Key: TypeAlias = Annotated[str, Len(0, 500)]
+
+def _at_most(value: str) -> str:
+    # pydantic's own limit refuses half characters, which names may have.
+    if len(value) > _LONGEST:
+        raise ValueError(f"it has more than {_LONGEST} characters")
+    return value
+
+
+def _some(value: str) -> str:
+    if not value:
+        raise ValueError("it is empty")
+    return _at_most(value)
+
+
+Name: TypeAlias = Annotated[str, AfterValidator(_some)]
+Key: TypeAlias = Annotated[str, AfterValidator(_at_most)]
 Count: TypeAlias = Annotated[int, Ge(0), Lt(_MOST)]
 Amount: TypeAlias = Annotated[float, Ge(0), Lt(_MOST)]
 """Something that was spent or may be: finite, and not negative."""
@@ -305,7 +320,6 @@ class StoredResult(TypedDict, total=False):
 
 _WORDS: Final[Mapping[str, str]] = {
     "missing": "it is missing",
-    "value_error": "it is not what models use",
     "string_type": "it is not a text",
     "dict_type": "it is no object",
     "list_type": "it is not a list",
@@ -323,7 +337,8 @@ def check(kind: Any, value: Any, place: str) -> Any:
     except ValidationError as exc:
         found = exc.errors(include_url=False, include_input=False)[0]
         at = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in found["loc"])
-        words = _WORDS.get(found["type"]) or f"{found['msg'][:1].lower()}{found['msg'][1:200]}"
+        told = found["msg"].removeprefix("Value error, ")
+        words = _WORDS.get(found["type"]) or f"{told[:1].lower()}{told[1:200]}"
         raise SessionImportInvalid(f"{place}{at}".lstrip("."), words) from exc
     return value
 

@@ -8,7 +8,7 @@ are what the OpenAPI document tells of them.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -42,11 +42,6 @@ def answer(
 ) -> JsonAnswer:
     """The value as an answer."""
     return JsonAnswer(dumps(value), status, headers=headers)
-
-
-def page(items: Iterable[Any], next_cursor: str | None = None) -> JsonAnswer:
-    """Some of a list as an answer."""
-    return answer({"items": list(items), "next_cursor": next_cursor})
 
 
 async def json_lines(lines: AsyncGenerator[str, None], *, filename: str) -> JsonLines:

@@ -32,9 +32,6 @@ def limit_to(most: int) -> Any:
     return Query(ge=1, le=most, description="How many at most.")
 
 
-Limit: TypeAlias = Annotated[int, limit_to(1000)]
-
-
 def cursor_as(pattern: str, *, most: int = 500) -> Any:
     """The cursor of a list whose cursors look so."""
     return Query(

@@ -20,7 +20,6 @@ from ekiden.api.local.inbox import LocalInbox
 from ekiden.api.local.keys import LocalKeys
 from ekiden.api.local.memory import LocalMemory
 from ekiden.api.local.messages import LocalMessages
-from ekiden.api.local.place import Here
 from ekiden.api.local.plans import LocalPlans
 from ekiden.api.local.replicas import LocalReplicas
 from ekiden.api.local.runs import LocalRuns
@@ -42,11 +41,6 @@ from ekiden.api.workers import Workers
 from ekiden.server.derived import router_of
 from ekiden.server.routes import runs
 
-
-def _settings(here: Here) -> LocalSettings:
-    return LocalSettings(here.loaded, tenant=here.tenant)
-
-
 ROUTERS: tuple[APIRouter, ...] = (
     router_of(Agents, LocalAgents, tag="agents"),
     router_of(Handoffs, LocalHandoffs, tag="handoffs"),
@@ -56,7 +50,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     router_of(Sessions, LocalSessions, tag="sessions"),
     router_of(Traces, LocalTraces, tag="traces"),
     router_of(Audit, LocalAudit, tag="audit"),
-    router_of(Settings, _settings, tag="settings"),
+    router_of(Settings, LocalSettings.of, tag="settings"),
     router_of(Replicas, LocalReplicas, tag="mirror"),
     router_of(Inbox, LocalInbox, tag="inbox"),
     router_of(Messages, LocalMessages, tag="messages"),

@@ -205,3 +205,14 @@ async def test_old_sessions_are_pruned(ekiden: Ekiden) -> None:
         options: Any = wrong
         with pytest.raises(RequestInvalid):
             await ekiden.sessions.prune(**options)
+
+
+async def test_pages_that_cannot_be_are_refused(ekiden: Ekiden) -> None:
+    for limit in (0, -1, 5000):
+        with pytest.raises(RequestInvalid):
+            await ekiden.sessions.list().page(limit=limit)
+    for cursor in ("abc", "-1", "x" * 1000):
+        with pytest.raises(RequestInvalid):
+            await ekiden.sessions.events("s").page(cursor=cursor)
+        with pytest.raises(RequestInvalid):
+            await ekiden.sessions.items("s").page(cursor=cursor)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -152,7 +151,7 @@ async def test_ctrl_c_at_the_question_leaves_the_session_waiting(client: AsyncCl
 
 
 async def test_what_the_key_may_not_answer_waits_in_the_inbox(
-    client: AsyncClient, capsys: Captured
+    client: AsyncClient, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Refused:
         """An inbox that may be read only."""
@@ -162,11 +161,8 @@ async def test_what_the_key_may_not_answer_waits_in_the_inbox(
         async def answer(self, *args: Any, **options: Any) -> None:
             raise Forbidden("answer")
 
-    kept, client.ekiden = client.ekiden, replace(client.ekiden, inbox=cast("Any", Refused()))
-    try:
-        assert await watched(client, Person("y")) == Exit.WAITING
-    finally:
-        client.ekiden = kept
+    monkeypatch.setattr(client.ekiden, "inbox", Refused())
+    assert await watched(client, Person("y")) == Exit.WAITING
     told = capsys.readouterr().err
     assert "it waits in the inbox" in told
     assert "answer with: ekiden inbox answer inb_" in told

@@ -11,7 +11,7 @@ import pytest
 from ekiden.client import AsyncClient, ClientMisconfigured, ServerProblem, ServerUnavailable
 from ekiden.core.acting import AGENT_HEADER, AGENT_VARIABLE, acting_as
 from ekiden.core.errors import SessionNotFound
-from ekiden.core.server_errors import IdempotencyConflict, TooManyRequests
+from ekiden.core.server_errors import IdempotencyConflict, RunNotFound, TooManyRequests
 
 Answer = httpx2.Response | Exception
 
@@ -208,3 +208,17 @@ async def test_an_agent_that_uses_the_client_is_told_to_the_server(
         await client.runs.start("hi")
     told = [request.headers.get(AGENT_HEADER) for request in script.requests]
     assert told == [None, "1", "1"]
+
+
+async def test_who_lets_the_server_wait_waits_as_long() -> None:
+    asked: list[float] = []
+
+    def script(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request.extensions["timeout"]["read"])
+        return problem(404, "run.not_found")
+
+    async with client_of(script, timeout_s=2.0) as client:
+        for wait_s in (0, 300.0):
+            with pytest.raises(RunNotFound):
+                await client.runs.get("s:1", wait_s=wait_s)
+    assert asked == [2.0, 302.0]

@@ -332,3 +332,17 @@ async def test_calls_of_code_of_the_wrong_form_are_refused(change: dict[str, Any
     with pytest.raises(SessionImportInvalid) as caught:
         await import_session(MemoryStore(), document)
     assert caught.value.place.startswith("events[0].items")
+
+
+@pytest.mark.parametrize("call_id", [None, "", {"a": 1}, "x" * 501])
+async def test_a_transfer_names_the_call_that_it_answers(call_id: Any) -> None:
+    document = await waiting()
+    details = {"id": "s.h1", "from": "a", "to": "b", "status": "transferring"}
+    document["events"][0] |= {
+        "event_type": "handoff",
+        "items": [{"type": "own", "call_id": call_id}],
+        "details": {**details, "moves": ["transferring"]},
+    }
+    with pytest.raises(SessionImportInvalid) as caught:
+        await import_session(MemoryStore(), document)
+    assert caught.value.place == "events[0].items[0].call_id"

@@ -6,21 +6,22 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ekiden.api.texts import Moment
 from ekiden.app.moments import read_moment
-from ekiden.app.project import Project
-from ekiden.app.running import tenant_app
-from ekiden.app.runs import Runs
 from ekiden.app.settings import LoadedSettings, SettingOrigin, Settings
-from ekiden.app.tenants import DEFAULT_TENANT
+from ekiden.app.tenants import DEFAULT_TENANT, tenant_app
 from ekiden.core.errors import UserError
 from ekiden.core.server_errors import Forbidden, RequestInvalid
-from ekiden.core.team import Team
-from ekiden.hub.patience import OnOutage
-from ekiden.runtime import RunConfig
-from ekiden.storage.base import SessionRow, Store
+
+if TYPE_CHECKING:
+    from ekiden.app.project import Project
+    from ekiden.app.runs import Runs
+    from ekiden.core.team import Team
+    from ekiden.hub.patience import OnOutage
+    from ekiden.runtime import RunConfig
+    from ekiden.storage.base import SessionRow, Store
 
 
 def _nothing() -> None:

@@ -177,8 +177,8 @@ class LocalSessions(api.Sessions):
         settings = self._here.settings.retention
         if not settings.has_rules:
             raise UserError(
-                "say what may go: `older_than`, `keep`, or the settings retention.days and "
-                "retention.count"
+                "say which sessions to remove: older_than (--older-than 30d), keep (--keep 1000), "
+                "or the settings retention.days and retention.count"
             )
         return None if settings.days is None else settings.days * _DAY_S, settings.count
 

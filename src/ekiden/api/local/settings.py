@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Self
 
 from ekiden.api import settings as api
+from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
 from ekiden.app.settings import LoadedSettings, SettingEntry, redacted
 from ekiden.app.tenants import DEFAULT_TENANT
@@ -24,6 +26,11 @@ class LocalSettings(api.Settings):
         self._loaded = loaded
         self._tenant = tenant
         self._shows_secrets = shows_secrets
+
+    @classmethod
+    def of(cls, here: Here) -> Self:
+        """Those of a place, without secrets."""
+        return cls(here.loaded, tenant=here.tenant)
 
     def list(self) -> Pages[SettingEntry]:
         async def fetch(limit: int, cursor: str | None) -> Page[SettingEntry]:

@@ -49,7 +49,7 @@ class Filters:
     target: Annotated[str | None, Parameter(name="--to", help="Only those to this agent.")] = None
     status: Annotated[
         Literal["initiated", "transferring", "completed", "failed", "rolled_back"] | None,
-        Parameter(help="Only those that stand there now."),
+        Parameter(help="Only handoffs with this status."),
     ] = None
     task: Annotated[str | None, Parameter(help="Only those of this task.")] = None
     correlation: Annotated[str | None, Parameter(help="Only those with this correlation id.")] = (

@@ -27,7 +27,7 @@ class Filters:
 
     status: Annotated[
         Literal["open", "answered", "expired", "cancelled", "closed", "any"],
-        Parameter(help="Only those that are so; closed is all but open."),
+        Parameter(help="Only items with this status; closed means every status but open."),
     ] = "open"
     role: Annotated[str | None, Parameter(help="Only those for this role.")] = None
     assignee: Annotated[

@@ -135,10 +135,10 @@ async def session_search(
 async def session_prune(
     *,
     older_than: Annotated[
-        str | None, Parameter(help="Those that nothing happened in for so long: 12h, 30d, 8w.")
+        str | None, Parameter(help="Sessions without an event for this long: 12h, 30d, 8w.")
     ] = None,
     keep: Annotated[
-        int | None, Parameter(validator=Number(gte=0), help="All but so many, the newest.")
+        int | None, Parameter(validator=Number(gte=0), help="Keep this many sessions, the newest, and remove the rest.")
     ] = None,
     user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None,
     status: Annotated[

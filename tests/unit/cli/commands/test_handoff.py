@@ -270,7 +270,7 @@ def test_pages_of_the_history_of_an_agent(counter: Desk) -> None:
     assert counter("handoff", "history", "closed", "--limit", "1").err.startswith("more: --cursor ")
     assert len(counter("handoff", "history", "triage", "--json").json) == 4
     wrong = counter("handoff", "history", "closed", "--cursor", "x", "--json")
-    assert (wrong.code, wrong.error["code"]) == (2, "user.error")
+    assert (wrong.code, wrong.error["code"]) == (2, "request.invalid")
 
 
 @pytest.mark.parametrize(
