@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 from ekiden.api.endpoint import Endpoint, Told, arguments, endpoints, parameters, told_of
 from ekiden.api.pages import Page, Pages
+from ekiden.core.quoting import is_unicode
 from ekiden.core.server_errors import RequestInvalid
 
 T = TypeVar("T")
@@ -44,14 +45,24 @@ def _method(interface: type, name: str, function: Callable[..., Any]) -> Callabl
     about = endpoints(interface)[name]
     signature = inspect.signature(function)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def check(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         given = arguments(signature, taken, *args, **kwargs)
         for each in taken:
             if each.name in given and (value := given[each.name]) is not None:
                 _check(each.name, each.type, each.told or Told(""), value)
+
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        check(args, kwargs)
+        return await function(*args, **kwargs)
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        check(args, kwargs)
         found = function(*args, **kwargs)
         return _checked_pages(found, about) if isinstance(found, Pages) else found
 
+    call = awaited if inspect.iscoroutinefunction(function) else called
+    call.__doc__, call.__name__ = getattr(interface, name).__doc__, name
+    vars(call)["__signature__"] = signature
     return call
 
 
@@ -78,6 +89,8 @@ def _check(name: str, hint: Any, told: Told, value: Any) -> None:
             _refuse(name, f"is shorter than {told.min_length}")
         if told.max_length is not None and len(value) > told.max_length:
             _refuse(name, f"is longer than {told.max_length}")
+    if isinstance(value, str) and not is_unicode(value):
+        _refuse(name, "has half a character, which no JSON can carry")
     if told.pattern is not None and isinstance(value, str) and not re.search(told.pattern, value):
         _refuse(name, f"{value[:40]!r} has characters that are not allowed here")
     if told.is_unique and len(set(parts)) < len(parts):

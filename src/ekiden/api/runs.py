@@ -161,7 +161,8 @@ class Runs(Protocol):
         self,
         *,
         status: Annotated[
-            Literal["idle", "ready", "waiting"] | None, Told("Only runs whose session has this status.")
+            Literal["idle", "ready", "waiting"] | None,
+            Told("Only runs whose session has this status."),
         ] = None,
         agent: Annotated[
             str | None,

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ekiden import __version__
-from ekiden.cli.errors import Interrupted, UsageError
+from ekiden.cli.errors import BadInput, Interrupted, UsageError
 from ekiden.cli.exits import Exit, exit_for_error
 from ekiden.cli.output import complain, prepare_log, prepare_streams, say
 from ekiden.cli.server_option import put_server
 from ekiden.core.errors import EkidenError
+from ekiden.core.quoting import is_unicode
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -262,6 +263,11 @@ def _dispatch(arguments: list[str]) -> int:
         arguments[1:] == [] or (arguments[1].startswith("-") and arguments[1] not in _HELP)
     ):
         arguments.insert(1, "run")
+    for word in arguments:
+        if not is_unicode(word):
+            raise BadInput(
+                f"{ascii(word)[:80]} is not UTF-8; convert it first, for example with iconv"
+            )
     put_server(arguments, _GROUPS)
     try:
         code = build()(arguments, exit_on_error=False, print_error=False)

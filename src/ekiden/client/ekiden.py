@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class Ekiden:
     @asynccontextmanager
     async def open(
         cls,
-        store: str | Store,
+        store: str | PathLike[str] | Store,
         *,
         team: Team | Agent[Any] | None = None,
         settings: Configuration | None = None,
@@ -135,8 +136,17 @@ class Ekiden:
         from ekiden.app.settings import LoadedSettings
         from ekiden.app.settings import Settings as Defaults
         from ekiden.app.stores import open_store
+        from ekiden.core.errors import UserError
         from ekiden.core.team import Team
 
+        if settings is not None and not isinstance(settings, Defaults):
+            raise UserError(f"settings are those of load_settings, not {type(settings).__name__}")
+        if not isinstance(workers, int) or workers < 1:
+            raise UserError(f"workers must be 1 or more, not {workers!r:.40}")
+        if isinstance(store, PathLike):
+            store = fspath(store)
+        if not (isinstance(store, str) or hasattr(store, "wait_for_change")):
+            raise UserError(f"store is an address or a store, not {type(store).__name__}")
         loaded = LoadedSettings(settings=settings or Defaults(), origins={})
         async with AsyncExitStack() as stack:
             opened = store
@@ -173,8 +183,14 @@ class Ekiden:
         """Connect to a server: `url`, else EKIDEN_SERVER; `key`, else EKIDEN_API_KEY, else what is
         in the file that EKIDEN_API_KEY_FILE names; the others as `AsyncClient` has them."""
         from ekiden.client.address import api_key_of, server_address
+        from ekiden.client.errors import ClientMisconfigured
         from ekiden.client.wire import Manners, Wire
 
+        for name, text in (("url", url), ("key", key)):
+            if text is not None and not isinstance(text, str):
+                raise ClientMisconfigured(f"{name} is a text, not {type(text).__name__}")
+        if not (timeout_s > 0 and retries >= 0):
+            raise ClientMisconfigured("timeout_s must be above 0, and retries not below 0")
         manners = Manners(timeout_s=timeout_s, retries=retries)
         wire = Wire(server_address(url), api_key_of(key), manners)
         try:

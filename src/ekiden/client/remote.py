@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import update_wrapper
 from types import NoneType, new_class
 from typing import Any, Final
 
@@ -49,6 +50,7 @@ class _Lazy:
 
     def __get__(self, made: Any, owner: type) -> Any:
         method = _method(self._interface, self._name)
+        update_wrapper(method, getattr(self._interface, self._name))
         setattr(owner, self._name, method)
         return method.__get__(made, owner)
 

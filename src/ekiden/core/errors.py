@@ -400,7 +400,8 @@ class SessionBusy(SessionError):
     def __init__(self, session_id: str, *, owner: str, free_in_s: float) -> None:
         super().__init__(
             f"session {session_id!r} is being run by {owner!r}, whose lease lasts another "
-            f"{max(free_in_s, 0):.1f} s; wait for it, or use on_busy='wait'",
+            f"{max(free_in_s, 0):.1f} s; try again later, or let the run wait for it "
+            "(on_busy='wait', or leave out --no-wait)",
             session_id=session_id,
         )
         self.owner, self.free_in_s = owner, free_in_s

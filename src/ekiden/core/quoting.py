@@ -59,3 +59,12 @@ def _suspect() -> re.Pattern[str]:
 def _escape(match: re.Match[str]) -> str:
     units = match.group().encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
+
+
+def is_unicode(text: str) -> bool:
+    """Whether the text can be written as UTF-8: it has no half characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ekiden.core.agent import Agent
-from ekiden.core.errors import UserError
+from ekiden.core.errors import SessionNotWaiting, UserError
 from ekiden.core.handoff_record import (
     A_PERSON,
     A_PROGRAM,
@@ -220,7 +220,7 @@ class HandoffController:
 
         The words are the answer of the run; with `give_back` they go to the agent that handed the
         conversation to people, which goes on with it. A failure of that agent is an outcome, not an
-        exception. Raises `UserError` if the session does not wait for a person, and
+        exception. Raises `SessionNotWaiting` if it does not wait for a person, and
         `SessionNotFound`. For example::
 
             result = await controller.answer("customer-42", "We replace it.", by="anna")
@@ -231,10 +231,7 @@ class HandoffController:
         around = self._around()
         agent = around.find((await self._store.get(session_id)).agent)
         if agent.person is None:
-            raise UserError(
-                f"session {session_id!r} does not wait for a person: agent {agent.name!r} has it; "
-                "send it a message, or hand the session to people first"
-            )
+            raise SessionNotWaiting(session_id, agent=agent.name)
         item = await answer_case(self._store, session_id, text, by=by, give_back=give_back)
         claim, row = await claimed(self._store, session_id, self._config)
         async with taken_up(around, self._store, claim, row) as run:

@@ -138,7 +138,11 @@ async def session_prune(
         str | None, Parameter(help="Sessions without an event for this long: 12h, 30d, 8w.")
     ] = None,
     keep: Annotated[
-        int | None, Parameter(validator=Number(gte=0), help="Keep this many sessions, the newest, and remove the rest.")
+        int | None,
+        Parameter(
+            validator=Number(gte=0),
+            help="Keep this many sessions, the newest, and remove the rest.",
+        ),
     ] = None,
     user: Annotated[str | None, Parameter(help="Only sessions of this user.")] = None,
     status: Annotated[

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from cyclopts import Parameter
 
+from ekiden.cli.errors import UsageError
 from ekiden.cli.options import STORE, JsonOption, StoreOption
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ async def store_backup(
     from ekiden.app.copying import backup_store
     from ekiden.cli.projects import store_address
 
+    if file.is_dir():
+        raise UsageError(f"{file} is a folder: name a file")
     return await _reported(
         partial(backup_store, store_address(store), file, tenants=_names(tenants)), as_json=as_json
     )
