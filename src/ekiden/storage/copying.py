@@ -70,6 +70,13 @@ _NOT_COMPARED: Final = frozenset({"place", "ready_us"})
 MARK: Final = ("ekiden.store", "unfinished")
 """Collection and key of the document that a store has while something is copied into it."""
 
+FOLLOWERS: Final[Mapping[str, str]] = {
+    "sessions.search": "after",
+    "mirrors": "cursor",
+    "otel.exporters": "cursor",
+}
+"""Collections whose documents have a cursor of the feed, and the name of that field."""
+
 PAGE_ROWS: Final = 2000
 PAGE_BYTES: Final = 4_000_000
 LAST_TIME_MS: Final = 253_402_300_799_000

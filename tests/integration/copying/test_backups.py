@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -309,6 +310,27 @@ async def test_a_backup_that_may_only_be_read_is_restored(desk: str, shelf: Path
     shelf.chmod(0o700)
     assert files_in(shelf) == ["monday.db"]
     assert await sessions_at(target) == {"s1", "s2"}
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+async def test_a_name_that_was_taken_in_the_last_moment_is_not_overwritten(
+    has_links: bool, desk: str, shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(target: Path, file: Path) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    if not has_links:
+        monkeypatch.setattr(Path, "hardlink_to", refuse)
+    backup, taken = shelf / "monday.db", shelf / "taken.db"
+    # A link that leads nowhere: looked for, it does not exist.
+    taken.symlink_to("nowhere")
+    with pytest.raises(StoreNotEmpty, match="something else"):
+        await backup_store(desk, taken)
+    assert str(taken.readlink()) == "nowhere"
+    await backup_store(desk, backup)
+    assert files_in(shelf) == ["monday.db"]
+    assert (backup.stat().st_nlink, backup.stat().st_mode & 0o777) == (1, 0o600)
+    assert await sessions_at(str(backup)) == {"s1", "s2"}
 
 
 @pytest.mark.slow

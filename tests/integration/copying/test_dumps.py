@@ -77,6 +77,22 @@ async def test_a_dump_is_a_file_that_only_its_user_may_read(
         await restore_store(dump, elsewhere(source))
 
 
+async def test_a_file_that_appears_during_the_dump_is_not_overwritten(
+    place: Place, postgres_tools: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, shelf, folder = await made(place("postgresql")), tmp_path / "shelf", tmp_path / "bin"
+    shelf.mkdir()
+    folder.mkdir()
+    dump = shelf / "desk.dump"
+    late = f'test "$1" = --version || echo mine > {shlex.quote(str(dump))}'
+    script(folder, "pg_dump", f'{late}\nexec {postgres_tools / "pg_dump"} "$@"')
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(StoreNotEmpty, match="something else"):
+        await backup_store(source, dump)
+    assert dump.read_text() == "mine\n"
+    assert list(shelf.iterdir()) == [dump]
+
+
 async def test_tenants_are_in_the_dump(place: Place, elsewhere: Place, tmp_path: Path) -> None:
     source, dump = place("postgresql"), tmp_path / "desk.dump"
     await tenants_made(source)

@@ -10,9 +10,8 @@ import asyncpg
 
 import ekiden
 from ekiden.app import open_store
-from ekiden.app.copying.followers import FOLLOWERS
 from ekiden.sessions import mirror_book, search
-from ekiden.storage.copying import MARK, TABLES
+from ekiden.storage.copying import FOLLOWERS, MARK, TABLES
 from ekiden.storage.postgres import copy_rows as postgres
 from ekiden.storage.sqlite import copy_rows as sqlite
 from ekiden.tracing import otel_place

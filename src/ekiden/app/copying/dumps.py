@@ -27,7 +27,7 @@ from ekiden.storage.postgres.tools import (
     restore_arguments,
     run_tool,
 )
-from ekiden.storage.sqlite.files import sync
+from ekiden.storage.sqlite.files import move_to_new, sync
 
 
 async def dump_store(url: str, file: Path, *, tenants: Collection[str] | None) -> BackupReport:
@@ -54,7 +54,7 @@ async def dump_store(url: str, file: Path, *, tenants: Collection[str] | None) -
         await run_tool([pg_restore, f"--file={os.devnull}", str(new)])
         sync(new)
         fault_point("dump.checked")
-        new.replace(target)
+        move_to_new(new, target)
         sync(target.parent)
         fault_point("dump.moved")
     return BackupReport(

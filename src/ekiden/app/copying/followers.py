@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from ekiden.core.errors import UserError
 from ekiden.core.jsonio import dumps, loads
-from ekiden.storage.copying import TABLES, Row
+from ekiden.storage.copying import FOLLOWERS, TABLES, Row
 
 if TYPE_CHECKING:
     from ekiden.storage.postgres.copy_target import PostgresTarget
     from ekiden.storage.sqlite.snapshot import SqliteSnapshot
-
-FOLLOWERS: Final[Mapping[str, str]] = {
-    "sessions.search": "after",
-    "mirrors": "cursor",
-    "otel.exporters": "cursor",
-}
-"""Collections whose documents have a cursor of the feed, and under which name."""
 
 _BODY: Final = TABLES["documents"].index("body")
 

@@ -12,10 +12,13 @@ however long they take.
 from __future__ import annotations
 
 import re
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from ekiden.core.errors import UserError
+from ekiden.core.jsonio import dumps, loads
 from ekiden.storage.base import EventPage
+from ekiden.storage.copying import FOLLOWERS
 from ekiden.storage.postgres.found import COLUMNS
 from ekiden.storage.postgres.role import Role
 from ekiden.storage.postgres.rows import events_of
@@ -51,9 +54,14 @@ select least(pg_snapshot_xmax(snapshot)::text::bigint, (
     )
 )) from pg_current_snapshot() as snapshot"""
 
-_TOO_HIGH = """
-select max(xid) - pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 1 from events"""
+_NUMBERS = """
+select max(xid) as highest, pg_snapshot_xmax(pg_current_snapshot())::text::bigint as following
+from events"""
+_FOLLOWERS = "select collection, key, body from documents where collection = any($1::text[])"
 _LOWER = "update events set xid = xid - $1::bigint"
+_MOVE = """
+update documents set body = $3, version = version + 1, updated_at = clock_timestamp()
+where collection = $1 and key = $2"""
 _PATIENCE_S = 600.0
 _LOCK = "select pg_advisory_xact_lock(hashtextextended($1, 0))"
 
@@ -62,16 +70,61 @@ async def mend_feed(connection: Any, schema: str) -> None:
     """Lower the numbers of all events if they are those of another server's transactions.
 
     A copy of the database that was loaded into a new server brings numbers along that this one has
-    not reached: nothing would be shown until it has, and then in the wrong order. Cursors from the
-    other server do not fit any more.
+    not reached: nothing would be shown until it has, and then in the wrong order. Cursors in the
+    documents of followers are lowered by the same amount, so each follower continues at the same
+    event. Cursors that other programs keep do not fit any more.
     """
-    if (await connection.fetchval(_TOO_HIGH) or 0) <= 0:
+    if not await _excess(connection):
         return
     async with connection.transaction():
         await connection.execute(_LOCK, f"ekiden/feed/{schema}", timeout=_PATIENCE_S)
-        too_high = await connection.fetchval(_TOO_HIGH)
-        if too_high > 0:
-            await connection.execute(_LOWER, too_high, timeout=_PATIENCE_S)
+        excess = await _excess(connection)
+        if excess:
+            await connection.execute(_LOWER, excess, timeout=_PATIENCE_S)
+            await _lower_cursors(connection, excess)
+
+
+async def _excess(connection: Any) -> int:
+    """By how much the highest number of an event or a follower's cursor exceeds the last number
+    that this server gave; 0 if it does not.
+
+    Cursors count, too: the event that one names may be deleted, and be the last.
+    """
+    # In this order: a follower that moves on meanwhile does not get beyond `following`.
+    numbers = [found.place[0] for found in await _stored_cursors(connection)]
+    highest, following = await connection.fetchrow(_NUMBERS)
+    if highest is not None:
+        numbers.append(highest)
+    return max(0, max(numbers, default=0) - int(following) + 1)
+
+
+async def _lower_cursors(connection: Any, excess: int) -> None:
+    for found in await _stored_cursors(connection):
+        xid, session, seq = found.place
+        body = {**found.body, FOLLOWERS[found.collection]: f"{xid - excess}.{session}.{seq}"}
+        await connection.execute(_MOVE, found.collection, found.key, dumps(body))
+
+
+class _StoredCursor(NamedTuple):
+    """A follower's document and the place in the feed that it names."""
+
+    collection: str
+    key: str
+    """As it is stored."""
+    body: dict[str, Any]
+    place: tuple[int, int, int]
+
+
+async def _stored_cursors(connection: Any) -> list[_StoredCursor]:
+    found = []
+    for collection, key, text in await connection.fetch(_FOLLOWERS, list(FOLLOWERS)):
+        body = loads(text)
+        cursor = body.get(FOLLOWERS[collection]) if isinstance(body, dict) else None
+        # A follower at the beginning has none; anything else that is no cursor stays as it is.
+        if isinstance(cursor, str):
+            with suppress(UserError):
+                found.append(_StoredCursor(collection, key, body, parse_place(cursor)))
+    return found
 
 
 class Feed(Role):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from ekiden.storage.sqlite.migrate import SHIPPED, check_format, load_migrations
 from ekiden.storage.sqlite.snapshot import connect_to_read
 
 _BUSY_MS = 10_000
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK})
+"""How a file system says that it has no hard links, such as that of a memory stick."""
 _OF_THE_TARGET = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError)
 
 
@@ -72,8 +75,26 @@ def put_in_place(file: Path, target: Path) -> None:
         for left in (f"{target.name}-wal", f"{target.name}-journal"):
             if target.with_name(left).exists():
                 raise StoreNotEmpty(str(target), f"{left}, which a lost store left")
-        file.replace(target)
+        move_to_new(file, target)
     sync(target.parent)
+
+
+def move_to_new(file: Path, target: Path) -> None:
+    """Move a file, within a file system, to a name that is free; `StoreNotEmpty` if it is not."""
+    try:
+        try:
+            # Unlike a rename, a link replaces nothing.
+            target.hardlink_to(file)
+        except OSError as exc:
+            if exc.errno not in _NO_LINKS:
+                raise
+            # The file that is replaced is this empty one, which nobody else made.
+            target.touch(mode=0o600, exist_ok=False)
+            file.replace(target)
+        else:
+            file.unlink()
+    except FileExistsError as exc:
+        raise StoreNotEmpty(str(target), "something else") from exc
 
 
 def _replace_empty(file: Path, target: Path) -> None:
