@@ -13,6 +13,7 @@ from ekiden import (
     Agent,
     CodeContext,
     Done,
+    Ekiden,
     FunctionTool,
     RunContextWrapper,
     Runner,
@@ -108,6 +109,16 @@ async def results() -> None:
     Runner.run_streamed(seller, "hello", context=Bank("north"))  # type: ignore[misc]
     Runner.run_sync(both, "hello", context="north")  # type: ignore[misc]
     print(found.final_output.text)  # type: ignore[union-attr]
+
+
+async def resources() -> None:
+    """What a store or a server has."""
+    async with Ekiden.open("memory:") as ek:
+        assert_type((await ek.runs.get("s:1")).output, Any)
+        async for session in ek.sessions.list():
+            assert_type(session.session_id, str)
+        await ek.sessions.get(5)  # type: ignore[arg-type]
+        print(ek.nothing)  # type: ignore[attr-defined]
 
 
 async def code(ctx: CodeContext[Shop]) -> str:

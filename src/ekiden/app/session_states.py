@@ -86,6 +86,8 @@ async def find_sessions(
         return await store.list(where, limit=limit, cursor=cursor)
     status = _status_of(states)
     if status is not None:
+        if where.status not in (None, status):
+            return SessionPage(sessions=(), next_cursor=None)
         where = replace(where, status=status)
 
     def fits(row: SessionRow) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ekiden import __version__
@@ -263,11 +264,11 @@ def _dispatch(arguments: list[str]) -> int:
         arguments[1:] == [] or (arguments[1].startswith("-") and arguments[1] not in _HELP)
     ):
         arguments.insert(1, "run")
-    for word in arguments:
+    for before, word in pairwise(["", *arguments]):
         if not is_unicode(word):
-            raise BadInput(
-                f"{ascii(word)[:80]} is not UTF-8; convert it first, for example with iconv"
-            )
+            option = word.partition("=")[0] if word.startswith("--") else before
+            what = option if option.startswith("--") and is_unicode(option) else ascii(word)[:80]
+            raise BadInput(f"{what} is not UTF-8; convert it first, for example with iconv")
     put_server(arguments, _GROUPS)
     try:
         code = build()(arguments, exit_on_error=False, print_error=False)

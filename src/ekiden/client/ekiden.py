@@ -98,13 +98,15 @@ class Ekiden:
         self.url = url
         self._make = make
 
-    def __getattr__(self, name: str) -> Any:
-        # Each is made when it is first used: to load all takes longer than most commands do.
-        if name not in RESOURCES:
-            raise AttributeError(f"Ekiden has no {name!r}; it has {', '.join(RESOURCES)}")
-        found = self._make(name, interface_of(name))
-        setattr(self, name, found)
-        return found
+    if not TYPE_CHECKING:  # So that a wrong name is an error for type checkers.
+
+        def __getattr__(self, name: str) -> Any:
+            # Each is made when it is first used: to load all takes longer than most commands do.
+            if name not in RESOURCES:
+                raise AttributeError(f"Ekiden has no {name!r}; it has {', '.join(RESOURCES)}")
+            found = self._make(name, interface_of(name))
+            setattr(self, name, found)
+            return found
 
     def __repr__(self) -> str:
         return f"Ekiden({self.url!r})"

@@ -123,3 +123,18 @@ def test_help_and_version_load_no_command_and_nothing_heavy(tmp_path: Path) -> N
             env=dict(os.environ),
         )
         assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "words", [["session", "list", "--user", "a\udcff"], ["run", "hi", "--store=\udcff.db"]]
+)
+def test_what_is_not_utf_8_is_refused_before_anything_is_done(
+    words: list[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    assert "cli.bad_input" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -215,7 +215,7 @@ def test_an_answer_is_one_text(counter: Desk) -> None:
     empty = counter("handoff", "answer", "s", " ", "--team", TEAM, "--json")
     assert (empty.code, empty.error["code"]) == (2, "cli.bad_input")
     nobody = counter("handoff", "answer", "s", "hello", "--team", TEAM, "--json")
-    assert (nobody.code, nobody.error["code"]) == (2, "user.error")
+    assert (nobody.code, nobody.error["code"]) == (1, "session.not_waiting")
 
 
 @pytest.mark.parametrize("option", ["--to", "--reason", "--summary", "--context", "--by"])
