@@ -119,6 +119,7 @@ class Ekiden:
                     project=None if desk is None else desk.project,
                     runs=None if desk is None else desk.runs,
                     caller=caller,
+                    has_deadlines=True,
                 )
             )
 
