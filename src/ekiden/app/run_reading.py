@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import Sequence
 
 from ekiden.app.parking import questions_to_people
 from ekiden.core.events import Event
 from ekiden.core.items import is_message, text_of
-from ekiden.core.runs import Run, RunError, RunStatus, parse_run_id, run_id_of
+from ekiden.core.runs import ACTIVE, Run, RunError, RunStatus, parse_run_id, run_id_of
 from ekiden.core.server_errors import RunNotFound
 from ekiden.core.usage import Usage
 from ekiden.runtime.cursor import Cursor
@@ -17,6 +19,7 @@ from ekiden.storage.base import SessionRow, Store
 
 ENDINGS = ("agent_complete", "agent_error")
 """The types of the events that runs end with; agents' stays do, too."""
+_LOOK_EVERY_S = 1.0
 
 
 async def run_status(store: Store, row: SessionRow) -> RunStatus:
@@ -39,6 +42,20 @@ def _own_status(row: SessionRow) -> RunStatus:
             return row.outcome
         case _:
             return "stopped"
+
+
+async def until_free(
+    store: Store, session_id: str, *, number: int | None = None, timeout_s: float = math.inf
+) -> None:
+    """Wait until nobody works on the session any more, or on its run of this number, or the time
+    is over. `SessionNotFound`."""
+    clock = asyncio.get_running_loop()
+    deadline = clock.time() + timeout_s
+    while (left_s := deadline - clock.time()) > 0:
+        row = await store.get(session_id)
+        if number not in (None, row.cursor.get("r")) or await run_status(store, row) not in ACTIVE:
+            return
+        await store.wait_for_change(min(left_s, _LOOK_EVERY_S))
 
 
 async def run_range(store: Store, run_id: str) -> tuple[int, int | None]:

@@ -40,7 +40,7 @@ from ekiden.core.runs import ACTIVE, Run, parse_run_id, run_id_of
 from ekiden.core.server_errors import ServerStopping, TooManyRequests
 from ekiden.core.team import Team
 from ekiden.engine.stops import stop_parked
-from ekiden.handoff.history_query import HandoffQuery, find_handoffs
+from ekiden.handoff.records import read_handoff
 from ekiden.hub import SessionTails
 from ekiden.hub.tails import Shown
 from ekiden.routing.decision import Strategy
@@ -54,8 +54,6 @@ from ekiden.storage.base import Commit, DocumentWrite, SessionFilter, SessionPat
 from ekiden.tools.output import to_jsonable
 
 _log = logging.getLogger("ekiden.runs")
-
-_SOON_S = 0.05
 
 _LOOK_EVERY_S = 1.0
 QUIET_S = 15.0
@@ -210,37 +208,43 @@ class Runs:
     ) -> HandoffResult:
         """Hand the session to an agent, which works on it here at most so many turns.
 
-        As `HandoffController.start`, but for `wait_s` seconds at most; the agent goes on when the
-        caller goes away.
+        As `HandoffController.start`, but after `wait_s` seconds it is told as it stands, as soon as
+        it is on record; the agent goes on when the caller goes away. If too many are worked on here
+        already, the agent's work is left to workers.
         """
         self._check_open()
         around = self._around(None, max_turns=max_turns)
         controller = HandoffController(
             self._team, self._store, run_config=around.config, around=around
         )
-        made: asyncio.Future[HandoffResult] = asyncio.get_running_loop().create_future()
+        if len(self._tasks) >= self._most:
+            return await controller.start(session_id, to=to, run=False, **asked)
+        loop = asyncio.get_running_loop()
+        begun: asyncio.Future[str] = loop.create_future()
+        made: asyncio.Future[HandoffResult] = loop.create_future()
+
+        def note(handoff_id: str, number: int) -> None:
+            mine.number = number
+            if not begun.done():
+                begun.set_result(handoff_id)
 
         async def work() -> None:
             try:
                 made.set_result(await controller.start(session_id, to=to, **asked))
-            except asyncio.CancelledError:
-                made.set_exception(ServerStopping())
-                raise
             except Exception as exc:
                 made.set_exception(exc)
 
+        around.handed_over = note
         mine = self._tasks.begin(session_id, around, work())
         made.add_done_callback(lambda done: done.exception())
-        query = HandoffQuery(session_id=session_id, target=to, status="transferring")
-        await asyncio.wait({made}, timeout=wait_s)
-        while not made.done():
-            row = await self._store.get(session_id)
-            mine.number = row.cursor.get("r")
-            found = await find_handoffs(self._store, query, limit=1)
-            if found.records:
-                return found.records[0].result()
-            await asyncio.wait({made}, timeout=_SOON_S)
-        return await made
+        await self._unless_stopping({mine.task}, wait_s)
+        known: set[asyncio.Future[Any]] = {begun, mine.task}
+        await asyncio.wait(known, return_when=asyncio.FIRST_COMPLETED)
+        if made.done():
+            return made.result()
+        if not begun.done():
+            raise ServerStopping
+        return (await read_handoff(self._store, begun.result())).result()
 
     async def read(self, run_id: str) -> Run:
         """The run as it stands; `RunNotFound`, `SessionNotFound`."""

@@ -169,6 +169,7 @@ class Ekiden:
                     project=None if desk is None else desk.project,
                     runs=None if desk is None else desk.runs,
                     caller=caller,
+                    has_deadlines=True,
                 )
             )
 

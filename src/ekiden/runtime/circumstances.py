@@ -50,6 +50,9 @@ class Circumstances:
     along: Callable[[int], DocumentWrite] | None = None
     """What is stored together with the message, made of the number of its run: if that is refused,
     so is the message."""
+    handed_over: Callable[[str, int], None] | None = None
+    """Told the id of a handoff that a program asked for and the number of its run, when that is
+    worked on here."""
 
     @property
     def team(self) -> Team:

@@ -243,6 +243,10 @@ class Errand:
             fault_point("handoff.start.after_release")
             return
         async with parked_if_left(here, self._around):
+            if self._around.handed_over is not None:
+                record = await self._record()
+                handoff_id = self._asked.id if record is None else record.id
+                self._around.handed_over(handoff_id, here.cursor.run)
             async for _ in advance(here):
                 pass
 

@@ -20,6 +20,7 @@ from ekiden.app import load_project, load_settings, open_store
 from ekiden.client import AsyncClient
 from ekiden.client.ekiden import Ekiden, at_store
 from ekiden.core.agent import Agent
+from ekiden.core.team import Team
 from ekiden.runtime import Runner
 from ekiden.server.application import OpenGate
 from ekiden.server.document import openapi_document
@@ -126,19 +127,28 @@ async def ekiden(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
             yield client.ekiden
 
 
+@pytest.fixture
+def members() -> Team:
+    """Who works for `relay`."""
+    return relay_team()
+
+
 @pytest.fixture(params=["here", "server"])
 async def relay(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    members: Team,
 ) -> AsyncIterator[Ekiden]:
     """A team that works, here or behind a socket; ``hold:NAME`` waits for the file NAME."""
     monkeypatch.setenv("RELAY_FOLDER", str(tmp_path))
     store = str(tmp_path / "s.db")
     if request.param == "here":
-        async with Ekiden.open(store, team=relay_team(), workers=10) as found:
+        async with Ekiden.open(store, team=members, workers=10) as found:
             yield found
         return
     async with (
-        application(tmp_path, store=store, team=relay_team(), gate=OpenGate()) as app,
+        application(tmp_path, store=store, team=members, gate=OpenGate()) as app,
         served(app) as url,
         AsyncClient(url, transport=_CheckedOnTheWay(), retries=0) as client,
     ):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import pytest
 
 from ekiden.app import open_store
 from ekiden.client.ekiden import Ekiden
+from ekiden.core.agent import Agent
 from ekiden.core.errors import (
     HandoffNotFound,
     HandoffSettled,
@@ -18,11 +22,16 @@ from ekiden.core.errors import (
     UserError,
 )
 from ekiden.core.handoff_record import Actor
+from ekiden.core.items import assistant_message, function_call
+from ekiden.core.model import ModelEvent, ModelRequest, ModelResponse
 from ekiden.core.server_errors import RequestInvalid
+from ekiden.core.team import Team
 from ekiden.handoff.request_documents import Asked, document_of
 from ekiden.runtime import Runner
 from ekiden.sessions import Session
-from tests.unit.cli.commands.counter import TEAM, team
+from ekiden.testing import ScriptedModel
+from ekiden.testing import say as answer
+from tests.unit.cli.commands.counter import TEAM, look, team
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +39,46 @@ def handing(tmp_path: Path) -> None:
     folder = tmp_path / ".ekiden"
     folder.mkdir()
     (folder / "settings.json").write_text(f'{{"team": "{TEAM}"}}')
+
+
+class Slow:
+    """Says that it looks, if it is asked to, and nothing else until it may go on."""
+
+    def __init__(self) -> None:
+        self.holds = asyncio.Event()
+        self.may_go_on = asyncio.Event()
+
+    async def respond(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """One call."""
+        if request.agent == "slow" and request.input[-1].get("type") != "function_call_output":
+            yield ModelResponse(output=[function_call("c1", "look", "{}")])
+            return
+        self.holds.set()
+        await self.may_go_on.wait()
+        yield ModelResponse(output=[assistant_message("at last")])
+
+
+@pytest.fixture
+def slow() -> Slow:
+    """What `slow`, which confirms a handoff before, and `mute`, which does not, wait for."""
+    return Slow()
+
+
+@pytest.fixture
+def members(slow: Slow) -> Team:
+    """Triage answers at once, and the others when they may."""
+    others = [Agent("slow", model=slow, tools=[look]), Agent("mute", model=slow)]
+    model = ScriptedModel(respond=lambda request: answer("triage here"))
+    return Team(Agent("triage", model=model, handoffs=others), *others)
+
+
+@asynccontextmanager
+async def held(folder: Path, session: str) -> AsyncIterator[None]:
+    """Somebody elsewhere runs the session."""
+    async with open_store(str(folder / "s.db"), create=False) as store:
+        claim, _ = await store.claim(session, owner="somebody", lease_s=60)
+        yield
+        await store.release(claim)
 
 
 async def say(folder: Path, session: str) -> None:
@@ -66,6 +115,82 @@ async def test_the_turns_of_the_target_can_be_limited(ekiden: Ekiden, tmp_path: 
     assert (end.status, end.outcome) == ("completed", "out_of_budget")
     assert end.problem is not None
     assert end.problem.code == "run.out_of_budget"
+
+
+async def test_it_is_not_waited_for_longer_than_said_for_a_target_that_works(
+    relay: Ekiden, slow: Slow
+) -> None:
+    await relay.runs.run("hi", session_id="s")
+    async with asyncio.timeout(60):
+        end = await relay.handoffs.start("s", "slow", max_turns=5, wait_s=0.5)
+        assert end.status in ("transferring", "completed")
+        assert (end.target, end.standing, end.output) == ("slow", "running", None)
+        await slow.holds.wait()
+        assert (await relay.handoffs.get(end.id)).status == "completed"
+        slow.may_go_on.set()
+        [run] = [each async for each in relay.runs.list()]
+        assert (await relay.runs.wait(run.run_id)).output == "at last"
+
+
+@pytest.mark.parametrize("target", ["slow", "mute"])
+async def test_a_target_that_works_can_be_stopped_while_it_is_waited_for(
+    relay: Ekiden, slow: Slow, target: str
+) -> None:
+    await relay.runs.run("hi", session_id="s")
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        starting = group.create_task(
+            relay.handoffs.start("s", target, max_turns=5, wait_s=60), name="start"
+        )
+        await slow.holds.wait()
+        [run] = [each async for each in relay.runs.list()]
+        stopped = await relay.runs.cancel(run.run_id)
+        assert (stopped.status, stopped.outcome) == ("stopped", None)
+    end = starting.result()
+    assert end.status == ("completed" if target == "slow" else "transferring")
+    assert (end.target, end.standing, end.error) == (target, "idle", None)
+
+
+async def test_nobody_who_runs_a_session_is_asked_for_an_unknown_agent(
+    relay: Ekiden, tmp_path: Path
+) -> None:
+    await relay.runs.run("hi", session_id="s")
+    async with held(tmp_path, "s"):
+        for max_turns in (None, 5):
+            with pytest.raises(UnknownAgent) as told:
+                await relay.handoffs.start("s", "ghost", max_turns=max_turns, wait_s=0.05)
+            assert (told.value.refusal, told.value.handoff_id) == ("AGENT_NOT_FOUND", None)
+        for source, target in (("ghost", "slow"), ("triage", "ghost")):
+            with pytest.raises(UnknownAgent) as told:
+                await relay.handoffs.initiate(source, target, "s", wait_s=0.05)
+            assert (told.value.refusal, told.value.handoff_id) == ("AGENT_NOT_FOUND", None)
+        assert [each async for each in relay.handoffs.list()] == []
+    with pytest.raises(UnknownAgent) as told:
+        await relay.handoffs.start("s", "ghost")
+    assert (await relay.handoffs.get(told.value.handoff_id or "")).code == "AGENT_NOT_FOUND"
+
+
+async def test_whoever_runs_a_session_is_not_waited_for_longer_than_said(
+    relay: Ekiden, slow: Slow, tmp_path: Path
+) -> None:
+    await relay.runs.run("hi", session_id="s")
+    async with asyncio.timeout(60):
+        async with held(tmp_path, "s"):
+            ends = [
+                await relay.handoffs.start("s", "mute", max_turns=max_turns, wait_s=0.05)
+                for max_turns in (None, 5)
+            ]
+            assert [each.status for each in ends] == ["initiated", "initiated"]
+            asked = await relay.handoffs.initiate("triage", "mute", "s", wait_s=0.05)
+            assert asked.status == "initiated"
+            for handoff_id in (*(each.id for each in ends), asked.handoff_id):
+                undone = await relay.handoffs.cancel(handoff_id, wait_s=0.05)
+                assert undone.status == "failed"
+        made = await relay.handoffs.start("s", "mute", wait_s=0)
+        await slow.holds.wait()
+        [run] = [each async for each in relay.runs.list()]
+        await relay.runs.cancel(run.run_id)
+        async with held(tmp_path, "s"):
+            assert (await relay.handoffs.cancel(made.id, wait_s=0.05)).status == "transferring"
 
 
 async def test_what_is_only_asked_for_is_withdrawn(ekiden: Ekiden, tmp_path: Path) -> None:

@@ -72,6 +72,30 @@ async def test_a_run_goes_on_when_nobody_waits(relay: Ekiden, tmp_path: Path) ->
     assert [each async for each in relay.runs.list(status="waiting")] == []
 
 
+async def test_a_run_of_others_is_waited_for_without_a_team(relay: Ekiden, tmp_path: Path) -> None:
+    await relay.runs.start("hold:go on", session_id="a")
+    async with Ekiden.open(str(tmp_path / "s.db")) as reader, asyncio.timeout(60):
+        assert (await reader.runs.get("a:1", wait_s=0.01)).is_active
+        (tmp_path / "go").touch()
+        assert (await reader.runs.get("a:1", wait_s=60)).output == "you said: hold:go on"
+        assert (await reader.runs.wait("a:1")).status == "done"
+        for unknown in ("a:2", "a"):
+            with pytest.raises(RunNotFound):
+                await reader.runs.wait(unknown)
+            with pytest.raises(RunNotFound):
+                await reader.runs.get(unknown + "00", wait_s=1)
+        with pytest.raises(SessionNotFound):
+            await reader.runs.get("b:1", wait_s=1)
+        (tmp_path / "go").unlink()
+        await relay.runs.start("hold:go again", session_id="a")
+        assert (await reader.runs.wait("a:1")).output == "you said: hold:go on"
+        waiting = asyncio.create_task(reader.runs.wait("a:2"))
+        (tmp_path / "go").touch()
+        assert (await waiting).output == "you said: hold:go again"
+        with pytest.raises(UserError, match="no team"):
+            await reader.runs.cancel("a:1")
+
+
 async def test_a_run_is_watched_while_it_happens(relay: Ekiden) -> None:
     shown = await read(relay.runs.stream("hello there", session_id="a"))
     assert shown[0] == Begun(run_id="a:1", session_id="a")

@@ -155,6 +155,15 @@ async def test_nobody_has_to_wait_for_the_target(idle: Served) -> None:
     assert (await idle.get(f"/handoff/{told['handoff_id']}"))["settled_at"] is None
 
 
+async def test_with_a_limit_of_turns_a_target_is_left_to_workers_if_there_is_no_room(
+    idle: Served,
+) -> None:
+    done(await idle("POST", "/handoff/initiate", task(wait_s=0, target_agent_id="closed")))
+    body = {"to": "billing", "max_turns": 2, "wait_s": 0.05}
+    told = done(await idle("POST", "/sessions/ticket-7/handoff", body))
+    assert (told["status"], told["standing"], told["output"]) == ("transferring", "ready", None)
+
+
 async def test_the_wait_ends_when_it_is_over(idle: Served) -> None:
     told = done(await idle("POST", "/handoff/initiate", task(wait_s=0.05)))
     assert told["status"] == "transferring"

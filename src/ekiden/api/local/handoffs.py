@@ -11,7 +11,7 @@ from ekiden.api import handoffs as api
 from ekiden.api.local.place import Here, moment_of
 from ekiden.api.pages import Page, Pages
 from ekiden.api.texts import Moment
-from ekiden.app.run_reading import read_run, run_status
+from ekiden.app.run_reading import read_run, run_status, until_free
 from ekiden.app.running import tenant_config
 from ekiden.app.session_handoffs import session_handoffs
 from ekiden.audit import find_records
@@ -19,6 +19,7 @@ from ekiden.core.documents import from_json, to_json
 from ekiden.core.errors import (
     HandoffNotFound,
     HandoffSettled,
+    SessionNotFound,
     SessionNotWaiting,
     UnknownAgent,
 )
@@ -37,6 +38,7 @@ from ekiden.handoff.filter_report import filter_report
 from ekiden.handoff.history_query import HandoffQuery, correlation_of, find_handoffs, task_of
 from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records import HandoffRecord, read_handoff
+from ekiden.handoff.tool import BEST
 from ekiden.handoff.views import read_views, words_of
 from ekiden.runtime import HandoffController
 from ekiden.runtime.people import answer_case
@@ -92,6 +94,9 @@ class LocalHandoffs(api.Handoffs):
             reason=reason,
             by=self._actor,
         )
+        with suppress(SessionNotFound):
+            row = await self._store.get(task_id)
+            self._check_names(row, source_agent_id, target_agent_id)
         deadline = asyncio.get_running_loop().time() + wait_s
         result = await self._controller().initiate(
             request, run=self._here.runs is None and wait_s > 0, patience_s=self._patience(wait_s)
@@ -249,6 +254,7 @@ class LocalHandoffs(api.Handoffs):
         wait_s: float = 10.0,
     ) -> api.HandoffEnd:
         row = await self._store.get(session_id)
+        self._check_names(row, to)
         if row.owner is not None and self._here.busy is not None:
             self._here.busy(row)
         given: dict[str, Any] = {
@@ -296,7 +302,7 @@ class LocalHandoffs(api.Handoffs):
         run_id = run_id_of(session_id, row.cursor["r"])
         if self._here.runs is not None:
             return await self._here.runs.wait(run_id, timeout_s=wait_s)
-        await self._until_free(session_id, wait_s)
+        await until_free(self._store, session_id, timeout_s=wait_s)
         return await read_run(self._store, run_id)
 
     @property
@@ -311,6 +317,15 @@ class LocalHandoffs(api.Handoffs):
     def _patience(self, wait_s: float) -> float | None:
         """How long it is waited for whoever runs the session."""
         return wait_s if self._here.has_deadlines else None
+
+    def _check_names(self, row: SessionRow, *names: str) -> None:
+        """`UnknownAgent` if whoever runs the session would be asked for somebody who is not of the
+        team. If nobody runs it, the attempt is put on record."""
+        team = self._here.needed_project().team
+        for name in names if row.owner is not None else ():
+            if name not in team and name != BEST:
+                known = [agent.name for agent in team]
+                raise UnknownAgent(name, known=known, refusal=_NOT_FOUND)
 
     def _check_parties(self, result: HandoffResult) -> None:
         """`UnknownAgent`, with the id of the record, if the handoff names nobody of the team."""
@@ -353,14 +368,6 @@ class LocalHandoffs(api.Handoffs):
         if result.status == "transferring":
             result = (await read_handoff(self._store, result.request_id)).result()
         return result
-
-    async def _until_free(self, session_id: str, timeout_s: float) -> None:
-        clock = asyncio.get_running_loop()
-        deadline = clock.time() + timeout_s
-        while (left_s := deadline - clock.time()) > 0:
-            if await run_status(self._store, await self._store.get(session_id)) not in ACTIVE:
-                return
-            await self._store.wait_for_change(min(left_s, _LOOK_EVERY_S))
 
 
 async def end_of(store: Store, session_id: str, result: HandoffResult) -> api.HandoffEnd:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
@@ -10,19 +9,18 @@ from ekiden.api import messages as api
 from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
 from ekiden.app.messaging import outsider, post_message
-from ekiden.app.run_reading import run_status
+from ekiden.app.run_reading import until_free
 from ekiden.bus.reading import MessageQuery, matching_rows, record_of
 from ekiden.core.documents import from_json
 from ekiden.core.errors import UserError
 from ekiden.core.message_errors import MessageNotFound
 from ekiden.core.messages import PRIORITIES, AgentMessage, Priority, agent_queue
-from ekiden.core.runs import ACTIVE, run_id_of
+from ekiden.core.runs import run_id_of
 from ekiden.storage.base import MessageFilter, StoredMessage
 from ekiden.storage.messages import MessageState
 
 _MAILBOXES: Final = agent_queue("")
 _SESSION: Final = "session:"
-_LOOK_S: Final = 1.0
 
 
 class LocalMessages(api.Messages):
@@ -99,12 +97,7 @@ class LocalMessages(api.Messages):
         if self._here.runs is not None:
             await self._here.runs.wait(run_id_of(session_id, 1), timeout_s=timeout_s)
             return
-        clock = asyncio.get_running_loop()
-        deadline = clock.time() + timeout_s
-        while (left_s := deadline - clock.time()) > 0:
-            if await run_status(self._store, await self._store.get(session_id)) not in ACTIVE:
-                return
-            await self._store.wait_for_change(min(left_s, _LOOK_S))
+        await until_free(self._store, session_id, timeout_s=timeout_s)
 
 
 def _details(row: StoredMessage) -> api.MessageDetails:

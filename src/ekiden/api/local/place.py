@@ -70,7 +70,7 @@ class Here:
     )
     """Goes around long work of this kind; `TooManyRequests` while the same is done already."""
     has_deadlines: bool = False
-    """Whether the `timeout_s` of a call counts: at a server, whose callers wait for an answer."""
+    """Whether the `wait_s` and `timeout_s` of a call count; a command waits as long as it takes."""
     on_outage: OnOutage | None = field(default=None, repr=False)
     """Called when the store cannot be reached while somebody looks on, and when it can again."""
     progress: Callable[[Any], None] | None = field(default=None, repr=False)

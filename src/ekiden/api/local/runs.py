@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Literal, Unpack
@@ -10,18 +11,19 @@ from ekiden.api import runs as api
 from ekiden.api.local.place import Here
 from ekiden.api.pages import Page, Pages
 from ekiden.api.streams import AsyncStream
-from ekiden.app.run_reading import read_run
+from ekiden.app.run_reading import read_run, until_free
 from ekiden.app.runs import QUIET_S, RunOrder, Runs
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
 from ekiden.core.model import ModelDelta
-from ekiden.core.runs import ACTIVE, Begun, Run, run_id_of
+from ekiden.core.runs import ACTIVE, Begun, Run, parse_run_id, run_id_of
 from ekiden.core.server_errors import RunNotFound, ServerStopping
 from ekiden.storage.base import SessionFilter
 
 
 class LocalRuns(api.Runs):
-    """See `Runs`; where there is no team, runs can be read, and all else is a `UserError`."""
+    """See `Runs`; where there is no team, runs can be read and waited for, and all else is a
+    `UserError`."""
 
     def __init__(self, here: Here) -> None:
         self._here = here
@@ -72,9 +74,14 @@ class LocalRuns(api.Runs):
         return Pages(fetch)
 
     async def get(self, run_id: str, *, wait_s: float = 0) -> Run:
-        if wait_s:
-            return await self._runs.wait(run_id, timeout_s=wait_s)
-        return await self._read(run_id)
+        if self._here.runs is not None and wait_s:
+            return await self._here.runs.wait(run_id, timeout_s=wait_s)
+        return await self._waited_for(run_id, wait_s) if wait_s else await self._read(run_id)
+
+    async def wait(self, run_id: str) -> Run:
+        if self._here.runs is None:
+            return await self._waited_for(run_id, math.inf)
+        return await super().wait(run_id)
 
     def follow(
         self, run_id: str, *, after: int | None = None, until: api.Until = "pause"
@@ -105,6 +112,12 @@ class LocalRuns(api.Runs):
         if self._here.runs is None:
             return await read_run(self._here.store, run_id)
         return await self._here.runs.read(run_id)
+
+    async def _waited_for(self, run_id: str, timeout_s: float) -> Run:
+        """The run once nobody works on it, or as it stands then; somebody elsewhere runs it."""
+        session_id, number = parse_run_id(run_id)
+        await until_free(self._here.store, session_id, number=number, timeout_s=timeout_s)
+        return await self._read(run_id)
 
     async def _begun(self, order: RunOrder) -> AsyncGenerator[api.Shown, None]:
         started, watching = await self._runs.start_watched(order)
