@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.errors import SessionNotFound, UserError
+from ekiden.core.errors import SessionNotFound, SessionNotWaiting, UserError
 from ekiden.core.handoff_record import Actor
 from ekiden.core.items import text_of
 from ekiden.core.outcomes import Done, Waiting
@@ -95,7 +95,7 @@ async def test_a_session_that_an_agent_has_does_not_wait_for_a_person() -> None:
     triage = desk(say("Hello."))
     session = Session("s", store=MemoryStore())
     await Runner.run(triage, "hello", session=session)
-    with pytest.raises(UserError, match="'triage' has it"):
+    with pytest.raises(SessionNotWaiting, match="'triage' has it"):
         await HandoffController(triage, session.store).answer("s", "hello", by="anna")
     assert (await session.row()).owner is None
 
