@@ -17,7 +17,7 @@ from ekiden.core.errors import (
 )
 from ekiden.storage.base import NewSession
 from ekiden.storage.sqlite import SqliteStore
-from ekiden.storage.sqlite.migrate import SHIPPED, load_migrations
+from ekiden.storage.sqlite.migrate import SHIPPED, check_format, load_migrations, migrate
 from tests.support.sqlite import execute, one_event
 
 NEWEST = load_migrations(SHIPPED)[-1].number
@@ -204,3 +204,24 @@ async def test_acknowledged_writes_are_synced(path: Path) -> None:
         assert await store._write(lambda db, _: db.execute("PRAGMA synchronous").fetchall()) == [
             (2,)
         ]
+
+
+def test_a_file_that_another_process_is_making_is_not_taken_for_that_of_another_program(
+    tmp_path: Path,
+) -> None:
+    path = str(tmp_path / "x.db")
+    migrations = load_migrations(SHIPPED)
+    maker, looker = apsw.Connection(path), apsw.Connection(path)
+    maker.pragma("journal_mode", "wal")
+
+    def trace(_: object, sql: str, bindings: object) -> bool:
+        if "sqlite_schema" in sql:  # It has looked whose file it is, and not what is in it.
+            looker.exec_trace = None
+            migrate(maker, path, migrations)
+        return True
+
+    looker.exec_trace = trace
+    assert check_format(looker, path, migrations) == 0
+    assert check_format(looker, path, migrations) == migrations[-1].number
+    for each in (maker, looker):
+        each.close()

@@ -167,6 +167,21 @@ def check_format(
 
     With `may_be_newer` a format that works with the newest one of `migrations` is fine, too.
     """
+    if db.in_transaction:
+        return _format(db, where, migrations, may_be_newer=may_be_newer)
+    # One transaction: another process may be making the tables, and half of them look like those of
+    # another program.
+    db.execute("BEGIN")
+    try:
+        return _format(db, where, migrations, may_be_newer=may_be_newer)
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _format(
+    db: apsw.Connection, where: str, migrations: Sequence[Migration], *, may_be_newer: bool
+) -> int:
     application = _pragma(db, "application_id")
     if application == 0 and not query(db, "SELECT 1 FROM sqlite_schema LIMIT 1"):
         return 0
