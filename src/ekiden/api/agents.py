@@ -249,7 +249,7 @@ class Agents(Protocol):
         ] = (),
         min_score: Annotated[float, Told("The mean proficiency that is enough.", ge=0, le=1)] = 0.5,
     ) -> Pages[Match]:
-        """Find the agents that have certain capabilities, the best first; nobody is an empty list.
+        """Find the agents that have certain capabilities, the best first; empty if none has them.
 
         The score is the mean proficiency over what is required; what is missing counts 0.
         """

@@ -132,8 +132,7 @@ class Runs(Protocol):
     async def run(
         self, input: Input, *, timeout_s: _Timeout = None, **options: Unpack[RunOptions]
     ) -> Run:
-        """Say something to the team, and wait until nobody works on it any more: it is over, or it
-        waits for people.
+        """Send a message to the team, and wait until the run is finished or waits for people.
 
         The message is stored before this answers, and the run goes on whatever becomes of the
         connection, the client or the server. With an `Idempotency-Key` it is said once, however
