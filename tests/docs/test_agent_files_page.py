@@ -12,6 +12,7 @@ import ekiden.agents
 from ekiden.agents.objects import Object
 from ekiden.agents.table import AGENT
 from ekiden.app import assembly, edges, guarding
+from ekiden.core import kinds
 from tests.docs.pages import page
 
 PAGE = page("agent-files.md").text
@@ -20,9 +21,10 @@ SOURCES = [
     Path(str(assembly.__file__)),
     Path(str(edges.__file__)),
     Path(str(guarding.__file__)),
+    Path(str(kinds.__file__)),
 ]
 _CODE = re.compile(r"(?:agent\.)?(?P<name>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)")
-_REPORTING = {"error", "warning", "_problem", "YamlFault"}
+_REPORTING = {"error", "warning", "_problem", "YamlFault", "Refused", "wrong"}
 
 
 def keys(of: Object, above: str = "") -> Iterator[str]:

@@ -8,11 +8,11 @@ from typing import Any
 
 from ekiden.agents import nodes
 from ekiden.agents.definition import RemoteDefinition
-from ekiden.agents.kinds import Text
 from ekiden.agents.objects import Entry, Field, Object, Placed
 from ekiden.agents.report import Report
 from ekiden.agents.values import SECONDS
 from ekiden.core.addresses import address_fault, variable_fault
+from ekiden.core.kinds import Text
 
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,99}", re.ASCII)
 _NOT_WITH = (
@@ -33,7 +33,7 @@ def _header_fault(text: str) -> str | None:
 
 
 _CARD = Text(
-    wanted="the address of an agent card, as a text",
+    what="the address of an agent card, as a text",
     max_length=2_000,
     check=address_fault,
     code="bad_address",
@@ -52,7 +52,7 @@ A2A = Entry(
         Field(
             name="token_env",
             kind=Text(
-                wanted="the name of an environment variable, as a text",
+                what="the name of an environment variable, as a text",
                 check=variable_fault,
                 code="bad_variable",
                 in_schema={"pattern": r"^\s*[A-Za-z_][A-Za-z0-9_]{0,199}\s*$"},
@@ -64,7 +64,7 @@ A2A = Entry(
         Field(
             name="header",
             kind=Text(
-                wanted="the name of a header, as a text",
+                what="the name of a header, as a text",
                 check=_header_fault,
                 code="bad_header",
                 in_schema={"pattern": r"^\s*[A-Za-z][A-Za-z0-9-]{0,99}\s*$"},

@@ -14,11 +14,12 @@ from unicodedata import normalize
 from ekiden.agents import nodes
 from ekiden.agents.checks import name_fault, slug_of
 from ekiden.agents.definition import AgentDefinition, Origin
-from ekiden.agents.kinds import INVALID, Kind, Text, described
+from ekiden.agents.kinds import plain_value
 from ekiden.agents.nodes import Node, Scalar, value_of
 from ekiden.agents.objects import split_names
 from ekiden.agents.report import Report, shown
 from ekiden.agents.written import Place
+from ekiden.core.kinds import Refused, Text, shown_type
 from ekiden.core.profile import Scope
 
 _OWN = ("http_get", "read_file", "shell", "write_file")
@@ -105,17 +106,14 @@ def _text(values: Mapping[str, Node], key: str, report: Report) -> str | None:
     if node is None or (isinstance(node, Scalar) and value_of(node) is None):
         return None
     if not isinstance(node, Scalar):
-        words = f"`{key}` is {described(node)} and is passed over; write a text"
+        words = f"`{key}` is {shown_type(plain_value(node))} and is passed over; write a text"
         report.warning(node, "passed_over", words)
         return None
-    as_text: Kind = Text()
-    trial = Report(report.path)
-    value = as_text.read(Scalar(node.text, False, node.line, node.column), key, trial)
-    if value is INVALID:
-        for problem in trial.problems:
-            report.warning(node, "passed_over", f"{problem.message}; it is passed over")
+    try:
+        text: str = Text().read(node.text)
+    except Refused as exc:
+        report.warning(node, "passed_over", f"`{key}` {exc}; it is passed over")
         return None
-    text: str = value
     return text
 
 

@@ -8,9 +8,10 @@ from typing import Any
 from ekiden.agents import nodes
 from ekiden.agents.checks import function_fault
 from ekiden.agents.definition import GuardrailDefinition
-from ekiden.agents.kinds import AnyMapping, Choice, Text
+from ekiden.agents.kinds import AnyMapping
 from ekiden.agents.objects import Field, Object
 from ekiden.agents.written import Place
+from ekiden.core.kinds import Choice, Text
 
 _FUNCTION = Text(check=function_fault, code="bad_function", max_length=500)
 

@@ -10,10 +10,11 @@ from ekiden.agents.checks import filter_fault, short_target_fault, target_fault
 from ekiden.agents.definition import HandoffDefinition
 from ekiden.agents.handoff_rules import HANDOFF_RULES, check_handoff
 from ekiden.agents.handoff_trigger import TRIGGER
-from ekiden.agents.kinds import Choice, ConditionText, Flag, FlagOrWord, Text
+from ekiden.agents.kinds import ConditionText
 from ekiden.agents.objects import Entry, Field, FlagOr, ListOf, Object, Placed
 from ekiden.agents.values import BUDGET, CAPABILITIES, QUESTION, SECONDS
 from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, Budget, HandoffTrigger
+from ekiden.core.kinds import Choice, Flag, FlagOrWord, Text
 from ekiden.core.profile import Confirmation
 
 _PERSON = r"^\s*person:"
@@ -40,7 +41,7 @@ _CONFIRM = Object(
 _HANDOFF = Object(
     Field(
         name="to",
-        kind=Text(wanted=_WANTED, check=target_fault, code="bad_target", in_schema=_TARGET),
+        kind=Text(what=_WANTED, check=target_fault, code="bad_target", in_schema=_TARGET),
         text="Who gets the conversation: an agent; person: and a role; or * for the agent that is "
         "best at `capabilities`.",
         required=True,
@@ -126,7 +127,7 @@ _HANDOFF = Object(
     Field(
         name="filters",
         kind=ListOf(
-            item=Text(wanted="a filter, as a text", check=filter_fault, code="bad_filter"),
+            item=Text(what="a filter, as a text", check=filter_fault, code="bad_filter"),
             wanted="a list, such as [keep_last(20)]",
         ),
         text="What the target does not see, by the names of ready filters.",
@@ -142,7 +143,7 @@ HANDOFFS = ListOf(
         inside=_HANDOFF,
         short="to",
         kind=Text(
-            wanted=_WANTED,
+            what=_WANTED,
             check=short_target_fault,
             code="bad_target",
             in_schema={**_TARGET, "not": {"pattern": r"^\s*\*\s*$"}},

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.agents import nodes
-from ekiden.agents.kinds import INVALID, Choice, ConditionText, Number, Text
+from ekiden.agents.kinds import INVALID, ConditionText
 from ekiden.agents.nodes import Node, Scalar
 from ekiden.agents.objects import Field, ListOf, Object
 from ekiden.agents.report import Report, shown
 from ekiden.agents.values import CAPABILITIES, SECONDS
 from ekiden.core.handoff_terms import HandoffTrigger
+from ekiden.core.kinds import Choice, Number, Text
 
 _TYPES = ("condition", "event", "explicit", "timeout", "error", "capability")
 _KEY = {
@@ -43,7 +44,7 @@ _FIELDS = (
     ),
     Field(
         name="event",
-        kind=Text(wanted="the name of an event, as a text", max_length=200),
+        kind=Text(what="the name of an event, as a text", max_length=200),
         text="event: fires when somebody publishes this.",
         example="deploy.failed",
     ),
@@ -56,7 +57,7 @@ _FIELDS = (
     Field(
         name="errors",
         kind=ListOf(
-            item=Text(wanted="the name of an error, as a text", max_length=200),
+            item=Text(what="the name of an error, as a text", max_length=200),
             wanted="a list of names, such as [ModelError, tool.failed]",
         ),
         text="error: fires at these errors, by name or code; without it at any.",
@@ -151,7 +152,5 @@ TRIGGER = Trigger(
         wanted="a mapping with type and others, or a condition as a text",
         rules=_rules(),
     ),
-    condition=ConditionText(
-        Text(wanted="a mapping with type and others, or a condition as a text")
-    ),
+    condition=ConditionText("a mapping with type and others, or a condition as a text"),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import get_args
 
-from ekiden.agents.kinds import Choice, Flag, Number, Text
 from ekiden.agents.objects import Field, Object
+from ekiden.core.kinds import Choice, Flag, Number, Text
 from ekiden.core.profile import MemoryKind, MemoryScope
 
 MEMORY = Object(

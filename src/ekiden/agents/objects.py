@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from ekiden.agents import nodes
-from ekiden.agents.kinds import INVALID, Kind, duplicate_key, wrong_type
+from ekiden.agents.kinds import INVALID, Kind, duplicate_key, read, wrong_type
 from ekiden.agents.nodes import Node, Scalar, value_of
 from ekiden.agents.report import Report, shown
 from ekiden.core.suggest import did_you_mean
@@ -83,7 +83,7 @@ class Object:
                 duplicate_key(key, at, seen[name], report)
                 continue
             seen[name] = key
-            value = found.kind.read(inner, f"{at}.{key.text}" if at else key.text, report)
+            value = read(found.kind, inner, f"{at}.{key.text}" if at else key.text, report)
             if value is not INVALID:
                 values[name] = value
         for each in self._required:
@@ -174,8 +174,9 @@ class ListOf:
                 node, "too_many", f"`{at}` has {len(node.items)} items, at most {self.max_items}"
             )
             return INVALID
-        read = self.item.read
-        values = [read(item, f"{at}[{index}]", report) for index, item in enumerate(node.items)]
+        values = [
+            read(self.item, item, f"{at}[{index}]", report) for index, item in enumerate(node.items)
+        ]
         return tuple(value for value in values if value is not INVALID)
 
     def schema(self) -> dict[str, Any]:
@@ -194,7 +195,7 @@ class Entry:
 
     def read(self, node: Node, at: str, report: Report) -> Any:
         if isinstance(node, Scalar):
-            value = self.kind.read(node, at, report)
+            value = read(self.kind, node, at, report)
             return value if value is INVALID else Placed({self.short: value}, *_place(node))
         value = self.inside.read(node, at, report)
         return value if value is INVALID else Placed(value, *_place(node))
@@ -227,7 +228,7 @@ class OnePlaced:
     kind: Kind
 
     def read(self, node: Node, at: str, report: Report) -> Any:
-        value = self.kind.read(node, at, report)
+        value = read(self.kind, node, at, report)
         return value if value is INVALID else Placed(value, *_place(node))
 
     def schema(self) -> dict[str, Any]:
@@ -251,7 +252,7 @@ class Names:
         items = node.items if isinstance(node, nodes.Sequence) else split_names(node)
         placed: dict[str, Placed] = {}
         for index, item in enumerate(items):
-            value = self.name.read(item, f"{at}[{index}]", report)
+            value = read(self.name, item, f"{at}[{index}]", report)
             if value is INVALID:
                 continue
             if value in placed:

@@ -9,17 +9,17 @@ from unicodedata import normalize
 from ekiden.agents import nodes
 from ekiden.agents.checks import MAX_NAME, member_fault
 from ekiden.agents.definition import Peer, SupervisorDefinition
-from ekiden.agents.kinds import Number, Text
 from ekiden.agents.objects import Field, FlagOr, Names, Object, OnePlaced, Placed
 from ekiden.agents.report import Report
 from ekiden.agents.values import BUDGET, SECONDS
 from ekiden.core.handoff_terms import Budget
+from ekiden.core.kinds import Number, Text
 
 _MAX_TASKS = 1_000
 _MAX_RETRIES = 100
 _NOT_PEOPLE = {"not": {"pattern": r"(?:^|,)\s*person:"}}
 _NAME = Text(
-    wanted="the name of an agent, as a text",
+    what="the name of an agent, as a text",
     max_length=MAX_NAME,
     check=member_fault,
     code="bad_target",

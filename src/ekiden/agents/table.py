@@ -16,12 +16,12 @@ from ekiden.agents.checks import (
 )
 from ekiden.agents.guardrail_keys import GUARDRAILS
 from ekiden.agents.handoff_keys import HANDOFFS
-from ekiden.agents.kinds import Choice, Flag, Number, Text
 from ekiden.agents.memory_keys import MEMORY
 from ekiden.agents.objects import Entry, Field, FlagOrNames, ListOf, Names, NamesOr, Object
 from ekiden.agents.patterns import pattern_fault
 from ekiden.agents.supervisor_keys import SUPERVISOR
 from ekiden.agents.values import QUESTION, SECONDS
+from ekiden.core.kinds import Choice, Flag, Number, Text
 from ekiden.core.labels import LABEL, WANTED, is_label
 from ekiden.core.profile import Confirmation
 
@@ -29,7 +29,7 @@ _MAX_PATTERNS = 100
 _MAX_SESSIONS = 1_000_000
 
 _NAME = Text(
-    wanted="a name of letters, digits, - and _, as a text",
+    what="a name of letters, digits, - and _, as a text",
     max_length=MAX_NAME,
     check=name_fault,
     code="bad_name",
@@ -38,10 +38,10 @@ _NAME = Text(
         "not": {"enum": sorted(RESERVED)},
     },
 )
-_TOOL = Text(wanted="the name of a tool, as a text", max_length=200)
-_KEYWORD = Text(wanted="a word, as a text", max_length=200)
+_TOOL = Text(what="the name of a tool, as a text", max_length=200)
+_KEYWORD = Text(what="a word, as a text", max_length=200)
 _PATTERN = Text(
-    wanted="a regular expression, as a text",
+    what="a regular expression, as a text",
     strip=False,
     max_length=1_000,
     check=pattern_fault,
@@ -53,7 +53,7 @@ _TOOLS = Names(name=_TOOL)
 _NOT_PEOPLE = {"not": {"pattern": r"(?:^|,)\s*person:"}}
 _PEERS = Names(
     name=Text(
-        wanted="the name of an agent, as a text",
+        what="the name of an agent, as a text",
         max_length=MAX_NAME,
         check=peer_fault,
         code="bad_target",
@@ -64,7 +64,7 @@ _PEERS = Names(
 )
 _LABELS = Names(
     name=Text(
-        wanted="a label, as a text",
+        what="a label, as a text",
         check=lambda text: None if is_label(text) else WANTED,
         code="bad_name",
         in_schema={"pattern": rf"^\s*{LABEL}\s*$"},
@@ -74,7 +74,7 @@ _LABELS = Names(
 )
 _ROLES = Names(
     name=Text(
-        wanted="a role, as a text",
+        what="a role, as a text",
         max_length=MAX_NAME,
         check=role_fault,
         code="bad_target",
@@ -175,7 +175,7 @@ AGENT = Object(
     Field(
         name="model",
         kind=Text(
-            wanted="a text, provider:model",
+            what="a text, provider:model",
             max_length=500,
             check=model_fault,
             code="bad_model",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ekiden.agents.checks import template_fault
-from ekiden.agents.kinds import Number, Text
 from ekiden.agents.objects import Field, ListOf, Object
+from ekiden.core.kinds import Number, Text
 
 _YEAR_S = 365 * 24 * 3600
 _MAX_TOKENS = 1_000_000_000_000
@@ -21,7 +21,7 @@ QUESTION = Text(
 """What a person is asked before something is done."""
 
 CAPABILITIES = ListOf(
-    item=Text(wanted="the name of a capability, as a text", max_length=200),
+    item=Text(what="the name of a capability, as a text", max_length=200),
     wanted="a list of names, such as [refunds, python]",
 )
 """Names of what somebody must be able to do."""

@@ -56,7 +56,7 @@ def test_a_trigger_of_every_type(trigger: str, made: HandoffTrigger, good: Good)
 
 def test_no_type_of_trigger_is_forgotten(read: Read) -> None:
     (problem,) = read("name: x\nhandoffs: [{to: y, trigger: {type: zzz}}]").problems
-    assert problem.message.endswith(f"known: {', '.join(get_args(TriggerType))}")
+    assert problem.message.endswith(f"one of {', '.join(get_args(TriggerType))}, not 'zzz'")
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_whether_an_agent_takes_handoffs_is_checked(front: str, code: str, fault
         ("{to: y, condition: a}", "add when: conditional to offer the handoff while it holds"),
         ("'*'", '{to: "*", capabilities: [python]}'),
         ("'person:second line'", "as person:second-line"),
-        ("{to: y, allow_return: never}", "write true, false or always"),
+        ("{to: y, allow_return: never}", "must be true, false or always, not 'never'"),
     ],
 )
 def test_each_fault_says_what_to_write_instead(entry: str, words: str, read: Read) -> None:

@@ -134,17 +134,20 @@ def test_each_wrong_value_is_placed_and_named(
         ("title: null", "leave the key out"),
         ("triggers: {priority: high}", "a whole number from 0 to 100"),
         ("triggers: {keywords: error}", "a list of texts, such as [error, crash]"),
-        ("memory: {enabled: yes}", "the text 'yes'; write true or false"),
+        ("memory: {enabled: yes}", "must be true or false, not 'yes'"),
         ("scope: projct", "did you mean 'project'?"),
         ("title: a\ntitle: b", "already in line 3"),
-        ("tool_confirmation: {timeout: -3}", "is -3.0; write a number above 0"),
+        (
+            "tool_confirmation: {timeout: -3}",
+            "must be a number above 0, at most 31,536,000, not -3",
+        ),
     ],
 )
 def test_a_message_says_what_was_found_and_what_to_write(
     front: str, words: str, read: Read
 ) -> None:
     (problem,) = read(f"name: x\n{front}").problems
-    assert words.replace("-3.0", "-3") in problem.message.replace("-3.0", "-3")
+    assert words in problem.message
 
 
 @pytest.mark.parametrize(
@@ -164,7 +167,7 @@ def test_a_message_says_what_was_found_and_what_to_write(
         ("a{1001}", "memory"),
         ("(", "missing )"),
         ("*", "does not compile"),
-        ("a" * 1001, "at most 1000"),
+        ("a" * 1001, "must not be longer than 1000 characters; it has 1001"),
     ],
 )
 def test_a_pattern_that_cannot_be_used_says_why(pattern: str, words: str, read: Read) -> None:
@@ -194,9 +197,9 @@ def test_patterns_are_limited_in_number(faults: Faults) -> None:
         ("router-agent", "taken by Ekiden"),
         ("😀", "letters, digits"),
         ("'\u0301a'", "letters, digits"),
-        ("x" * 101, "at most 100"),
+        ("x" * 101, "must not be longer than 100 characters; it has 101"),
         ("12", 'in quotes: "12"'),
-        ("[x]", "is a list"),
+        ("[x]", "not a list"),
     ],
 )
 def test_a_name_that_cannot_be_one_says_what_can(name: str, words: str, read: Read) -> None:

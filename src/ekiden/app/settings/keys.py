@@ -9,11 +9,11 @@ from functools import reduce
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from ekiden.app.settings.kinds import Choice, Flag, Kind, Number, Text, Texts, Whole
 from ekiden.app.settings.model import SERVERS, Settings
 from ekiden.app.settings.prices import Prices
 from ekiden.app.settings.servers import Servers
 from ekiden.app.settings.steps import Steps
+from ekiden.core.kinds import Choice, Flag, Kind, Number, Text, Texts
 from ekiden.core.setting import Allowed
 
 _OF_THEIR_OWN: dict[str, Kind] = {
@@ -22,6 +22,7 @@ _OF_THEIR_OWN: dict[str, Kind] = {
     "inbox.escalation": Steps(),
 }
 _PLAIN = Allowed()
+_MAX_TEXT = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +87,12 @@ def _kind_of(hint: Any, allowed: Allowed) -> Kind:
         [hint] = kinds
     if hint is bool:
         return Flag()
-    if hint is int:
-        return Whole(low=int(allowed.low), high=int(allowed.high), optional=optional)
-    if hint is float:
-        return Number(low=allowed.low, high=allowed.high, optional=optional)
-    if get_origin(hint) is tuple:
-        return Texts(what=allowed.what)
+    if hint in (int, float):
+        whole = hint is int
+        return Number(low=allowed.low, high=allowed.high, whole=whole, optional=optional)
     form = None if allowed.form is None else re.compile(allowed.form)
-    return Text(what=allowed.what, optional=optional, form=form)
+    text = Text(what=allowed.what, max_length=_MAX_TEXT, is_line=True, form=form, optional=optional)
+    return Texts(item=text) if get_origin(hint) is tuple else text
 
 
 _DEFAULTS: object = Settings()

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from ekiden.app.settings.agreement import FALLBACK, lacks_default_agent, no_default_agent
 from ekiden.app.settings.files import SettingsFiles, Unreadable, Where, read_text
+from ekiden.app.settings.from_text import from_text
 from ekiden.app.settings.keys import SETTINGS, Setting
 from ekiden.app.settings.loaded import LoadedSettings, SettingOrigin
 from ekiden.app.settings.model import SERVERS, Settings
@@ -56,7 +57,7 @@ class Merge:
         for setting in SETTINGS:
             text = environ.get(setting.env, "") if setting.env else ""
             if setting.env and text.strip():
-                value = setting.kind.parse(text.strip())
+                value = from_text(setting.kind, text.strip())
                 origin = SettingOrigin(kind="environment", where=setting.env)
                 self._add(setting, value, origin, where=setting.env)
 

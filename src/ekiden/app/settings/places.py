@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ekiden.app.settings.keys import SETTINGS, Setting
-from ekiden.app.settings.kinds import Kind
 from ekiden.app.settings.model import SERVERS
 from ekiden.app.settings.servers import Server, server_name_problem
 from ekiden.core.errors import UnknownSetting
+from ekiden.core.kinds import Kind
 from ekiden.core.suggest import did_you_mean
 
 _SHORT_FOR = {"routing": "agents.routing"}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.app.settings.kinds import Number, json_or_text, shown_type, wrong
+from ekiden.core.kinds import Number, shown_type, wrong
 
 _AMOUNT = Number(low=0, high=1e9)
 _KEYS = ("input", "output", "cached_input")
@@ -23,13 +23,10 @@ class Prices:
 
     def read(self, value: object) -> object:
         if not isinstance(value, Mapping):
-            raise wrong(self, value)
+            raise wrong(self.expects, value)
         if len(value) > _MAX_MODELS:
             raise ValueError(f"must have at most {_MAX_MODELS} models, not {len(value)}")
         return {_name(name): _price(str(name), each) for name, each in value.items()}
-
-    def parse(self, text: str) -> object:
-        return json_or_text(text)
 
     def schema(self) -> dict[str, Any]:
         price = {

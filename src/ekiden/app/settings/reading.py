@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from ekiden.app.settings.jsonc import Document, JsoncError, Member, Node, ObjectNode, parse
 from ekiden.app.settings.keys import SETTINGS, Setting
-from ekiden.app.settings.kinds import Kind, shown_type
 from ekiden.app.settings.model import SERVERS
 from ekiden.app.settings.places import ROOT, Group, ServerEntry
 from ekiden.app.settings.problems import ProblemCode, SettingsProblem
 from ekiden.app.settings.servers import server_name_problem
+from ekiden.core.kinds import Kind, shown_type
 from ekiden.core.suggest import did_you_mean
 
 MAX_PROBLEMS = 100

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.app.settings.kinds import json_or_text, shown_type, wrong
+from ekiden.core.kinds import shown_type, wrong
 
 _MAX_NAME = 100
 _ADDRESSES = ("url", "httpUrl", "serverUrl")
@@ -23,7 +23,7 @@ class Server:
         if value is None:
             return None
         if not isinstance(value, Mapping):
-            raise wrong(self, value)
+            raise wrong(self.expects, value)
         given = [key for key in ("command", *_ADDRESSES) if value.get(key) is not None]
         for key in given:
             if not isinstance(value[key], str) or not value[key].strip():
@@ -32,9 +32,6 @@ class Server:
             raise ValueError('must have either "command" or "url"')
         _check_texts_of_server(value)
         return dict(value)
-
-    def parse(self, text: str) -> object:
-        return json_or_text(text)
 
     def schema(self) -> dict[str, Any]:
         text = {"type": "string"}
@@ -70,7 +67,7 @@ class Servers:
 
     def read(self, value: object) -> object:
         if not isinstance(value, Mapping):
-            raise wrong(self, value)
+            raise wrong(self.expects, value)
         for name in value:
             fault = server_name_problem(name)
             if fault is not None:
@@ -79,9 +76,6 @@ class Servers:
             return {name: _SERVER.read(each) for name, each in value.items()}
         except ValueError as exc:
             raise ValueError(f"has a server that {exc}") from None
-
-    def parse(self, text: str) -> object:
-        return json_or_text(text)
 
     def schema(self) -> dict[str, Any]:
         names = {"minLength": 1, "maxLength": _MAX_NAME}

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.app.settings.kinds import Number, Text, json_or_text, shown_type, wrong
 from ekiden.core.inbox_item import EscalationStep
+from ekiden.core.kinds import Number, Text, shown_type, wrong
 
-_ROLE = Text(what="a role's name")
+_ROLE = Text(what="a role's name", max_length=4096, is_line=True)
 _AFTER = Number(low=1, high=1e8)
 _MAX_STEPS = 50
 
@@ -22,13 +22,10 @@ class Steps:
 
     def read(self, value: object) -> object:
         if not isinstance(value, list | tuple):
-            raise wrong(self, value)
+            raise wrong(self.expects, value)
         if len(value) > _MAX_STEPS:
             raise ValueError(f"must have at most {_MAX_STEPS} steps, not {len(value)}")
         return tuple(_step(each, number) for number, each in enumerate(value, start=1))
-
-    def parse(self, text: str) -> object:
-        return json_or_text(text)
 
     def schema(self) -> dict[str, Any]:
         step = {

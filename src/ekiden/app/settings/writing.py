@@ -18,6 +18,7 @@ from ekiden.app.settings.agreement import (
 from ekiden.app.settings.atomic import replace_file, sync_folder
 from ekiden.app.settings.editing import KeyPath, with_value, without
 from ekiden.app.settings.files import SettingsFiles, Unreadable, Where, read_text, settings_files
+from ekiden.app.settings.from_text import from_text
 from ekiden.app.settings.jsonc import JsoncError
 from ekiden.app.settings.keys import Setting
 from ekiden.app.settings.locking import locked
@@ -124,7 +125,7 @@ def _not_one(key: str, group: Group) -> UnknownSetting:
 
 
 def _checked(place: Setting | ServerEntry, value: object) -> Any:
-    wanted = place.kind.parse(value.strip()) if isinstance(value, str) else value
+    wanted = from_text(place.kind, value.strip()) if isinstance(value, str) else value
     try:
         place.kind.read(wanted)
     except ValueError as exc:

@@ -27,7 +27,6 @@ def test_prices_become_those_of_runs() -> None:
     assert config_of(settings).prices == prices_of(settings)
     cached: Any = Prices().read({"x": {"input": 1, "output": 2, "cached_input": 0.5}})
     assert prices_of(Settings(prices=cached))["x"].cached_input == 0.5
-    assert Prices().parse('{"x": {}}') == {"x": {}}
 
 
 @each_case(
@@ -38,7 +37,7 @@ def test_prices_become_those_of_runs() -> None:
         ({"m": {"input": 1}}, "an object with other keys"),
         ({"m": {"input": 1, "output": 1, "other": 1}}, "an object with other keys"),
         ({"m": {"input": -1, "output": 1}}, 'whose "input" must be a number from 0'),
-        ({"m": {"input": None, "output": 1}}, 'whose "input" must be'),
+        ({"m": {"input": None, "output": 1}}, 'whose "input" has no value'),
         ({"m": {"input": 1, "output": "much"}}, 'whose "output" must be'),
         ({"": {"input": 1, "output": 1}}, "a model whose name is wrong"),
         ({"a\nb": {"input": 1, "output": 1}}, "a model whose name is wrong"),

@@ -50,7 +50,7 @@ def test_the_value_is_shown_as_json(tmp_path: Path) -> None:
         ('[{"role": "CEO"}]', "number 1 is an object with other keys"),
         ('[{"role": "CEO", "after_s": 5, "x": 1}]', "other keys"),
         ('[{"role": "", "after_s": 5}]', 'whose "role" must not be empty'),
-        ('[{"role": "a\\nb", "after_s": 5}]', "control characters"),
+        ('[{"role": "a\\nb", "after_s": 5}]', "a line break"),
         ('[{"role": "CEO", "after_s": 0}]', 'whose "after_s" must be a number'),
         ('[{"role": "CEO", "after_s": "1h"}]', 'whose "after_s" must be a number'),
         ("[" + ",".join(['{"role": "CEO", "after_s": 5}'] * 51) + "]", "at most 50 steps"),

@@ -19,11 +19,11 @@ from ekiden.app.settings import (
     set_setting,
     settings_schema,
 )
-from ekiden.app.settings.kinds import Choice, Flag, Number, Texts, Whole
 from ekiden.app.settings.places import Group, place_of
 from ekiden.core.errors import UnknownSetting
 from ekiden.core.inbox_item import EscalationStep
 from ekiden.core.jsonio import dumps, loads
+from ekiden.core.kinds import Choice, Flag, Number, Texts
 from tests.support.cases import each_case
 
 
@@ -135,7 +135,7 @@ def example(setting: Setting) -> tuple[str, object]:
         case Choice():
             words = [each for each in kind.words if each not in (setting.default, "default_agent")]
             return words[0], words[0]
-        case Whole() | Number():
+        case Number():
             value = kind.high if setting.default != kind.high else kind.low
             return dumps(value), value
         case Texts():
