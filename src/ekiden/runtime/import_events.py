@@ -12,7 +12,7 @@ from ekiden.core.session_errors import SessionImportInvalid
 from ekiden.runtime.import_shapes import (
     OF_END,
     OF_TYPE,
-    REWOUND,
+    REWINDING,
     Call,
     Message,
     Name,
@@ -84,7 +84,7 @@ def _event(data: Any, place: str, session_id: str) -> Event:
 def _check_event(event: Event, place: str) -> None:
     details, inside = event.details or {}, f"{place}.details"
     if is_rewind(event):
-        check(REWOUND, details, inside)
+        check(REWINDING, details, inside)
     if _CALL_OF_CODE.match(event.step or ""):
         _check_call_of_code(event, place)
     if event.type in _ENDS and details.get("outcome") in OF_END:

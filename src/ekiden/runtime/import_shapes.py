@@ -195,7 +195,7 @@ OF_END: Final[Mapping[str, Any]] = {
     "failed": _shape("Failed", {"code": Required[str]}),
 }
 """By outcome: what the event of the end tells beside it."""
-REWOUND: Final = _shape("Rewound", {"rewound": Required[int], "undoes": Required[list[int]]})
+REWINDING: Final = _shape("Rewound", {"rewound": Required[int], "undoes": Required[list[int]]})
 """What the event of a rewind tells."""
 
 
