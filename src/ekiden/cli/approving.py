@@ -170,6 +170,11 @@ def approver(allow: Iterable[str] = (), *, where: ApproveWhere = "terminal") -> 
     return TerminalApprover(allow=allow, ask=ask_on_terminal if is_attended() else None)
 
 
+def is_yes(line: str | None) -> bool:
+    """Whether the line that a person typed agrees."""
+    return line is not None and line.strip().casefold() in _YES
+
+
 def is_attended() -> bool:
     """Whether a person sits at both ends of the terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
@@ -177,7 +182,7 @@ def is_attended() -> bool:
 
 async def ask_on_terminal(asked: Question) -> str | None:
     """Ask on standard error, read standard input; what was typed before the question is dropped."""
-    _forget_typed_ahead()
+    forget_typed_ahead()
     sys.stderr.write(str(asked))
     sys.stderr.flush()
     answered = False
@@ -207,7 +212,8 @@ async def _read_line() -> str:
     return sys.stdin.readline()
 
 
-def _forget_typed_ahead() -> None:
+def forget_typed_ahead() -> None:
+    """Drop what was typed before a question: it is no answer."""
     try:
         import termios
     except ImportError:  # Windows

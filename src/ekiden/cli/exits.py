@@ -9,6 +9,7 @@ from ekiden.cli.errors import Interrupted, NobodyCapable, NoRecord
 from ekiden.client.errors import ServerUnavailable
 from ekiden.core.errors import (
     EkidenError,
+    FolderNotTrusted,
     HandoffNotFound,
     LeaseLost,
     SessionBusy,
@@ -53,6 +54,7 @@ class Exit(IntEnum):
     BUSY = 6, "another process has the session"
     STORE = 7, "the store or the server cannot be reached, or the store is too new, or fails"
     TAMPERED = 8, "what is stored is not what was written: the audit is broken"
+    NOT_TRUSTED = 9, "the folder is not trusted, so nothing was run; see `ekiden trust`"
     INTERNAL = 70, "a mistake in Ekiden; EKIDEN_DEBUG=1 shows where"
     INTERRUPTED = 130, "stopped with Ctrl-C; the session is kept"
     PIPE = 141, "whoever read the output went away"
@@ -77,6 +79,7 @@ _BY_ERROR: tuple[tuple[type[EkidenError], Exit], ...] = (
     (ServerUnavailable, Exit.STORE),
     (TemporalUnavailable, Exit.STORE),
     (RequestInvalid, Exit.USAGE),
+    (FolderNotTrusted, Exit.NOT_TRUSTED),
     (UserError, Exit.USAGE),
 )
 """The first that fits decides."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _ABOUT = "Agents hand work to each other and never drop it."
 _COMMANDS = {
     "init": "Write a working team of agents into this folder.",
+    "trust": "Trust the files of a folder: the code, commands and addresses in them.",
     "chat": "Talk with a team.",
     "run": "Say something to a team.",
     "route": "Show which agent would get a request, and why; nothing is run.",

@@ -56,6 +56,15 @@ KeepGoingOption: TypeAlias = Annotated[
         help="Leave out agent files that have errors, instead of stopping.",
     ),
 ]
+TrustOption: TypeAlias = Annotated[
+    bool,
+    Parameter(
+        name="--trust",
+        negative="",
+        show_default=False,
+        help="Trust the files of this folder, this once, without asking; or set EKIDEN_TRUST=1.",
+    ),
+]
 UserOption: TypeAlias = Annotated[
     str | None,
     Parameter(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
-from ekiden.cli.options import TEAM, KeepGoingOption, TeamOption
+from ekiden.cli.options import TEAM, KeepGoingOption, TeamOption, TrustOption
 from ekiden.cli.output import note
 
 if TYPE_CHECKING:
@@ -158,6 +158,7 @@ class TeamPlace:
 
     team: TeamOption = TEAM
     keep_going: KeepGoingOption = False
+    trust: TrustOption = False
     server: _ServerOption = None
 
     @asynccontextmanager
@@ -181,7 +182,12 @@ class TeamPlace:
         from ekiden.client.ekiden import at_store
 
         project = open_project(
-            team=self.team, model=model, keep_going=self.keep_going, inert=True, as_json=as_json
+            team=self.team,
+            model=model,
+            keep_going=self.keep_going,
+            inert=True,
+            trust=self.trust,
+            as_json=as_json,
         )
         async with open_store(self._address(project.settings.store), create=False) as store:
             loaded = project.loaded
@@ -284,7 +290,11 @@ class TeamWithStore(TeamAtWork):
 
         who = person_name(by)
         project = open_project(
-            team=self.team, model=model, keep_going=self.keep_going, as_json=as_json
+            team=self.team,
+            model=model,
+            keep_going=self.keep_going,
+            trust=self.trust,
+            as_json=as_json,
         )
         config = run_config(
             max_turns=None,
@@ -385,9 +395,12 @@ async def _at_store(
 
     from ekiden.api.local.place import Here
     from ekiden.app import load_settings, open_store
+    from ekiden.cli.trusting import check_store_trust
     from ekiden.client.ekiden import at_store
 
     loaded = load_settings(Path.cwd())
+    if option is None:
+        check_store_trust(loaded, Path.cwd())
     address = Place(store=option).address(loaded.settings.store)
     if in_memory and address == _MEMORY:
         raise UsageError(in_memory)

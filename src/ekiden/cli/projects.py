@@ -30,21 +30,31 @@ def open_project(
     strategy: str | None = None,
     keep_going: bool = False,
     inert: bool = False,
+    trust: bool = False,
     as_json: bool = False,
 ) -> Project:
     """The team here: `team`, the project's own, or the demo; options override the settings.
 
     With `keep_going` files that have an error are left out, and named on standard error. With
-    `inert` the project is only looked at. Raises what `load_project` does.
+    `inert` the project is only looked at. With `trust` nobody is asked whether its files are to be
+    trusted. Raises what `load_project` does, and `FolderNotTrusted`.
     """
+    from ekiden.agents import load_agent_files
     from ekiden.app.project import load_project
+    from ekiden.app.settings import load_settings
+    from ekiden.app.trust import inspect_workspace
+    from ekiden.cli.trusting import check_trust
 
+    root = Path.cwd()
+    overrides = {"model": model, "agents.routing.strategy": strategy}
+    loaded = load_settings(root, overrides=overrides)
+    files = None
+    if (team or loaded.settings.team) is None:
+        foreign = loaded.settings.agents.foreign_user_folders
+        files = load_agent_files(root, foreign_user_folders=foreign)
+    check_trust(inspect_workspace(root, loaded, files, team=team), trust=trust)
     project = load_project(
-        Path.cwd(),
-        overrides={"model": model, "agents.routing.strategy": strategy},
-        team=team,
-        keep_going=keep_going,
-        inert=inert,
+        root, overrides=overrides, team=team, keep_going=keep_going, inert=inert, files=files
     )
     project.tell = lambda text: _tell(text, as_json=as_json)
     left_out = [problem for problem in project.problems if problem.severity == "error"]
@@ -80,12 +90,18 @@ def _tell(text: str, *, as_json: bool) -> None:
 
 
 def store_address(option: str | None) -> str:
-    """Where sessions are kept: the option, else the settings, else their default."""
+    """Where sessions are kept: the option, else the settings, else their default.
+
+    `FolderNotTrusted` if the project's settings name a database, and the folder is not trusted.
+    """
     if option is not None:
         return option
     from ekiden.app.settings import load_settings
+    from ekiden.cli.trusting import check_store_trust
 
-    return load_settings(Path.cwd()).settings.store
+    loaded = load_settings(Path.cwd())
+    check_store_trust(loaded, Path.cwd())
+    return loaded.settings.store
 
 
 def relative(problem: Problem) -> Problem:

@@ -45,6 +45,7 @@ class RunFlags:
     max_turns: int | None
     no_wait: bool
     keep_going: bool
+    trust: bool
     stream: bool
     as_json: bool
 
@@ -179,6 +180,7 @@ def _project(flags: RunFlags) -> Project:
         model=flags.model,
         strategy=flags.strategy,
         keep_going=flags.keep_going,
+        trust=flags.trust,
         as_json=flags.as_json,
     )
 

@@ -9,6 +9,7 @@ from ekiden.cli.errors import UsageError
 
 LOCAL_ONLY: Final[Mapping[str, str]] = {
     "init": "it writes files into this folder",
+    "trust": "it is about a folder of this machine",
     "serve": "it is the server",
     "mcp": "it serves the team of this folder",
     "doctor": "it checks this installation",

@@ -66,15 +66,23 @@ class Validation:
         return sum(problem.severity == severity for problem in self.problems)
 
 
-def validate(paths: Sequence[Path] = (), *, imports: bool = False) -> Validation:
+def validate(
+    paths: Sequence[Path] = (), *, imports: bool = False, trust: bool = False
+) -> Validation:
     """Check the files at `paths`, or all of the project.
 
     A folder stands for the ``.md`` files in it. Files of the project are checked with those they
     hand to; others for themselves. Only with `imports` the functions that the project's files name
-    are looked up. `UsageError` for a path that leads nowhere.
+    are looked up, and the folder must be trusted, or `trust` be given: else `FolderNotTrusted`.
+    `UsageError` for a path that leads nowhere.
     """
     from ekiden.app.project import check_files
 
+    if imports:
+        from ekiden.app.trust import inspect_workspace
+        from ekiden.cli.trusting import check_trust
+
+        check_trust(inspect_workspace(Path.cwd()), trust=trust)
     checked = check_files(Path.cwd(), inert=not imports)
     problems = _by_file((each.path, each) for each in checked.problems)
     definitions = _by_file((each.path, each) for each in checked.definitions)

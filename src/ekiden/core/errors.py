@@ -7,6 +7,8 @@ EkidenError
 │   ├── SettingsInvalid
 │   ├── UnknownSetting
 │   ├── SettingsNotWritten
+│   ├── FolderNotTrusted
+│   ├── TrustNotStored
 │   ├── UnknownTool
 │   ├── ToolUnusable
 │   ├── CallChanged
@@ -144,6 +146,27 @@ class SettingsNotWritten(UserError):
     """A settings file could not be changed; it is as it was."""
 
     code = "settings.not_written"
+
+
+class FolderNotTrusted(UserError):
+    """The files of a folder name code, commands, addresses or weaker approval, and nobody has said
+    that the folder is trusted; `risks` are the lines."""
+
+    code = "project.not_trusted"
+
+    def __init__(self, folder: str, risks: Sequence[object], *, way_out: str) -> None:
+        shown = [f"  {risk}" for risk in risks]
+        super().__init__(
+            "\n".join([f"{folder} is not trusted, so nothing was run; see:", *shown, way_out])
+        )
+        self.folder = folder
+        self.risks = risks
+
+
+class TrustNotStored(UserError):
+    """The user's list of trusted folders cannot be read or written; it is as it was."""
+
+    code = "trust.not_stored"
 
 
 class UnknownTool(UserError):

@@ -25,3 +25,6 @@ class Allowed:
     """Of texts: a pattern that all of it matches."""
     env: str | None = None
     """The environment variable, if it is not called after the setting."""
+    risk: str | None = None
+    """What a value other than the default does, such as "imports this code", if a person must trust
+    the project's folder first."""

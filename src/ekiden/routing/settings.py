@@ -31,7 +31,9 @@ class SemanticSettings:
 class LlmSettings:
     """Of the `llm` stage."""
 
-    model: Annotated[str | None, Allowed(what="provider:model")] = None
+    model: Annotated[
+        str | None, Allowed(what="provider:model", risk="sends conversations to this address")
+    ] = None
     """The model that routes; null takes the team's."""
     timeout: Annotated[int, Allowed(low=1, high=600_000)] = 5000
     """How many milliseconds the model has to route."""

@@ -13,14 +13,22 @@ class VertexSettings:
     """`mirror.vertex`: an agent engine of Vertex AI."""
 
     project: Annotated[
-        str | None, Allowed(what="a project in Google Cloud", env="EKIDEN_VERTEX_PROJECT")
+        str | None,
+        Allowed(
+            what="a project in Google Cloud",
+            env="EKIDEN_VERTEX_PROJECT",
+            risk="sends sessions there",
+        ),
     ] = None
     """The project to which `ekiden mirror run` mirrors sessions; null mirrors none."""
     location: Annotated[
         str, Allowed(what="a location in Google Cloud", env="EKIDEN_VERTEX_LOCATION")
     ] = "us-central1"
     """Where the engine is."""
-    engine: Annotated[str | None, Allowed(what="an engine's id", env="EKIDEN_VERTEX_ENGINE")] = None
+    engine: Annotated[
+        str | None,
+        Allowed(what="an engine's id", env="EKIDEN_VERTEX_ENGINE", risk="sends sessions there"),
+    ] = None
     """The agent engine of Vertex AI whose sessions they become."""
 
 

@@ -23,7 +23,9 @@ class FileToolSettings:
 class HttpToolSettings:
     """Of `http_get`."""
 
-    allow: Annotated[tuple[str, ...], Allowed(what="hosts")] = ()
+    allow: Annotated[
+        tuple[str, ...], Allowed(what="hosts", risk="lets agents call these hosts")
+    ] = ()
     """Hosts that may be asked: ``example.org``, ``*.example.org``, ``localhost:8080``."""
     timeout: Annotated[float, Allowed(low=0.1, high=3600)] = 20.0
     """How many seconds a host has to answer."""
@@ -35,7 +37,9 @@ class HttpToolSettings:
 class ShellToolSettings:
     """Of `shell`."""
 
-    allow: Annotated[tuple[str, ...], Allowed(what="programs")] = ()
+    allow: Annotated[
+        tuple[str, ...], Allowed(what="programs", risk="lets agents run these programs")
+    ] = ()
     """Programs that may be run: ``git``, ``pytest``."""
     timeout: Annotated[float, Allowed(low=0.1, high=3600)] = 60.0
     """How many seconds a program has."""
@@ -47,9 +51,9 @@ class ShellToolSettings:
 class ToolSettings:
     """Everything that can be set about built-in tools."""
 
-    ask: bool = True
+    ask: Annotated[bool, Allowed(risk="runs tools without approval")] = True
     """Whether a person is asked before a built-in tool, or one of an MCP server, runs."""
-    ask_destructive: bool = True
+    ask_destructive: Annotated[bool, Allowed(risk="runs destructive tools without approval")] = True
     """Whether a person is asked, without `tools.ask` too, before a tool runs that its MCP server
     says is destructive."""
     files: FileToolSettings = field(default_factory=FileToolSettings)

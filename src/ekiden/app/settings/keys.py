@@ -36,6 +36,8 @@ class Setting:
     """The environment variable that sets it too."""
     owner: type
     """The class that has it as a field."""
+    risk: str | None = None
+    """What a value other than the default does, if the project's folder must be trusted first."""
 
     @property
     def default(self) -> object:
@@ -69,6 +71,7 @@ def _settings(owner: type, above: str = "") -> Iterator[Setting]:
             kind=_OF_THEIR_OWN.get(name) or _kind_of(kind, allowed),
             env=allowed.env or _variable(name),
             owner=owner,
+            risk=allowed.risk,
         )
 
 

@@ -46,7 +46,7 @@ class HandoffSettings:
 class LocalSettings:
     """`local`: the model that runs in this process."""
 
-    model: Annotated[str | None, Allowed(what="a GGUF file")] = None
+    model: Annotated[str | None, Allowed(what="a GGUF file", risk="loads this model file")] = None
     """The file of the model; null takes the one that is installed."""
     context: Annotated[int, Allowed(low=256, high=1_048_576, env="EKIDEN_LOCAL_CTX")] = 4096
     """How many tokens it looks at."""
@@ -89,9 +89,13 @@ class ServerSettings:
     """Where `ekiden serve` listens; other machines can only call it with a key."""
     port: Annotated[int, Allowed(high=65535, env="EKIDEN_PORT")] = 8321
     """The port; 0 takes a free one."""
-    hosts: Annotated[tuple[str, ...], Allowed(what="names")] = ()
+    hosts: Annotated[
+        tuple[str, ...], Allowed(what="names", risk="lets pages under these names call your server")
+    ] = ()
     """Names by which it may be called, beside localhost and `server.host`."""
-    origins: Annotated[tuple[str, ...], Allowed(what="origins")] = ()
+    origins: Annotated[
+        tuple[str, ...], Allowed(what="origins", risk="lets these pages call your server")
+    ] = ()
     """Pages of other origins that may call it, such as https://desk.example.com."""
     allow_local: bool = True
     """Whether callers on this machine need no key as long as there is none."""
@@ -120,13 +124,22 @@ class ServerSettings:
 class Settings:
     """Everything that can be set, after files, environment and call were merged."""
 
-    model: Annotated[str | None, Allowed(what="provider:model")] = None
+    model: Annotated[
+        str | None, Allowed(what="provider:model", risk="sends conversations to this address")
+    ] = None
     """The model of agents that name none."""
-    store: Annotated[str, Allowed(what="a path, sqlite:///path, postgresql://… or memory:")] = (
-        DEFAULT_STORE
-    )
+    store: Annotated[
+        str,
+        Allowed(
+            what="a path, sqlite:///path, postgresql://… or memory:",
+            risk="connects to this database",
+        ),
+    ] = DEFAULT_STORE
     """Where sessions are kept."""
-    team: Annotated[str | None, Allowed(what="module:attribute", form=r"[\w.]+:[\w.]+")] = None
+    team: Annotated[
+        str | None,
+        Allowed(what="module:attribute", form=r"[\w.]+:[\w.]+", risk="imports this code"),
+    ] = None
     """A team in Python, instead of the agents' files."""
     app: Annotated[str, Allowed(what="a name")] = "ekiden"
     """What the app is called: memory and state are kept for each app."""

@@ -53,6 +53,11 @@ def redacted(name: str, value: Any) -> Any:
     return _value(value)
 
 
+def without_tokens(text: str) -> str:
+    """`text` without what looks like the tokens of well-known services; all else stays."""
+    return _TOKEN.sub(HIDDEN, text)
+
+
 def _server(server: Any) -> Any:
     if not isinstance(server, Mapping):
         return server

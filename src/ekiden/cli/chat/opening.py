@@ -59,6 +59,7 @@ class Options:
     allow: tuple[str, ...] = ()
     max_turns: int | None = None
     keep_going: bool = False
+    trust: bool = False
     as_json: bool = False
 
     @property
@@ -162,7 +163,7 @@ async def _talk(
     from ekiden.cli.chat.loop import ChatLoop
     from ekiden.cli.chat.session_commands import entered
 
-    roster = open_roster(options)
+    roster = await _trusted_roster(options, manner, reader)
     async with open_store(options.store or roster.project.settings.store) as store:
         chat = _chat(options, manner, roster, store, reader, interrupts)
         for line in left_out(roster.project):
@@ -200,13 +201,34 @@ async def warm(chat: Chat) -> None:
             await chat.roster.project.router.prepare()
 
 
+async def _trusted_roster(options: Options, manner: Manner, reader: Reader) -> Roster:
+    """The team of the current folder; the person is asked once whether its files are trusted."""
+    from ekiden.cli.approving import is_yes
+    from ekiden.cli.trusting import QUESTION, NotTrustedYet, introduction
+    from ekiden.core.acting import acting_agent
+
+    try:
+        return open_roster(options)
+    except NotTrustedYet as exc:
+        if manner not in ("drawn", "typed") or acting_agent() is not None:
+            raise
+        await reader.abandon()
+        say(introduction(exc.workspace))
+        if not is_yes(await reader.ask(QUESTION)):
+            raise
+        exc.workspace.trust()
+    return open_roster(options)
+
+
 def open_roster(options: Options) -> Roster:
-    """The team of the current folder; raises what `load_project` does."""
+    """The team of the current folder; raises what `load_project` does, and `FolderNotTrusted`."""
     from ekiden.agents import AgentWatcher, LoadedAgents, agent_folders
     from ekiden.app.project import load_project
     from ekiden.app.settings import load_settings
+    from ekiden.app.trust import inspect_workspace
     from ekiden.cli.chat.agent_files import AgentFiles
     from ekiden.cli.chat.roster import Roster
+    from ekiden.cli.trusting import check_trust
 
     given = {
         "model": options.model,
@@ -223,6 +245,10 @@ def open_roster(options: Options) -> Roster:
 
     def load(*, keep_going: bool = True) -> Project:
         read: LoadedAgents | None = None if files is None else files.loaded
+        held = load_settings(root, overrides=overrides)
+        check_trust(
+            inspect_workspace(root, held, read, team=options.team), trust=options.trust, asks=False
+        )
         project = load_project(
             root, overrides=overrides, team=options.team, keep_going=keep_going, files=read
         )

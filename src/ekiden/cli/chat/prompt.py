@@ -123,6 +123,7 @@ class TerminalReader:
             app.erase_when_done = True
             app.exit(exception=EOFError())
         await asyncio.wait({begun})
+        app.erase_when_done = False
 
     def refresh(self) -> None:
         """Draw the prompt again: what it tells has changed."""

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ekiden.cli.errors import NobodyCapable, UsageError
-from ekiden.cli.options import JsonLinesOption, JsonOption
+from ekiden.cli.options import JsonLinesOption, JsonOption, TrustOption
 from ekiden.cli.output import emit, note, say
 from ekiden.cli.place import AT_WORK, HERE, THE_TEAM, Place, TeamAtWork, TeamPlace
 
@@ -168,6 +168,7 @@ def agents_validate(
     strict: Annotated[
         bool, Parameter(negative="", show_default=False, help="Warnings fail, too.")
     ] = False,
+    trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Check agent files and list every fault of every one, with line and column.
@@ -179,7 +180,7 @@ def agents_validate(
     from ekiden.cli.exits import Exit
     from ekiden.cli.validating import validate
 
-    report = validate(paths, imports=imports)
+    report = validate(paths, imports=imports, trust=trust)
     if as_json:
         emit(report.to_json())
     else:

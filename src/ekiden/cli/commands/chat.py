@@ -16,6 +16,7 @@ from ekiden.cli.options import (
     ModelOption,
     StrategyOption,
     TeamOption,
+    TrustOption,
     UserOption,
 )
 from ekiden.cli.place import HERE, Place
@@ -48,6 +49,7 @@ async def chat(
     allow: AllowOption = (),
     max_turns: MaxTurnsOption = None,
     keep_going: KeepGoingOption = False,
+    trust: TrustOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
@@ -75,6 +77,7 @@ async def chat(
         allow=allow,
         max_turns=max_turns,
         keep_going=keep_going,
+        trust=trust,
         as_json=as_json,
     )
     if not place.is_server:

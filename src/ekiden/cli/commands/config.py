@@ -73,11 +73,13 @@ def config_set(
 ) -> None:
     """Give a setting a value; the rest of the file stays as it is."""
     from ekiden.app.settings import default_agent_check, redacted, set_setting, settings_files
+    from ekiden.app.trust import keeping_trust
     from ekiden.cli.views.settings import shown
 
     where: Where = "user" if user else "project"
     check = default_agent_check(key, where=where)
-    change = set_setting(key, value, where=where, check=check)
+    with keeping_trust():
+        change = set_setting(key, value, where=where, check=check)
     covered = redacted(change.name, change.value)
     origin, fault = _who_decides(change.name)
     if as_json:
@@ -98,8 +100,10 @@ def config_unset(
 ) -> None:
     """Remove a setting, or a group of them, from a file; the rest of the file stays as it is."""
     from ekiden.app.settings import unset_setting
+    from ekiden.app.trust import keeping_trust
 
-    change = unset_setting(key, where="user" if user else "project")
+    with keeping_trust():
+        change = unset_setting(key, where="user" if user else "project")
     if as_json:
         emit({"key": change.name, **_result(change)})
     elif change.is_changed:

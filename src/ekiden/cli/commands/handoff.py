@@ -18,6 +18,7 @@ from ekiden.cli.options import (
     ModelOption,
     MoreWords,
     TeamOption,
+    TrustOption,
 )
 from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
 
@@ -251,6 +252,7 @@ async def handoff_answer(
     allow: AllowOption = (),
     max_turns: MaxTurnsOption = None,
     keep_going: KeepGoingOption = False,
+    trust: TrustOption = False,
     place: Place = HERE,
     as_json: JsonOption = False,
 ) -> int:
@@ -283,7 +285,9 @@ async def handoff_answer(
     from ekiden.runtime import HandoffController
 
     said, who = read_text(text), person_name(by)
-    project = open_project(team=team, model=model, keep_going=keep_going, as_json=as_json)
+    project = open_project(
+        team=team, model=model, keep_going=keep_going, trust=trust, as_json=as_json
+    )
     config = run_config(
         max_turns=max_turns,
         no_wait=False,

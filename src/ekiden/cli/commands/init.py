@@ -25,11 +25,15 @@ def init(
     """Write a working team of agents into a folder: files, settings, .gitignore.
 
     It runs at once and without a key: the settings name a demo model, and say
-    how to change it. Files that are there already are kept as they are.
+    how to change it. Files that are there already are kept as they are. What
+    it writes is trusted; what was there before is not.
     """
     from ekiden.app.scaffold import scaffold
+    from ekiden.app.trust import trust_written, was_trusted
 
+    before = was_trusted(folder)
     made = scaffold(folder, template)
+    is_trusted = trust_written(folder.absolute(), made.written, before=before)
     if as_json:
         emit(
             {
@@ -37,6 +41,7 @@ def init(
                 "folder": str(folder.absolute()),
                 "written": [str(path) for path in made.written],
                 "kept": [str(path) for path in made.kept],
+                "trusted": is_trusted,
             }
         )
         return
@@ -44,6 +49,8 @@ def init(
         say(f"wrote {path}")
     for path in made.kept:
         say(f"kept  {path}")
+    if not is_trusted:
+        say("files that were here before are not trusted: see `ekiden trust --show`")
     say()
     say(_next_steps(template, folder))
 

@@ -14,6 +14,7 @@ from ekiden.cli.options import (
     ModelOption,
     StoreOption,
     TeamOption,
+    TrustOption,
 )
 from ekiden.core.errors import UserError
 
@@ -40,6 +41,7 @@ async def mcp(
     team: TeamOption = TEAM,
     model: ModelOption = None,
     keep_going: KeepGoingOption = False,
+    trust: TrustOption = False,
 ) -> int:
     """Serve the team as an MCP server on the standard streams, for one client.
 
@@ -55,7 +57,7 @@ async def mcp(
     check_installed()
     if find_spec("mcp") is None:
         raise UserError("MCP needs a package: pip install 'ekiden[mcp]'")
-    project = open_project(team=team, model=model, keep_going=keep_going)
+    project = open_project(team=team, model=model, keep_going=keep_going, trust=trust)
     from ekiden.app.service import Service
     from ekiden.server.access import Caller
     from ekiden.server.mcp.stdio import serve_stdio

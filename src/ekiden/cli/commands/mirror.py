@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from ekiden.cli.options import STORE, JsonOption, StoreOption
+from ekiden.cli.options import STORE, JsonOption, StoreOption, TrustOption
 from ekiden.cli.place import HERE, Place
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ async def mirror_run(
         ),
     ] = False,
     store: StoreOption = STORE,
+    trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Send what is said in sessions to their mirror, as it is said.
@@ -45,7 +46,7 @@ async def mirror_run(
     from ekiden.sessions.mirror import MirrorPolicy
     from ekiden.sessions.mirroring import mirror_sessions
 
-    settings = _settings()
+    settings = _settings(trust=trust)
     mirror = session_mirror(settings.mirror)
     policy = MirrorPolicy(include_sensitive_data=settings.mirror.include_sensitive_data)
     async with open_store(settings.store if store is None else store, create=False) as opened:
@@ -91,10 +92,14 @@ async def mirror_status(*, place: Place = HERE, as_json: JsonOption = False) -> 
         print_status(found)
 
 
-def _settings() -> Settings:
+def _settings(*, trust: bool) -> Settings:
     from ekiden.app.settings import load_settings
+    from ekiden.app.trust import inspect_workspace
+    from ekiden.cli.trusting import check_some
 
-    return load_settings(Path.cwd()).settings
+    loaded = load_settings(Path.cwd())
+    check_some(inspect_workspace(Path.cwd(), loaded), "mirror.", "store", trust=trust)
+    return loaded.settings
 
 
 @contextmanager

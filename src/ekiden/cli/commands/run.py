@@ -20,6 +20,7 @@ from ekiden.cli.options import (
     StrategyOption,
     StreamOption,
     TeamOption,
+    TrustOption,
     UserOption,
     WaitOption,
     WaitTimeoutOption,
@@ -52,6 +53,7 @@ async def run(
     max_turns: MaxTurnsOption = None,
     no_wait: NoWaitOption = False,
     keep_going: KeepGoingOption = False,
+    trust: TrustOption = False,
     stream: StreamOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -90,6 +92,7 @@ async def run(
         max_turns=max_turns,
         no_wait=no_wait,
         keep_going=keep_going,
+        trust=trust,
         stream=stream,
         as_json=as_json,
     )

@@ -17,6 +17,7 @@ from ekiden.cli.options import (
     ModelOption,
     StoreOption,
     TeamOption,
+    TrustOption,
 )
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ async def serve(
     team: TeamOption = TEAM,
     model: ModelOption = None,
     keep_going: KeepGoingOption = False,
+    trust: TrustOption = False,
     reload: Annotated[
         bool,
         Parameter(
@@ -90,7 +92,9 @@ async def serve(
     from ekiden.cli.serving import check_installed, prepared_config, start_logging, tell_console
 
     check_installed()
-    project = open_project(team=team, model=model, keep_going=keep_going, as_json=as_json)
+    project = open_project(
+        team=team, model=model, keep_going=keep_going, trust=trust, as_json=as_json
+    )
     address = project.settings.store if store is None else store
     config = await prepared_config(project.settings, address, host=host, port=port)
     from ekiden.server.listening import listen, run_server, taken_over, url_of

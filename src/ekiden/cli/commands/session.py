@@ -26,6 +26,7 @@ from ekiden.cli.options import (
     NoWaitOption,
     StreamOption,
     TeamOption,
+    TrustOption,
     WaitOption,
     WaitTimeoutOption,
 )
@@ -141,6 +142,7 @@ async def session_resume(
     max_turns: MaxTurnsOption = None,
     no_wait: NoWaitOption = False,
     keep_going: KeepGoingOption = False,
+    trust: TrustOption = False,
     stream: StreamOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -162,6 +164,7 @@ async def session_resume(
         max_turns=max_turns,
         no_wait=no_wait,
         keep_going=keep_going,
+        trust=trust,
         stream=stream,
         as_json=as_json,
     )

@@ -16,6 +16,7 @@ from ekiden.cli.options import (
     ModelOption,
     StoreOption,
     TeamOption,
+    TrustOption,
 )
 from ekiden.cli.place import HERE, Place
 from ekiden.cli.temporal_options import TemporalOptions
@@ -104,6 +105,7 @@ async def worker_run(
     team: TeamOption = TEAM,
     model: ModelOption = None,
     keep_going: KeepGoingOption = False,
+    trust: TrustOption = False,
     log: Annotated[
         Literal["text", "json", "none"],
         Parameter(name="--log", help="How the log is written, on standard error."),
@@ -133,7 +135,9 @@ async def worker_run(
     names = _names(agents)
     if engine != "temporal":
         temporal.check_unused()
-    project = open_project(team=team, model=model, keep_going=keep_going, as_json=as_json)
+    project = open_project(
+        team=team, model=model, keep_going=keep_going, trust=trust, as_json=as_json
+    )
     order = WorkOrder(
         store=project.settings.store if store is None else store,
         concurrency=concurrency,

@@ -76,6 +76,8 @@ def bare(
     monkeypatch.setenv("HOME", str(home))
     for name in [name for name in os.environ if name.startswith("EKIDEN_")]:
         monkeypatch.delenv(name)
+    # What tests write there is their own.
+    monkeypatch.setenv("EKIDEN_TRUST", "1")
     return Desk(folder, capsys, monkeypatch)
 
 

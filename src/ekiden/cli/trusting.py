@@ -1,0 +1,115 @@
+"""Asking the person at the terminal whether the files of a folder are to be trusted."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ekiden.agents.printable import printable
+from ekiden.cli.approving import forget_typed_ahead, is_attended, is_yes
+from ekiden.core.acting import acting_agent
+from ekiden.core.errors import FolderNotTrusted
+
+if TYPE_CHECKING:
+    from ekiden.app.settings import LoadedSettings
+    from ekiden.app.trust import Risk, Workspace
+
+QUESTION: Final = "Trust this folder? [y]es, [n]o: "
+_VARIABLE: Final = "EKIDEN_TRUST"
+_YES: Final = frozenset({"1", "true", "yes", "on"})
+_SHOWN: Final = 200
+
+
+class NotTrustedYet(FolderNotTrusted):
+    """The refusal of a folder that a person may still be asked about."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        way_out = (
+            "if you trust these files, run `ekiden trust` in this folder, or give --trust to trust "
+            "them for one command"
+        )
+        if (agent := acting_agent()) is not None:
+            way_out = f"the agent {agent!r:.80} cannot trust a folder: only people do that"
+        folder = printable(str(workspace.root))
+        super().__init__(folder, listed(workspace.risks), way_out=way_out)
+        self.workspace = workspace
+
+
+def check_trust(found: Workspace, *, trust: bool = False, asks: bool = True) -> None:
+    """Let only a trusted folder pass: the person at the terminal is asked once for its content.
+
+    With `trust`, or EKIDEN_TRUST, nobody is asked and nothing is stored; what an agent runs cannot
+    trust anything. `FolderNotTrusted` if the person says no, and if nobody is there to be asked.
+    """
+    if not found.risks or found.is_trusted:
+        return
+    is_person = acting_agent() is None
+    if is_person and (trust or os.environ.get(_VARIABLE, "").strip().lower() in _YES):
+        return
+    if not (asks and is_person and is_attended()):
+        raise NotTrustedYet(found)
+    forget_typed_ahead()
+    sys.stderr.write(f"{introduction(found)}\n{QUESTION}")
+    sys.stderr.flush()
+    with _interruptible():
+        line = sys.stdin.readline()
+    if not is_yes(line):
+        raise NotTrustedYet(found)
+    found.trust()
+
+
+def introduction(found: Workspace) -> str:
+    """What a person reads before the question."""
+    return "\n".join(
+        [
+            f"Do you trust {printable(str(found.root))}? Its files do the following:",
+            *(f"  {line}" for line in listed(found.risks)),
+        ]
+    )
+
+
+def listed(risks: Sequence[Risk]) -> list[str]:
+    """The lines as text."""
+    lines = [str(risk) for risk in risks[:_SHOWN]]
+    if len(risks) > _SHOWN:
+        lines.append(f"… and {len(risks) - _SHOWN:,} more: `ekiden trust --show --json` has all")
+    return lines
+
+
+def check_store_trust(loaded: LoadedSettings, root: Path) -> None:
+    """`FolderNotTrusted` if the project's settings name a database, and the folder is not trusted.
+
+    To be asked by commands that load no project before they connect to the store of the settings.
+    """
+    from ekiden.app.trust import inspect_workspace
+
+    if loaded.origin("store").kind != "project" or "://" not in loaded.settings.store:
+        return
+    check_some(inspect_workspace(root, loaded), "store")
+
+
+def check_some(found: Workspace, *keys: str, trust: bool = False) -> None:
+    """As `check_trust`, for a command that uses only these settings and those in them."""
+    from dataclasses import replace
+
+    used = [each for each in found.risks if each.key.startswith(keys)]
+    check_trust(replace(found, risks=tuple(used)), trust=trust)
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end the waiting for a line; a running event loop would hear it afterwards."""
+    try:
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    except ValueError:  # not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
