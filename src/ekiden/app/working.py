@@ -243,6 +243,10 @@ class Workforce:
             name=tenant,
             listens=is_main or not is_dear,
         )
+        agreeing = Agreeing(
+            store, project.team, config, serves=self.serves, stopping=lambda: station.stopping
+        )
+        station.has_more = agreeing.has_work
         self._fleet.add(
             station,
             *beside(
@@ -254,7 +258,7 @@ class Workforce:
                 rarely=not is_main and one_of > _FEW,
                 keeps_time=self._engine == "worker",
             ),
-            Agreeing(store, project.team, config, stopping=lambda: station.stopping).run,
+            agreeing.run,
         )
         served = self._served[tenant] = _Tenant(
             tenant=tenant, store=store, station=station, file=file
