@@ -533,13 +533,12 @@ class Handoffs(Protocol):
         wait_s: _Wait = 10.0,
         **limits: Unpack[LimitOptions],
     ) -> HandoffEnd:
-        """Hand a session to another agent, and let that work until it answers, within these limits
-        unless somebody else runs the session.
+        """Hand a session to another agent, and let that work until it answers.
 
-        A session that somebody runs is handed over by them: when the step is finished, or at once
-        with the policy `immediate`. As with `POST /handoff/initiate`, a refusal is 200 with
-        `error`, and an agent that does not exist 404. `output` is there once the agent has
-        answered.
+        A session that somebody runs is handed over by them, within the limits that it has: when
+        the step is finished, or at once with the policy `immediate`. As with
+        `POST /handoff/initiate`, a refusal is 200 with `error`, and an agent that does not exist
+        404. `output` is there once the agent has answered.
         """
         ...
 

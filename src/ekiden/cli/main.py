@@ -303,7 +303,8 @@ def _dispatch(arguments: list[str]) -> int:
             raise BadInput(f"{what} is not UTF-8; convert it first, for example with iconv")
     put_server(arguments, _GROUPS)
     try:
-        code = build(arguments)(arguments, exit_on_error=False, print_error=False)
+        app = build(arguments) if any(each in arguments for each in _HELP) else build()
+        code = app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as exc:
         raise UsageError(f"{exc} `ekiden --help` shows what there is.") from exc
     return Exit.OK if code is None else code
