@@ -165,6 +165,7 @@ class AgentDefinition:
     capabilities: tuple[Capability, ...] = ()
     available: bool = True
     max_sessions: int | None = None
+    budget: Budget | None = None
     runs_on: frozenset[str] = frozenset()
     handoffs: tuple[HandoffDefinition, ...] = ()
     can_ask: tuple[Peer, ...] = ()

@@ -23,6 +23,7 @@ from ekiden.agents.report import Report, shown
 from ekiden.agents.supervisor_keys import supervisor_definition
 from ekiden.agents.table import AGENT
 from ekiden.agents.written import Place
+from ekiden.core.handoff_terms import Budget
 from ekiden.core.inbox_item import DEFAULT_ROLE
 from ekiden.core.profile import Capability, Confirmation, Scope, Triggers
 
@@ -73,6 +74,7 @@ def read_own(root: nodes.Mapping, body: str, report: Report, scope: Scope) -> Ag
         triggers=Triggers(**{**triggers, "keywords": _once(triggers.get("keywords", ()))}),
         available=values.get("available", True),
         max_sessions=values.get("max_sessions"),
+        budget=Budget(**values["budget"]) if values.get("budget") else None,
         runs_on=frozenset(each.value for each in values.get("runs_on", ())),
         guardrails=_guardrails(root, values),
         memory=MemoryDefinition(**values["memory"]) if "memory" in values else None,

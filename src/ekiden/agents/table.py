@@ -20,7 +20,7 @@ from ekiden.agents.memory_keys import MEMORY
 from ekiden.agents.objects import Entry, Field, FlagOrNames, ListOf, Names, NamesOr, Object
 from ekiden.agents.patterns import pattern_fault
 from ekiden.agents.supervisor_keys import SUPERVISOR
-from ekiden.agents.values import QUESTION, SECONDS
+from ekiden.agents.values import BUDGET, QUESTION, SECONDS
 from ekiden.core.kinds import Choice, Flag, Number, Text
 from ekiden.core.labels import LABEL, WANTED, is_label
 from ekiden.core.profile import Confirmation
@@ -245,6 +245,12 @@ AGENT = Object(
         text="With so many sessions at work the agent takes no more handoffs; without it there "
         "is no limit.",
         example=20,
+    ),
+    Field(
+        name="budget",
+        kind=BUDGET,
+        text="The most that the agent may spend itself in a run; the setting limits.agents wins.",
+        example={"tokens": 20_000},
     ),
     Field(
         name="runs_on",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias, Unpack
 
 from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
+from ekiden.api.runs import LimitOptions
 from ekiden.api.texts import EVENT_CURSOR, ONE_LINE, PERSON, PLAIN, SAID, SESSION_ID, Moment
 from ekiden.core.documents import Value, left_out
 from ekiden.core.handoff_record import ActorKind, HandoffStatus
@@ -527,24 +528,17 @@ class Handoffs(Protocol):
                 le=1e9,
             ),
         ] = None,
-        max_turns: Annotated[
-            int | None,
-            Told(
-                "The run ends after so many turns, unless somebody else runs the session.",
-                ge=1,
-                le=10_000,
-            ),
-        ] = None,
         priority: _Priority = 0,
         metadata: _Metadata = _NOTHING,
         wait_s: _Wait = 10.0,
+        **limits: Unpack[LimitOptions],
     ) -> HandoffEnd:
         """Hand a session to another agent, and let that work until it answers.
 
-        A session that somebody runs is handed over by them: when the step is finished, or at once
-        with the policy `immediate`. As with `POST /handoff/initiate`, a refusal is 200 with
-        `error`, and an agent that does not exist 404. `output` is there once the agent has
-        answered.
+        A session that somebody runs is handed over by them, within the limits that it has: when
+        the step is finished, or at once with the policy `immediate`. As with
+        `POST /handoff/initiate`, a refusal is 200 with `error`, and an agent that does not exist
+        404. `output` is there once the agent has answered.
         """
         ...
 

@@ -66,9 +66,6 @@ RunId: TypeAlias = Annotated[
 _SessionId: TypeAlias = Annotated[
     str, Told("The session's id.", min_length=1, max_length=128, pattern=SESSION_ID)
 ]
-_Turns: TypeAlias = Annotated[
-    int | None, Told("How many turns the agents may take.", ge=1, le=10_000)
-]
 _Timeout: TypeAlias = Annotated[
     float | None, Told("How long to wait for the end; then it is 202.", gt=0, le=600)
 ]
@@ -77,7 +74,35 @@ _After: TypeAlias = Annotated[
 ]
 
 
-class RunOptions(TypedDict, total=False):
+class LimitOptions(TypedDict, total=False):
+    """What a run may use. A limit holds until another is given, wherever the run goes on; what is
+    not given is as it was, or as the settings have it."""
+
+    max_turns: Annotated[int | None, Told("How many turns the agents may take.", ge=1, le=10_000)]
+    max_tokens: Annotated[
+        int | None,
+        Told("How many tokens its model calls may use.", ge=1, le=1_000_000_000_000),
+    ]
+    max_money: Annotated[
+        float | None,
+        Told("What its model calls may cost, in the currency of the prices.", gt=0, le=1e9),
+    ]
+    max_seconds: Annotated[
+        float | None,
+        Told("How long may be worked on it; waiting for people does not count.", gt=0, le=1e9),
+    ]
+
+
+def limits_of(options: Mapping[str, Any]) -> dict[str, float]:
+    """The limits among some options, by name; what is `None` is left out."""
+    return {
+        name.removeprefix("max_"): options[name]
+        for name in LimitOptions.__annotations__
+        if options.get(name) is not None
+    }
+
+
+class RunOptions(LimitOptions, total=False):
     """How something is said; what is not given, or `None`, is as the team has it."""
 
     session_id: Annotated[
@@ -107,7 +132,6 @@ class RunOptions(TypedDict, total=False):
         Priority | None,
         Told("Of a new session: the more important ones are run first.", default="normal"),
     ]
-    max_turns: _Turns
     on_busy: Annotated[
         Literal["refuse", "wait"] | None,
         Told("If somebody else runs the session.", default="refuse"),
@@ -222,9 +246,13 @@ class Runs(Protocol):
         pending="It goes on.",
     )
     async def resume_and_wait(
-        self, session_id: _SessionId, *, max_turns: _Turns = None, timeout_s: _Timeout = None
+        self,
+        session_id: _SessionId,
+        *,
+        timeout_s: _Timeout = None,
+        **limits: Unpack[LimitOptions],
     ) -> Run:
-        """Go on with a run that was stopped, failed, or ran out of its budget.
+        """Go on with a run that was stopped, failed, or ran out of its budget: with higher limits.
 
         One that waits for people goes on by itself when they have answered.
         """
@@ -233,7 +261,7 @@ class Runs(Protocol):
     @endpoint(
         "POST", "/sessions/{session_id}/resume", scope="run", problems=(404, 409), flag="background"
     )
-    async def resume(self, session_id: _SessionId, *, max_turns: _Turns = None) -> Run:
+    async def resume(self, session_id: _SessionId, **limits: Unpack[LimitOptions]) -> Run:
         """Go on with a run, and do not wait for the end: the answer is 202."""
         ...
 

@@ -136,6 +136,7 @@ def _agent(definition: AgentDefinition, tools: list[FunctionTool], model: str | 
         capabilities=definition.capabilities,
         available=definition.available,
         max_sessions=definition.max_sessions,
+        budget=definition.budget,
         runs_on=definition.runs_on,
         can_ask_people=definition.can_ask_people,
     )

@@ -56,6 +56,7 @@ class Desk:
         self.tails = SessionTails(store, self.hub)
         found = check_labels(labels, "the labels of a server")
         serves = runnable(project.team, found)
+        self._serves = serves
         self.runs = Runs(
             store,
             project.team,
@@ -107,7 +108,7 @@ class Desk:
                 self._worker.run(), name=f"ekiden-worker-{self.tenant}"
             )
             self._working.add_done_callback(_told)
-            agreeing = Agreeing(self.store, self.team, self.config)
+            agreeing = Agreeing(self.store, self.team, self.config, serves=self._serves)
             self._agreeing = asyncio.create_task(
                 agreeing.run(), name=f"ekiden-agreements-{self.tenant}"
             )

@@ -19,6 +19,7 @@ from ekiden.app.teams import load_team
 from ekiden.core.agent import Agent
 from ekiden.core.errors import AgentFilesInvalid, UnknownAgent, UserError
 from ekiden.core.handoff import Handoff
+from ekiden.core.handoff_terms import Budget
 from ekiden.core.team import Team
 from ekiden.handoff import declared_handoff
 from ekiden.routing import Router
@@ -142,8 +143,22 @@ def load_project(
         files = files or _read_files(root, loaded.settings, home)
         project = _from_files(root, loaded, files, keep_going=keep_going, inert=inert)
         if project is not None:
-            return project
-    return _from_code(root, loaded, named or DEMO_TEAM)
+            return _with_budgets(project)
+    return _with_budgets(_from_code(root, loaded, named or DEMO_TEAM))
+
+
+def _with_budgets(project: Project) -> Project:
+    """Give agents the budgets that the settings have for them; `UserError` if one is not there."""
+    for name, limits in project.settings.limits.agents.items():
+        if name not in project.agents:
+            known = ", ".join(sorted(project.agents))
+            raise UserError(
+                f"limits.agents has a budget for {name!r}, and there is no such agent; "
+                f"known: {known[:200]}"
+            )
+        given: Any = limits
+        project.agents[name].budget = Budget(**given)
+    return project
 
 
 def check_files(root: Path, *, inert: bool = True, home: Path | None = None) -> CheckedFiles:

@@ -29,5 +29,6 @@ def remote_agent(definition: AgentDefinition, remote: RemoteDefinition) -> Agent
         capabilities=definition.capabilities,
         available=definition.available,
         max_sessions=definition.max_sessions,
+        budget=definition.budget,
         runs_on=definition.runs_on,
     )

@@ -7,12 +7,23 @@ import math
 from collections.abc import Sequence
 
 from ekiden.app.parking import questions_to_people
+from ekiden.core.errors import OutOfBudgetError
 from ekiden.core.events import Event
 from ekiden.core.items import is_message, text_of
-from ekiden.core.runs import ACTIVE, Run, RunError, RunStatus, parse_run_id, run_id_of
+from ekiden.core.outcomes import OutOfBudget
+from ekiden.core.runs import (
+    ACTIVE,
+    ReachedLimit,
+    Run,
+    RunError,
+    RunStatus,
+    parse_run_id,
+    run_id_of,
+)
 from ekiden.core.server_errors import RunNotFound
 from ekiden.core.usage import Usage
 from ekiden.runtime.cursor import Cursor
+from ekiden.runtime.finish import outcome_told
 from ekiden.sessions import is_transfer, said
 from ekiden.sessions.info import is_model_call
 from ekiden.storage.base import SessionRow, Store
@@ -97,6 +108,7 @@ async def read_run(store: Store, run_id: str) -> Run:
         handoffs=_handoffs(events),
         usage=cursor.usage,
         error=_error(events),
+        reached=_reached(events) if status == "out_of_budget" else None,
         questions=tuple(item.id for item in questions),
         started_at=_started_at(row, events),
         updated_at=_updated_at(row, events),
@@ -122,6 +134,7 @@ def _earlier_run(row: SessionRow, number: int, events: Sequence[Event]) -> Run:
         handoffs=_handoffs(events),
         usage=_usage(events),
         error=_error(events),
+        reached=_reached(events) if outcome == "out_of_budget" else None,
         started_at=_started_at(row, events),
         updated_at=_updated_at(row, events),
     )
@@ -131,7 +144,20 @@ def _handoffs(events: Sequence[Event]) -> tuple[str, ...]:
     return tuple(event.details["id"] for event in events if is_transfer(event) and event.details)
 
 
+def _reached(events: Sequence[Event]) -> ReachedLimit | None:
+    """What the last event of a run that is out of budget tells."""
+    ending = next((event for event in reversed(events) if event.type in ENDINGS), None)
+    told = None if ending is None else outcome_told(ending)
+    if not isinstance(told, OutOfBudget):
+        return None
+    return ReachedLimit(limit=told.limit, allowed=told.allowed, used=told.used, scope=told.scope)
+
+
 def _error(events: Sequence[Event]) -> RunError | None:
+    reached = _reached(events)
+    if reached is not None:
+        told = OutOfBudgetError(reached.limit, reached.allowed, reached.used, scope=reached.scope)
+        return RunError(code=told.code, message=str(told))
     failed = next((event for event in reversed(events) if event.type == "agent_error"), None)
     if failed is None or _outcome(failed) in ("done", "waiting"):
         return None

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from ekiden.app.settings import Settings
-from ekiden.app.tenants import tenant_app
+from ekiden.app.tenants import DEFAULT_TENANT, tenant_app
+from ekiden.core.handoff_terms import Budget
 from ekiden.runtime import Limits, Price, RunConfig
 
 if TYPE_CHECKING:
     from ekiden.embeddings.base import Embedder
+
+
+_EVERY_OTHER: Final = "*"
 
 
 def config_of(settings: Settings) -> RunConfig:
@@ -23,7 +27,8 @@ def config_of(settings: Settings) -> RunConfig:
         prices=prices_of(settings),
         bus=settings.bus,
         escalate_to=settings.handoffs.escalate_to,
-        limits=Limits(depth=settings.handoffs.depth),
+        limits=_limits(settings),
+        daily=_daily(settings, DEFAULT_TENANT),
         embedder=partial(embedder_of, settings.memory.embedding_model, settings.memory.dimension),
     )
 
@@ -31,7 +36,30 @@ def config_of(settings: Settings) -> RunConfig:
 def tenant_config(settings: Settings, tenant: str) -> RunConfig:
     """How sessions of a tenant are run where nobody sits before them: people are asked through the
     inbox."""
-    return replace(config_of(settings), approver="inbox", app=tenant_app(settings, tenant))
+    return replace(
+        config_of(settings),
+        approver="inbox",
+        app=tenant_app(settings, tenant),
+        daily=_daily(settings, tenant),
+    )
+
+
+def _limits(settings: Settings) -> Limits:
+    own = settings.limits
+    return Limits(
+        depth=settings.handoffs.depth,
+        turns=own.turns,
+        tokens=own.tokens,
+        seconds=own.seconds,
+        money=own.money,
+    )
+
+
+def _daily(settings: Settings, tenant: str) -> Budget | None:
+    """What a tenant may use in a day."""
+    tenants = settings.limits.tenants
+    found: Any = tenants.get(tenant, tenants.get(_EVERY_OTHER))
+    return None if found is None else Budget(**found)
 
 
 def prices_of(settings: Settings) -> dict[str, Price]:

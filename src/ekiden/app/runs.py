@@ -20,6 +20,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 from ekiden.app.relay import ended
@@ -60,6 +61,9 @@ QUIET_S = 15.0
 """After so long without an event a run that is watched is looked at again."""
 
 
+_NO_LIMITS: Mapping[str, float] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOrder:
     """A message for a session, and how it is to be run."""
@@ -78,7 +82,8 @@ class RunOrder:
     """Of a new session."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Further facts that a new session is created with."""
-    max_turns: int | None = None
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """Of this run, by name; others are as the settings have them."""
     on_busy: Literal["wait", "refuse"] = "refuse"
     along: Callable[[int], DocumentWrite] | None = None
     """A document that is stored together with the message, made of the run's number; if its
@@ -153,7 +158,7 @@ class Runs:
             priority=order.priority,
         )
         session.meta.update(order.meta)
-        around = self._around(order)
+        around = self._around(order, order.limits)
         session_id = session.session_id
 
         async def begin() -> StartedRun:
@@ -188,15 +193,18 @@ class Runs:
         watch = self._watch(started.run_id, through_waits=through_waits, quiet_s=quiet_s)
         return started, watch.shown(started.after, tail)
 
-    async def resume(self, session_id: str, *, max_turns: int | None = None) -> StartedRun:
-        """Go on with the session's unfinished run; `UserError` if there is none.
+    async def resume(
+        self, session_id: str, *, limits: Mapping[str, float] = _NO_LIMITS
+    ) -> StartedRun:
+        """Go on with the session's unfinished run, with these limits instead of those that it had;
+        `UserError` if there is none.
 
         `SessionBusy` if somebody works on it.
         """
         self._check_open()
         await take_back(self._store, session_id)
         session = Session(session_id, store=self._store)
-        around = self._around(None, max_turns=max_turns)
+        around = self._around(None, limits)
         if len(self._tasks) < self._most:
             around.live = self._tails.wants(session_id)
             return await self._begin(session_id, around, lambda: _made_ready(around, session))
@@ -204,16 +212,22 @@ class Runs:
             return _started(run)  # To leave it is to leave it to workers.
 
     async def hand_over(
-        self, session_id: str, *, to: str, max_turns: int, wait_s: float, **asked: Any
+        self,
+        session_id: str,
+        *,
+        to: str,
+        limits: Mapping[str, float],
+        wait_s: float,
+        **asked: Any,
     ) -> HandoffResult:
-        """Hand the session to an agent, which works on it here at most so many turns.
+        """Hand the session to an agent, which works on it here within these limits.
 
         As `HandoffController.start`, but after `wait_s` seconds it is told as it stands, as soon as
         it is on record; the agent goes on when the caller goes away. If too many are worked on here
         already, the agent's work is left to workers.
         """
         self._check_open()
-        around = self._around(None, max_turns=max_turns)
+        around = self._around(None, limits)
         controller = HandoffController(
             self._team, self._store, run_config=around.config, around=around
         )
@@ -371,10 +385,8 @@ class Runs:
             self._store, self._tails, run_id, through_waits=through_waits, quiet_s=quiet_s
         )
 
-    def _around(self, order: RunOrder | None, *, max_turns: int | None = None) -> Circumstances:
-        if order is not None:
-            max_turns = order.max_turns
-        config = replace(self._config, on_busy="refuse").with_turns(max_turns)
+    def _around(self, order: RunOrder | None, limits: Mapping[str, float]) -> Circumstances:
+        config = replace(self._config, on_busy="refuse").with_limits(limits)
         around = Circumstances(
             root=self._team, config=config, left_as="ready", drives=False, serves=self._serves
         )
@@ -495,7 +507,7 @@ async def _made_ready(around: Circumstances, session: Session) -> AsyncIterator[
     """The unfinished run, and in the store as well: from then on a worker goes on with it if this
     process dies, and nobody takes its earlier outcome for the one that is to come."""
     async with resumed(around, session) as run:
-        patch = SessionPatch(status="ready", outcome="")
+        patch = SessionPatch(status="ready", outcome="", cursor=run.cursor.to_json())
         await run.store.commit(run.claim, Commit(patch=patch, events=()))
         yield run
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ekiden.app.keys import Keys
 from ekiden.app.project import Project
 from ekiden.app.running import tenant_config
 from ekiden.app.stores import sqlite_path
@@ -152,7 +153,27 @@ class Workforce:
 
     async def _open(self) -> None:
         await self._main.open()
+        await self._check_tenants()
         await self._look()
+
+    async def _check_tenants(self) -> None:
+        """Tell of tenants that are wanted, and have neither a store nor a key, whose first request
+        would make one; `UserError` if all of them are such."""
+        if self._wanted is None:
+            return
+        found = await find_tenants(self._order.store, self._main)
+        keys = {key.tenant for key in await Keys(self._main).list()}
+        known = sorted({DEFAULT_TENANT, *found, *keys})
+        unknown = sorted(self._wanted - set(known))
+        if not unknown:
+            return
+        told = (
+            f"there is no tenant {', '.join(unknown)}: no store beside {self.store_name} and no "
+            f"key is of that name; known: {', '.join(known)[:200]}"
+        )
+        if set(unknown) == self._wanted:
+            raise UserError(f"{told}; `ekiden keys create --tenant NAME` makes one")
+        _log.warning("%s; it is served as soon as there is one", told)
 
     async def _look_again(self) -> None:
         while True:
@@ -222,6 +243,10 @@ class Workforce:
             name=tenant,
             listens=is_main or not is_dear,
         )
+        agreeing = Agreeing(
+            store, project.team, config, serves=self.serves, stopping=lambda: station.stopping
+        )
+        station.has_more = agreeing.has_work
         self._fleet.add(
             station,
             *beside(
@@ -233,7 +258,7 @@ class Workforce:
                 rarely=not is_main and one_of > _FEW,
                 keeps_time=self._engine == "worker",
             ),
-            Agreeing(store, project.team, config, stopping=lambda: station.stopping).run,
+            agreeing.run,
         )
         served = self._served[tenant] = _Tenant(
             tenant=tenant, store=store, station=station, file=file

@@ -115,6 +115,34 @@ _GROUPS = {
             "answer": "Answer, as a person, a session that waits for one.",
         },
     ),
+    "message": (
+        "Look into messages between agents, and send some.",
+        {
+            "list": "List messages between agents, the oldest first.",
+            "show": "Show a message and what became of it.",
+            "send": "Ask an agent something, or tell it.",
+            "requeue": "Deliver messages again that are dead or expired.",
+        },
+    ),
+    "collaboration": (
+        "Let agents agree on work, and look into their agreements.",
+        {
+            "list": "List collaborations, the oldest first.",
+            "show": "Show a collaboration, with what was said in it.",
+            "request": "Ask another agent to take work over.",
+            "propose": "Propose terms to another agent.",
+            "call": "Call for bids: ask who can do something.",
+            "acknowledge": "Say yes to a request.",
+            "accept": "Accept the terms on the table.",
+            "counter": "Propose other terms.",
+            "reject": "Reject a request, or the terms on the table.",
+            "bid": "Bid for a call.",
+            "decline": "Decline a call.",
+            "award": "Take a bid as it is.",
+            "select": "Negotiate with a bidder.",
+            "cancel": "End a collaboration.",
+        },
+    ),
     "inbox": (
         "Answer what agents ask people.",
         {
@@ -224,8 +252,11 @@ def overview() -> str:
     )
 
 
-def build() -> App:
-    """The parser; the commands' own modules are loaded when they are called."""
+def build(asked: Sequence[str] = ()) -> App:
+    """The parser; the commands' own modules are loaded when they are called.
+
+    Of the command that is `asked` about, the help is all that its function says.
+    """
     from cyclopts import App
 
     app = App(
@@ -243,7 +274,8 @@ def build() -> App:
         commands = App(name=group, help=about)
         for name, text in members.items():
             target = f"ekiden.cli.commands.{group}:{group}_{name}"
-            commands.command(target, name=name, help=text)
+            is_asked = list(asked[:2]) == [group, name]
+            commands.command(target, name=name, help=None if is_asked else text)
         app.command(commands)
     return app
 
@@ -272,7 +304,8 @@ def _dispatch(arguments: list[str]) -> int:
             raise BadInput(f"{what} is not UTF-8; convert it first, for example with iconv")
     put_server(arguments, _GROUPS)
     try:
-        code = build()(arguments, exit_on_error=False, print_error=False)
+        app = build(arguments) if any(each in arguments for each in _HELP) else build()
+        code = app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as exc:
         raise UsageError(f"{exc} `ekiden --help` shows what there is.") from exc
     return Exit.OK if code is None else code

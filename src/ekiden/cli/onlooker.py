@@ -30,6 +30,7 @@ from ekiden.storage.base import Store
 if TYPE_CHECKING:
     from ekiden.app.settings import Settings
     from ekiden.cli.approving import ApproveWhere
+    from ekiden.cli.limit_options import LimitFlags
     from ekiden.core.inbox_item import InboxItem
 
 
@@ -168,8 +169,8 @@ def problem_of(outcome: Outcome) -> tuple[str, str] | None:
             return "run.waiting", f"the session waits: {reason}"
         case Refused(reason):
             return "model.refused", f"the model refused: {reason}"
-        case OutOfBudget(limit, allowed, used):
-            return OutOfBudgetError.code, str(OutOfBudgetError(limit, allowed, used))
+        case OutOfBudget(limit, allowed, used, scope=scope):
+            return OutOfBudgetError.code, str(OutOfBudgetError(limit, allowed, used, scope=scope))
         case Failed(code, error):
             return code, error
         case _ as never:
@@ -215,7 +216,7 @@ def store_words(store: Store, option: str | None) -> list[str]:
 
 def run_config(
     *,
-    max_turns: int | None,
+    limits: LimitFlags,
     no_wait: bool,
     model: str | None = None,
     approver: Approver | None = None,
@@ -230,7 +231,7 @@ def run_config(
         approver=approver,
         on_busy="refuse" if no_wait else "wait",
     )
-    return config.with_turns(max_turns)
+    return config.with_limits(limits.by_name())
 
 
 def _stream_record(shown: Event | ModelDelta) -> dict[str, object]:

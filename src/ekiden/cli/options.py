@@ -78,10 +78,6 @@ MoreWords: TypeAlias = Annotated[str, Parameter(show=False)]
 JsonOption: TypeAlias = Annotated[
     bool, Parameter(name="--json", negative="", show_default=False, help="Print JSON.")
 ]
-MaxTurnsOption: TypeAlias = Annotated[
-    int | None,
-    Parameter(name="--max-turns", validator=Number(gte=1), help="Stop after this many turns."),
-]
 NoWaitOption: TypeAlias = Annotated[
     bool,
     Parameter(
@@ -130,3 +126,9 @@ JsonLinesOption: TypeAlias = Annotated[
 
 STORE: str | None = None
 TEAM: str | None = None
+LimitOption: TypeAlias = Annotated[
+    int, Parameter(name="--limit", validator=Number(gte=1, lte=1000), help="How many.")
+]
+CursorOption: TypeAlias = Annotated[
+    str | None, Parameter(name="--cursor", help="Go on where the last page ended.")
+]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
+from ekiden.cli.limit_options import NO_LIMITS
 from ekiden.cli.options import TEAM, KeepGoingOption, TeamOption, TrustOption
 from ekiden.cli.output import note
 
@@ -256,9 +257,11 @@ class TeamWithStore(TeamAtWork):
         session: str = "",
         to: str = "",
         timeout_s: float | None = None,
+        create: bool = False,
         as_json: bool = False,
     ) -> AsyncIterator[tuple[Ekiden, str]]:
-        """The team with its store, and the command that goes on with the session.
+        """The team with its store, and the command that goes on with the session; with `create` a
+        store that does not exist is made.
 
         The person `by` hands the session `to` an agent, in at most `timeout_s` seconds.
         `UsageError` for options that are not for servers; `Interrupted` tells how to go on.
@@ -297,7 +300,7 @@ class TeamWithStore(TeamAtWork):
             as_json=as_json,
         )
         config = run_config(
-            max_turns=None,
+            limits=NO_LIMITS,
             no_wait=True,
             model=model,
             approver=approver(allow),
@@ -305,7 +308,7 @@ class TeamWithStore(TeamAtWork):
         )
         option = self.store or os.environ.get(_STORE) or None
         address = project.settings.store if option is None else option
-        async with open_store(address, create=False) as store, project:
+        async with open_store(address, create=create) as store, project:
             tell_notes(project, as_json=as_json)
             hint = resume_command(session, store=store, store_option=option, team=self.team)
             here = Here(

@@ -10,6 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from ekiden.cli.approving import ApproveWhere, TerminalApprover, ask_on_terminal, is_attended
+from ekiden.cli.limit_options import LimitFlags
 from ekiden.cli.onlooker import Onlooker
 from ekiden.cli.place import Place
 from ekiden.cli.titles import title_of
@@ -42,7 +43,7 @@ class RunFlags:
     approve: ApproveWhere
     wait: bool
     wait_timeout: float | None
-    max_turns: int | None
+    limits: LimitFlags
     no_wait: bool
     keep_going: bool
     trust: bool
@@ -193,7 +194,7 @@ async def _opened(flags: RunFlags, project: Project, *, create: bool) -> AsyncIt
     from ekiden.cli.projects import tell_notes
 
     config = run_config(
-        max_turns=flags.max_turns,
+        limits=flags.limits,
         no_wait=flags.no_wait,
         model=flags.model,
         approver=approver(flags.allow, where=flags.approve),
@@ -229,8 +230,8 @@ async def _begin_at_server(flags: RunFlags, message: Message) -> int:
                 user_id=user_here(message.user),
                 priority=message.priority,
                 title=title_of(said.text),
-                max_turns=flags.max_turns,
                 on_busy=on_busy,
+                **flags.limits.options(),
             ),
         )
         return await Watch(run=run, onlooker=onlooker).watch(_patience(flags))
@@ -252,7 +253,7 @@ async def _resume_at_server(flags: RunFlags, session_id: str) -> int:
             while begun is None:
                 run.after = (await client.sessions.get(session_id)).events
                 try:
-                    begun = await client.runs.resume(session_id, max_turns=flags.max_turns)
+                    begun = await client.runs.resume(session_id, **flags.limits.options())
                 except SessionBusy:
                     if monotonic() >= deadline:
                         raise

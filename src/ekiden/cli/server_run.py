@@ -21,7 +21,7 @@ from ekiden.core.events import Event
 from ekiden.core.inbox_errors import InboxItemClosed
 from ekiden.core.inbox_item import InboxItem
 from ekiden.core.jsonio import dumps
-from ekiden.core.outcomes import Done, Failed, Outcome, Refused, Waiting
+from ekiden.core.outcomes import Done, Failed, Outcome, OutOfBudget, Refused, Waiting
 from ekiden.core.roles import ConfirmationRequest
 from ekiden.core.runs import Begun, Run
 from ekiden.core.server_errors import Forbidden
@@ -66,6 +66,8 @@ class RemoteResult:
                 return Waiting("for people" if run.questions else "for others")
             case "refused":
                 return Refused(message)
+            case "out_of_budget" if (over := run.reached) is not None:
+                return OutOfBudget(over.limit, over.allowed, over.used, scope=over.scope)
             case _:
                 return Failed(error.code if error is not None else f"run.{run.status}", message)
 

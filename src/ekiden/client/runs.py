@@ -42,10 +42,14 @@ class RemoteRuns(api.Runs):
         return AsyncStream(follow(self.wire, path, after=after, params={"until": until}))
 
     async def resume_and_wait(
-        self, session_id: str, *, max_turns: int | None = None, timeout_s: float | None = None
+        self,
+        session_id: str,
+        *,
+        timeout_s: float | None = None,
+        **limits: Unpack[api.LimitOptions],
     ) -> Run:
         path = f"/sessions/{part(session_id)}/resume"
-        body = _given(max_turns=max_turns, timeout_s=timeout_s)
+        body = _given(timeout_s=timeout_s, **limits)
         run: Run = from_json(Run, await self.wire.ask("POST", path, body=body))
         return run if timeout_s is not None else await api.ended(self, run)
 

@@ -357,12 +357,34 @@ class OutOfBudgetError(EkidenError):
 
     code = "run.out_of_budget"
 
-    def __init__(self, limit: str, allowed: float, used: float) -> None:
+    def __init__(self, limit: str, allowed: float, used: float, *, scope: str = "run") -> None:
+        whose, way = _LIMITED.get(scope, _LIMITED["run"])
         super().__init__(
-            f"the run reached its limit of {allowed:g} {limit} (used {used:g}); "
-            "its work is kept: resume it with a higher limit"
+            f"{whose.format(allowed=allowed, limit=limit)} (used {used:g}); its work is kept: "
+            f"{way.format(limit=limit)}"
         )
-        self.limit, self.allowed, self.used = limit, allowed, used
+        self.limit, self.allowed, self.used, self.scope = limit, allowed, used, scope
+
+
+_LIMITED = {
+    "run": (
+        "the run reached its limit of {allowed:g} {limit}",
+        "resume it with a higher limit (--max-{limit}, max_{limit} over HTTP)",
+    ),
+    "agent": (
+        "the agent used up its budget of {allowed:g} {limit}",
+        "raise its budget (`budget` of its file, or the setting limits.agents), and resume it",
+    ),
+    "handoff": (
+        "the handoff's budget of {allowed:g} {limit} is used up",
+        "send another message, which begins a new run, or raise `budget` of the handoff",
+    ),
+    "tenant": (
+        "all runs of the tenant reached their limit of {allowed:g} {limit} a day",
+        "resume it on another day (UTC), or raise the setting limits.tenants first",
+    ),
+}
+"""By scope: what is over, and the way out."""
 
 
 class MaxTurnsExceeded(OutOfBudgetError):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias
 
 from ekiden.core.context import TOutput
 
 LimitName: TypeAlias = Literal["turns", "tokens", "seconds", "money"]
+LimitScope: TypeAlias = Literal["run", "agent", "handoff", "tenant"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,9 @@ class OutOfBudget:
     allowed: float
     used: float
     kind: Literal["out_of_budget"] = "out_of_budget"
+    scope: LimitScope = field(default="run", repr=False, compare=False)
+    """Whose limit it is: the run's, the budget of the agent or of the handoff to it, or the
+    tenant's of the day."""
 
 
 Outcome: TypeAlias = Done[TOutput] | Waiting | Refused | Failed | OutOfBudget

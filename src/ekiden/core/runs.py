@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from ekiden.core.documents import Value, written
+from ekiden.core.outcomes import LimitName, LimitScope
 from ekiden.core.server_errors import RunNotFound
 from ekiden.core.usage import Usage
 
@@ -33,6 +34,18 @@ class RunError(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReachedLimit(Value):
+    """The limit at which a run stopped."""
+
+    limit: LimitName
+    allowed: float
+    used: float
+    scope: LimitScope = "run"
+    """Whose limit it is: the run's, the budget of the agent or of the handoff to it, or the
+    tenant's of the day."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run(Value):
     """A run as it stands."""
 
@@ -51,6 +64,9 @@ class Run(Value):
     usage: Usage = field(default_factory=Usage, metadata=written(Usage.to_json, _usage))
     """What its model calls used; counts that are zero are left out."""
     error: RunError | None = None
+    """Why it failed, or what to do about the limit that it reached."""
+    reached: ReachedLimit | None = None
+    """The limit at which it is out of budget."""
     questions: Sequence[str] = ()
     """Ids of the inbox items that it waits for."""
     started_at: float = 0.0

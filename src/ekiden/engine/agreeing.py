@@ -1,25 +1,37 @@
-"""Doing what agents agreed on with each other, in whatever process they did."""
+"""Agents of a team that take part in collaborations, and what they agree on."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from ekiden.core.errors import EkidenError
+from ekiden.core.errors import EkidenError, SessionError
+from ekiden.core.messages import agent_queue
 from ekiden.core.team import Team
 from ekiden.runtime import RunConfig
-from ekiden.storage.base import Store
+from ekiden.storage.base import MessageFilter, Store
+
+if TYPE_CHECKING:
+    from ekiden.bus import Bus
+    from ekiden.collaboration import Collaborations
+    from ekiden.engine.on_bus import TeamOnBus
 
 _log = logging.getLogger("ekiden.worker")
 
 _EVERY_S = 1.0
+_AT_ONCE = 64
+_PAGE = 100
 
 
 class Agreeing:
-    """Executes the agreements of a store; any number of processes may.
+    """Lets agents take part in the collaborations of a store; any number of processes may.
 
-    What is agreed is handed over here, and whoever gets it is run by a worker that may.
+    Agents read their mail here while they have some, unless somebody else serves them on the bus:
+    they bid for calls, and answer requests. What is agreed is handed over here, and whoever gets it
+    is run by a worker that may.
     """
 
     def __init__(
@@ -28,13 +40,17 @@ class Agreeing:
         team: Team,
         config: RunConfig,
         *,
+        serves: Collection[str] | None = None,
         stopping: Callable[[], asyncio.Event] | None = None,
     ) -> None:
-        """`stopping`: gives what is set when nothing more is to be begun."""
+        """`serves`: the agents that take part, else all that are neither people nor routers;
+        `stopping`: gives what is set when nothing more is to be begun."""
         self._store = store
         self._team = team
         self._config = config
         self._stopping = stopping
+        named = {agent.name for agent in team if agent.person is None and agent.router is None}
+        self._serves = named if serves is None else named & set(serves)
 
     async def run(self) -> None:
         """Look for agreements until it is all over, and execute each."""
@@ -62,6 +78,12 @@ class Agreeing:
                 _log.exception("agreements could not be looked at, trying again")
             await asyncio.sleep(_EVERY_S)
 
+    async def has_work(self) -> bool:
+        """Whether somebody here has a message to read, or an agreement is to be carried out."""
+        if await self._has_agreements():
+            return True
+        return bool(await self._addressees())
+
     async def _look(self) -> None:
         from ekiden.bus import Bus, BusSettings
         from ekiden.collaboration import Collaborations
@@ -70,6 +92,64 @@ class Agreeing:
         executor = HandoffExecutor(self._team, self._store, run_config=self._config, run=False)
         async with Bus(self._store, settings=BusSettings.within(self._config.bus)) as bus:
             collaborations = Collaborations(bus, executor=executor)
-            while True:
-                await collaborations.resume()
-                await asyncio.sleep(_EVERY_S)
+            reading: dict[str, TeamOnBus] = {}
+            try:
+                while True:
+                    await collaborations.resume()
+                    await self._attend(bus, collaborations, reading)
+                    await asyncio.sleep(_EVERY_S)
+            finally:
+                for each in reading.values():
+                    await each.__aexit__()
+
+    async def _attend(
+        self, bus: Bus, collaborations: Collaborations, reading: dict[str, TeamOnBus]
+    ) -> None:
+        """Let those agents read their mail who have some, and nobody else."""
+        from ekiden.engine.on_bus import TeamOnBus
+
+        wanted = await self._addressees()
+        for name in sorted(reading.keys() - wanted):
+            await reading.pop(name).__aexit__()
+        new = sorted(wanted - reading.keys())
+        served = await bus.agents() if new else ()
+        for name in new:
+            if name in served:
+                continue
+            reader = TeamOnBus(
+                bus,
+                self._store,
+                self._team,
+                concurrency=_AT_ONCE,
+                collaborations=collaborations,
+                answers=True,
+                serves=[name],
+            )
+            reading[name] = await reader.__aenter__()
+
+    async def _addressees(self) -> set[str]:
+        """The agents here that have open messages which no session answers."""
+        return {name for name in self._serves if await self._has_mail(name)}
+
+    async def _has_mail(self, agent: str) -> bool:
+        where, after = MessageFilter(queue=agent_queue(agent), states={"open"}), 0
+        while page := await self._store.find_messages(where, after=after, limit=_PAGE):
+            if not all((each.owner or "").startswith("session:") for each in page):
+                return True
+            after = page[-1].id
+        return False
+
+    async def _has_agreements(self) -> bool:
+        """Whether an agreement was not begun yet, or is done and not put on record."""
+        from ekiden.bus import Bus
+        from ekiden.collaboration import Collaborations
+
+        together = Collaborations(Bus(self._store))
+        for each in await together.list(phases=("agreement", "execution")):
+            if each.phase == "agreement":
+                return True
+            with suppress(SessionError):
+                session = await self._store.get(str(each.context.get("session_id") or each.id))
+                if session.outcome == "done":
+                    return True
+        return False

@@ -187,6 +187,9 @@ class Fleet:
         line.rest_until = loop.time() + seconds
         loop.call_later(seconds, self._news.set)
 
+    def _rest_a_little(self) -> None:
+        asyncio.get_running_loop().call_later(REST_S, self._news.set)
+
     def _is_idle(self) -> bool:
         return not self._taken and not any(line.may_have for line in self._lines.values())
 
@@ -195,6 +198,9 @@ class Fleet:
         for station in self.stations:
             try:
                 if await pauses(station.store):
+                    return True
+                if station.has_more is not None and await station.has_more():
+                    self._rest_a_little()
                     return True
             except StoreError as exc:
                 _log.warning("pauses could not be looked for, trying again: %s", exc)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import SessionExists, StoreUnavailable
 from ekiden.core.messages import AgentMessage, agent_queue
 from ekiden.core.team import Team
+from ekiden.engine.own_answers import TO_BE_ANSWERED, OwnAnswers, negotiates
 from ekiden.runtime.question_sessions import ANSWERS, bus_session_id, session_for
 from ekiden.storage.base import Batch, Store
 
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from ekiden.bus import Bus
     from ekiden.collaboration import Collaborations, Incoming
 
-_TO_BE_ANSWERED = frozenset({"request", "propose", "counter", "accept"})
 _MAX_TITLE = 120
 _REST_S = 0.5
 
@@ -45,20 +46,30 @@ class TeamOnBus:
         *,
         concurrency: int = 16,
         collaborations: Collaborations | None = None,
+        answers: bool = False,
+        serves: Collection[str] | None = None,
     ) -> None:
         """With `collaborations` the agents take part in those: a request or a proposal that is what
         it seems is a session too, in which the agent answers with its `negotiation_tools`; to calls
-        for bids they answer by their capabilities."""
+        for bids they answer by their capabilities. With `answers` those who have no such tools
+        answer by themselves, and bids count load and availability: see `own_answers`. `serves`:
+        only these agents."""
         self._bus = bus
         self._collaborations = collaborations
+        self._answers: OwnAnswers | None = None
+        if answers and collaborations is not None:
+            self._answers = OwnAnswers(store, collaborations)
         self._store = store
         self._team = team if isinstance(team, Team) else Team(team)
         self._concurrency = concurrency
+        self._serves = serves
         self._services = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         try:
             for agent in self._team:
+                if self._serves is not None and agent.name not in self._serves:
+                    continue
                 service = await self._bus.serve(
                     agent.name, self._handler(agent), concurrency=self._concurrency
                 )
@@ -74,11 +85,16 @@ class TeamOnBus:
     def _handler(self, agent: Agent[Any]) -> Callable[[AgentMessage], Awaitable[Any]]:
         if self._collaborations is None:
             return self._open
-        return self._collaborations.handler(agent, self._consider, otherwise=self._open)
+        bid, respond = None, self._consider
+        if self._answers is not None:
+            bid = self._answers.bid(agent)
+            if not negotiates(agent):
+                respond = partial(self._answers.respond, agent)
+        return self._collaborations.handler(agent, respond, bid=bid, otherwise=self._open)
 
     async def _consider(self, incoming: Incoming) -> None:
         """Let the agent think about what another one said in a collaboration."""
-        if incoming.move not in _TO_BE_ANSWERED:
+        if incoming.move not in TO_BE_ANSWERED:
             return
         said, found = incoming.message, incoming.collaboration
         payload: dict[str, Any] = {"collaboration": found.id, "move": said.move, **said.body}

@@ -87,6 +87,8 @@ class Station:
         self._audience = audience
         self._under_way: dict[str, _UnderWay] = {}
         """By session."""
+        self.has_more: Callable[[], Awaitable[bool]] | None = None
+        """Whether those beside it will make sessions ready before long."""
         self.finished = 0
         """Sessions advanced to an outcome here."""
 

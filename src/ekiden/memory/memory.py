@@ -30,6 +30,7 @@ from ekiden.memory.outbox import (
     add_mirror,
     announced,
     deliver,
+    is_behind,
     mirrors_of,
     queue_of,
     refused_by,
@@ -253,9 +254,9 @@ class Memory:
         if mirror.is_resting:
             notes.append(f"{mirror.name} is not available now: the local copy was searched.")
             return None
-        if await self._store.queue_depth(queue_of(mirror.name)):
-            return None
         model, space = model_of(self._meanings()), self.space
+        if await is_behind(self._store, mirror.name, space):
+            return None
         try:
             hits = await mirror.search(space, vector, model=model, limit=limit)
         except BackendUnavailable as exc:

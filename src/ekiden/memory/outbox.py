@@ -30,7 +30,15 @@ from ekiden.core.memory_errors import BackendUnavailable
 from ekiden.memory.base import MirrorEntry
 from ekiden.memory.entries import recollection
 from ekiden.memory.mirror import SEND_TIMEOUT_S, Mirror
-from ekiden.storage.base import Batch, DocumentWrite, QueueMessage, QueuePut, SearchEntry, Store
+from ekiden.storage.base import (
+    Batch,
+    DocumentWrite,
+    MessageFilter,
+    QueueMessage,
+    QueuePut,
+    SearchEntry,
+    Store,
+)
 
 _log = logging.getLogger("ekiden.memory")
 
@@ -38,6 +46,7 @@ _MIRRORS = "memory.mirrors"
 """The collection that says, for a space, which back ends have copies."""
 _LEASE_S = 30.0
 _BATCH = 100
+_PAGES = 50
 _RETRY_S = 5.0
 _LONGEST_RETRY_S = 300.0
 _REFUSED_S = 3600.0
@@ -107,6 +116,21 @@ async def add_mirror(store: Store, space: str, backend: str) -> None:
         everything = _waiting(queue_of(backend), space, None)
         with suppress(StaleDocument):
             await store.write(Batch(documents=[write], messages=[everything]))
+
+
+async def is_behind(store: Store, backend: str, space: str) -> bool:
+    """Whether the back end is still to be told something of the space; so it is said of every
+    space if very much is left to be told. What it refused does not count."""
+    where = MessageFilter(queue=queue_of(backend), states={"open"})
+    after = 0
+    for _ in range(_PAGES):
+        page = await store.find_messages(where, after=after, limit=_BATCH)
+        if any(each.body.get("space") == space for each in page if _is_readable(each.body)):
+            return True
+        if len(page) < _BATCH:
+            return False
+        after = page[-1].id
+    return True
 
 
 @asynccontextmanager

@@ -21,6 +21,7 @@ from ekiden.core.items import Item
 from ekiden.core.model import ModelDelta
 from ekiden.core.outcomes import OutOfBudget
 from ekiden.runtime.finish import fail, finish, hand_on
+from ekiden.runtime.ledger import read_day
 from ekiden.runtime.limits import TimeLimit, has_triggers, over_limit, time_left
 from ekiden.runtime.memo import load_memo
 from ekiden.runtime.parked import is_parked
@@ -82,6 +83,8 @@ async def advance(run: RunState) -> AsyncGenerator[Event | ModelDelta, None]:
 
 async def _step(run: RunState) -> None:
     """One step, within the time that it may take; whoever wants the run interrupted ends it too."""
+    if run.config.daily is not None:
+        run.day = await read_day(run, 0)
     left, cause = time_left(run)
     if left is None and not run.is_reachable:
         await _guarded(run, _next_step(run))
@@ -125,6 +128,9 @@ async def _cut_short(run: RunState, cause: TimeLimit | None) -> None:
         over = own_left(run)
         if over is not None:
             await _end_over_limit(run, over)
+    elif cause == "tenant" and run.day is not None:
+        seconds = run.day.limits["seconds"] or 0
+        await finish(run, OutOfBudget("seconds", seconds, seconds, scope="tenant"))
     elif cause == "run":
         seconds = allowed(run, "seconds") or 0
         await _end_over_limit(run, OutOfBudget("seconds", seconds, max(run.spent_s(), seconds)))
@@ -213,7 +219,7 @@ async def _recover(run: RunState, failure: Exception) -> None:
 
 async def _end_over_limit(run: RunState, over: OutOfBudget) -> None:
     """A limit is reached: a budget that came with an open handoff undoes it, else the run ends."""
-    cause = _cause(run, over)
+    cause = None if over.scope == "tenant" else _cause(run, over)
     over = as_set(run, over)
     if cause is None:
         await finish(run, over)
@@ -257,6 +263,8 @@ async def _next_step(run: RunState) -> None:
         return
     # A plan makes its answer of what its tasks spent; each call of its own asks for what is left.
     limit = None if run.agent.plan is not None and cursor.started else over_limit(run)
+    if limit is None and run.day is not None:
+        limit = run.day.over()
     if limit is not None:
         await _end_over_limit(run, limit)
         return

@@ -252,7 +252,11 @@ def _given(payload: Any, most: int) -> tuple[Literal["answered", "failed"], dict
 def _is_askers_limit(run: RunState, over: OutOfBudget) -> bool:
     """Whether the limit that the session reached is one that the session that asked it was given,
     and can be given again: no budget of the question, of an agent or of a handoff."""
-    if run.meta.get("asked_in") is None or over.limit in run.meta.get(FIXED_LIMITS, ()):
+    if run.meta.get("asked_in") is None:
+        return False
+    if over.scope == "tenant":
+        return True
+    if over.limit in run.meta.get(FIXED_LIMITS, ()):
         return False
     own = run.meta.get(OWN_LIMITS, {}).get(over.limit)
     if own is not None and run.cursor.used()[over.limit] >= own:

@@ -78,7 +78,7 @@ async def call_model(run: RunState, model: Model, request: ModelRequest) -> Mode
 
     `Spent` if it would go beyond what is shared with other sessions.
     """
-    if run.outer_purses or run.cursor.purse is not None:
+    if run.outer_purses or run.cursor.purse is not None or run.config.daily is not None:
         request = await reserve(run, request, highest_price(run), while_waiting=partial(_stay, run))
     fault_point("turn.model.before_call")
     try:

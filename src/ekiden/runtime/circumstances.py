@@ -44,6 +44,8 @@ class Circumstances:
     """Whom a new message goes to: an agent's name, or `AUTO`; `None`: who has the session."""
     route_options: Mapping[str, Any] | None = None
     """Of this one message, for the router."""
+    keeps_limits: bool = True
+    """Whether limits that were stored with the run hold; else those of `config` alone."""
     is_polite: bool = False
     """Whether a message waits, or is refused with `SessionBusy`, while the session has work that
     nobody has taken up yet; else that is broken off, as what waits for people is."""

@@ -18,6 +18,7 @@ from ekiden.runtime.beside import NOTHING, Beside
 from ekiden.runtime.calls import to_the_end
 from ekiden.runtime.cursor import Cursor, PendingHandoff
 from ekiden.runtime.leases import Hold, keeper_of
+from ekiden.runtime.ledger import day_charge
 from ekiden.runtime.purse import charge, let_go, purses_of
 from ekiden.runtime.recording import Recording
 from ekiden.runtime.snapshot import snapshot_key, snapshot_of
@@ -26,6 +27,7 @@ from ekiden.runtime.variables import StateChange, VariablesNow
 from ekiden.sessions.state import STATE
 from ekiden.storage.base import (
     Commit,
+    DocumentWrite,
     SessionPatch,
     SessionRow,
     SessionStatus,
@@ -58,6 +60,8 @@ class Committing(Recording):
     __slots__ = (
         "_charged",
         "_committing",
+        "_day_charges",
+        "_day_counted",
         "_stored_agent",
         "_stored_cursor",
         "_wakes",
@@ -88,6 +92,9 @@ class Committing(Recording):
     status: SessionStatus
     _charged: list[object] | None
     _committing: asyncio.Lock
+    _day_charges: int
+    _day_counted: tuple[float, float, float]
+    """What was counted of the run for the budget of the day."""
     _stored_agent: str
     _stored_cursor: Mapping[str, Any]
     _wakes: int
@@ -193,10 +200,25 @@ class Committing(Recording):
         for each in batch.beside.afterwards:
             await each()
 
+    def _counted(self) -> tuple[float, float, float]:
+        """Tokens, money and seconds of the run so far. What those used that it asked they count
+        themselves; the time of whoever answers others is in theirs."""
+        usage, others = self.cursor.usage, self.cursor.others or Usage()
+        is_timed = self.config.daily is not None and self.config.daily.seconds is not None
+        seconds = self.cursor.spent_s if is_timed and "answers" not in self.meta else 0.0
+        return usage.tokens - others.tokens, round(usage.cost - others.cost, 9), seconds
+
+    def _day_charge(self, counted: tuple[float, float, float]) -> DocumentWrite | None:
+        """What the step spent of the budget of the day."""
+        spent = [round(a - b, 9) for a, b in zip(counted, self._day_counted, strict=True)]
+        if not any(spent):
+            return None
+        self._day_charges += 1
+        return day_charge(self, self._day_charges, spent)
+
     def _charge(self) -> None:
         """Store with the step what it spent of what is shared with other sessions."""
-        usage, others = self.cursor.usage, self.cursor.others or Usage()
-        own = [usage.tokens - others.tokens, round(usage.cost - others.cost, 9)]
+        own = list(self._counted()[:2])
         known = [*own, *purses_of(self)]
         if known != self._charged:
             self._charged = known
@@ -354,6 +376,9 @@ class Committing(Recording):
         )
         beside = batch.beside
         documents = beside.documents
+        counted = None if self.config.daily is None else self._counted()
+        if counted is not None and (charge := self._day_charge(counted)) is not None:
+            documents = [*documents, charge]
         if state is not None and state.shared:
             documents = [*documents, *self.variables.writes(state, self.session_id)]
         storing = self.store.commit(
@@ -378,6 +403,8 @@ class Committing(Recording):
         else:
             await storing
         batch.stored = True
+        if counted is not None:
+            self._day_counted = counted
         self.is_free = release
         self.status = status or self.status
         self._stored_agent = batch.agent

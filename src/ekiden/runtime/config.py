@@ -10,7 +10,7 @@ from ekiden.core.clock import SYSTEM_CLOCK
 from ekiden.core.context import TContext
 from ekiden.core.errors import UserError
 from ekiden.core.handoff import HandoffInputData
-from ekiden.core.handoff_terms import check_not_below_zero
+from ekiden.core.handoff_terms import Budget, check_not_below_zero
 from ekiden.core.inbox_item import EscalationStep
 from ekiden.core.items import Item
 from ekiden.core.messages import DEFAULT_LIMITS, BusLimits
@@ -154,6 +154,11 @@ class RunConfig:
     call_model_input_filter: CallModelInputFilter | None = None
     """May change what the model is given, just before it is."""
     limits: Limits = field(default_factory=Limits)
+    given: Mapping[str, float] = field(default_factory=dict)
+    """Limits of this one run, by name, which `with_limits` sets: they are stored with it, and hold
+    wherever it goes on."""
+    daily: Budget | None = None
+    """What all runs of the store may use together in a day, which begins at midnight UTC."""
     returns: Literal["declared", "always"] = "declared"
     """Whether a task may come back to an agent that had it: where the handoff says `allow_return`,
     or always, and then only `Limits.depth` ends a loop."""
@@ -217,8 +222,10 @@ class RunConfig:
                         f"what @{name} makes"
                     )
 
-    def with_turns(self, turns: int | None) -> RunConfig:
-        """The same with another limit of turns; `None` changes nothing."""
-        if turns is None:
+    def with_limits(self, limits: Mapping[str, float | None]) -> RunConfig:
+        """The same with other limits for the run, by name; `None` leaves one as it is."""
+        given = {name: limit for name, limit in limits.items() if limit is not None}
+        if not given:
             return self
-        return replace(self, limits=replace(self.limits, turns=turns))
+        changed: Any = given
+        return replace(self, limits=replace(self.limits, **changed), given={**self.given, **given})

@@ -15,13 +15,7 @@ _MILLION = 1_000_000
 
 def counts_money(run: RunState) -> bool:
     """Whether the run has to know what its calls cost."""
-    budget = run.agent.budget
-    return (
-        bool(run.config.prices)
-        or run.config.limits.money is not None
-        or "money" in run.cursor.budget
-        or (budget is not None and budget.money is not None)
-    )
+    return bool(run.config.prices) or _is_limited(run)
 
 
 class UnknownPrice(UserError):
@@ -74,11 +68,11 @@ def _cost(run: RunState, usage: Usage, answered_by: str | None) -> float | None:
 
 
 def _is_limited(run: RunState) -> bool:
-    budget = run.agent.budget
+    budgets = (run.agent.budget, run.config.daily)
     return (
         run.config.limits.money is not None
         or "money" in run.cursor.budget
-        or (budget is not None and budget.money is not None)
+        or any(each is not None and each.money is not None for each in budgets)
     )
 
 

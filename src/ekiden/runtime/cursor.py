@@ -185,6 +185,8 @@ class Cursor:
     """The only tools that the active agent may use; `None`: all that it has."""
     budget: dict[str, float] = field(default_factory=dict)
     """What handoffs left of tokens, seconds and money, counted from the run's beginning."""
+    limits: Mapping[str, float] = field(default_factory=lambda: _NOBODY)
+    """Limits that were given for this run, by name; see `RunConfig.given`."""
     fired: Sequence[int] = ()
     """Places in the active agent's `handoffs` whose triggers fired since it has the run."""
     since_s: float = 0.0
@@ -261,6 +263,8 @@ class Cursor:
             data["to"] = self.tools.copy()
         if self.budget:
             data["bu"] = self.budget.copy()
+        if self.limits:
+            data["li"] = dict(self.limits)
         if self.fired:
             data["fi"] = list(self.fired)
         if self.since_s:
@@ -323,6 +327,7 @@ class Cursor:
             open=[PendingHandoff.from_json(each) for each in data.get("ho", [old] if old else [])],
             tools=data.get("to"),
             budget=dict(data.get("bu", {})),
+            limits=data.get("li", _NOBODY),
             fired=tuple(data.get("fi", ())),
             since_s=data.get("si", 0.0),
             published=tuple(data.get("pu", ())),
@@ -362,7 +367,14 @@ class Cursor:
             if each.name not in _STAYS_SPENT:
                 setattr(self, each.name, getattr(earlier, each.name))
 
-    def next_run(self, *, agent: str, first: int, is_same_task: bool = False) -> Cursor:
+    def next_run(
+        self,
+        *,
+        agent: str,
+        first: int,
+        is_same_task: bool = False,
+        limits: Mapping[str, float] = _NOBODY,
+    ) -> Cursor:
         """The cursor of the run that follows; the view and the session's counts go on.
 
         With `is_same_task` no new message began it: the chain goes on, too, with what tells whether
@@ -379,6 +391,7 @@ class Cursor:
             handoffs=self.handoffs,
             always=self.always,
             tools=self.tools,
+            limits=limits,
             head=self.head,
             audited=self.audited,
         )

@@ -272,7 +272,7 @@ async def _run_session(run: RunState, session_id: str, advance: Advance) -> None
     show = around.show or (run.show if run.live else None)
     own = Circumstances(
         root=around.root,
-        config=replace(around.config, on_busy="refuse"),
+        config=replace(around.config, on_busy="refuse", given={}),
         context=around.context,
         hooks=around.hooks,
         is_reachable=around.is_reachable,

@@ -124,7 +124,12 @@ def outcome_told(event: Event) -> Outcome | None:
         case "waiting":
             return Waiting(details["reason"])
         case "out_of_budget":
-            return OutOfBudget(details["limit"], details["allowed"], details["used"])
+            return OutOfBudget(
+                details["limit"],
+                details["allowed"],
+                details["used"],
+                scope=details.get("scope", "run"),
+            )
         case "failed":
             return Failed(details["code"], event.error or "")
     return None
@@ -137,6 +142,7 @@ def _details(outcome: Outcome) -> tuple[dict[str, Any] | None, str | None]:
         case Refused(reason) | Waiting(reason):
             return {"outcome": outcome.kind, "reason": reason}, None
         case OutOfBudget(limit, allowed, used):
-            return {"outcome": outcome.kind, "limit": limit, "allowed": allowed, "used": used}, None
+            told = {"outcome": outcome.kind, "limit": limit, "allowed": allowed, "used": used}
+            return told if outcome.scope == "run" else {**told, "scope": outcome.scope}, None
         case Failed(code, error):
             return {"outcome": outcome.kind, "code": code}, error

@@ -14,8 +14,9 @@ from ekiden.runtime.import_shapes import Object, Snapshot, StoredCursor, check, 
 from ekiden.runtime.snapshot import REWOUND
 
 _PHASES = ("think", "act", "answered", "end")
-_NOT_TAKEN_OVER = ("as", "ho", "ph", "al", "pz", "py")
-"""Open questions and handoffs, with how to undo them; what need not be confirmed; purses."""
+_NOT_TAKEN_OVER = ("as", "ho", "ph", "al", "pz", "py", "li")
+"""Open questions and handoffs, with how to undo them; what need not be confirmed; purses; limits
+that were given where it ran."""
 
 
 def read_cursor(data: Any, events: int, steps: Mapping[str, Any]) -> tuple[Cursor, list[list[str]]]:

@@ -38,9 +38,9 @@ def over_limit(run: RunState) -> OutOfBudget | None:
     return None
 
 
-TimeLimit: TypeAlias = Literal["run", "agent", "handoff", "trigger"]
-"""Whose time it is: the run's, the active agent's own, that of a handoff to be confirmed, or a
-trigger's."""
+TimeLimit: TypeAlias = Literal["run", "agent", "tenant", "handoff", "trigger"]
+"""Whose time it is: the run's, the active agent's own, the tenant's of the day, that of a handoff
+to be confirmed, or a trigger's."""
 
 
 def time_left(run: RunState) -> tuple[float | None, TimeLimit | None]:
@@ -55,6 +55,10 @@ def time_left(run: RunState) -> tuple[float | None, TimeLimit | None]:
         own_s = own_seconds_left(run)
         if left is None or own_s < left:
             left, cause = own_s, "agent"
+    if run.day is not None and (daily_s := run.day.limits["seconds"]) is not None:
+        day_s = daily_s - run.day.spent["seconds"]
+        if left is None or day_s < left:
+            left, cause = day_s, "tenant"
     pending = run.cursor.open[-1] if run.cursor.open else None
     if pending is not None and pending.failure is not None:
         return None if left is None else max(left, 0.001), cause

@@ -65,7 +65,8 @@ async def first_step(
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, agent=agent, visible=visible,
         cursor=cursor.next_run(
-            agent=agent.name, first=row.seq + 1, is_same_task=not begins_chain(items)
+            agent=agent.name, first=row.seq + 1, is_same_task=not begins_chain(items),
+            limits=around.config.given,
         ),
     )  # fmt: skip
     if row.variables:
@@ -196,6 +197,10 @@ async def left_step(
     events, of_run = await _told(store, row, cursor)
     visible, base = await _view(store, row.id, events, cursor)
     cursor.mistakes = cursor.rollbacks = 0
+    if cursor.limits or around.config.given:
+        # Whoever resumes a run that reached a limit lets it go on, with the usual ones.
+        is_kept = around.keeps_limits and row.outcome != "out_of_budget"
+        cursor.limits = {**(cursor.limits if is_kept else {}), **around.config.given}
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, visible=visible, cursor=cursor,
         agent=around.find(row.agent),
@@ -317,7 +322,9 @@ async def _without_message(
     visible, _ = await _view(store, row.id, events, cursor, anew=True)
     run = RunState(
         around, store=store, claim=claim, hold=hold, row=row, visible=visible, agent=agent,
-        cursor=cursor.next_run(agent=agent.name, first=row.seq + 1, is_same_task=True),
+        cursor=cursor.next_run(
+            agent=agent.name, first=row.seq + 1, is_same_task=True, limits=around.config.given
+        ),
     )  # fmt: skip
     run.before = row
     _tell_unrecorded(run, row, events)

@@ -11,37 +11,38 @@ A call begins if what was spent, what others hold and what it may cost itself ar
 or, as in a run that is alone, if nobody else is under way and the limit is not reached yet. So only
 one call at a time can go beyond the limit, as in a run that is alone. A call may cost as many
 tokens as its request has bytes and its settings let it answer. If they do not say, the answer gets
-a sixteenth of the limit, and 1,024 tokens at least, and the provider is told so.
+a sixteenth of the limit, and 1,024 tokens at least, and the provider is told so. The budget of a
+day, which all runs of a store share, is kept in the same way, but bounds no answer.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
-from ekiden.core.errors import SessionError, StaleDocument, StoreError
+from ekiden.core.errors import StaleDocument, StoreError
 from ekiden.core.ids import new_id
 from ekiden.core.jsonio import dumps
 from ekiden.core.model import ModelRequest
-from ekiden.core.outcomes import LimitName, OutOfBudget
+from ekiden.core.outcomes import OutOfBudget
 from ekiden.core.usage import Usage
+from ekiden.runtime.ledger import HELD, HOLDABLE, SPENT, Ledger, read_day, read_ledger
 from ekiden.runtime.recording import Recording
 from ekiden.runtime.spending import allowed
-from ekiden.storage.base import Document, DocumentStore, DocumentWrite, Store
+from ekiden.storage.base import DocumentStore, DocumentWrite
 
 PURSES = "purses"
 """In a session's meta: the purses that it spends from, the innermost last."""
 _OF_RUN = "run"
-_HELD = "held"
-_SPENT = "s."
 _SHORTEST_ANSWER = 1_024
 """So many tokens an answer may have, whatever the limit is."""
 _SHARE = 16
-_LIMITS: tuple[LimitName, ...] = ("tokens", "money")
+_USUAL_ANSWER = 4_096
+"""So many tokens an answer is expected to have where nothing bounds it."""
 _ROOM_S = 0.5
 _STAY_S = 0.25
 _SPARE_S = 30.0
@@ -75,7 +76,7 @@ def shared_purses(run: Recording) -> list[str]:
             others = cursor.others or Usage()
             body = {"limits": limits, "base": [others.tokens, others.cost], "held": {}}
             collection = _collection(f"{cursor.purse}.{level}")
-            run.write(DocumentWrite(collection=collection, key=_HELD, body=body))
+            run.write(DocumentWrite(collection=collection, key=HELD, body=body))
     return purses_of(run)
 
 
@@ -86,12 +87,12 @@ async def keep_limit(run: Recording) -> None:
         return
     limits = _limits(run.config.limits)
     collection = _collection(f"{cursor.purse}.{_OF_RUN}")
-    while (found := await run.store.get_document(collection, _HELD)) is not None:
+    while (found := await run.store.get_document(collection, HELD)) is not None:
         if found.body["limits"] == limits:
             return
         body = {**found.body, "limits": limits}
         write = DocumentWrite(
-            collection=collection, key=_HELD, body=body, expected_version=found.version
+            collection=collection, key=HELD, body=body, expected_version=found.version
         )
         with suppress(StaleDocument):
             await run.store.write_documents([write])
@@ -99,7 +100,7 @@ async def keep_limit(run: Recording) -> None:
 
 def charge(run: Recording, spent: list[float]) -> None:
     """Store with the step what the run itself spent so far: tokens and money."""
-    key = f"{_SPENT}{run.session_id}.{run.cursor.run}"
+    key = f"{SPENT}{run.session_id}.{run.cursor.run}"
     for purse in purses_of(run):
         run.write(DocumentWrite(collection=_collection(purse), key=key, body=spent))
 
@@ -126,18 +127,16 @@ async def reserve(
         now_us = await run.store.now_us()
         until_us = now_us + int((run.config.model_timeout_s + _SPARE_S) * 1e6)
         writes = []
-        for purse in purses_of(run):
-            ledger = await _ledger(run.store, purse, now_us)
-            if ledger is None:
-                continue
+        for ledger in await _ledgers(run, now_us):
             over = ledger.over()
             if over is not None:
                 raise Spent(over)
-            if not ledger.has_room(key, wanted):
-                ledger = await ledger.of_the_living(run.store)
-                if not ledger.has_room(key, wanted):
+            free = ledger
+            if not free.has_room(key, wanted):
+                free = await ledger.of_the_living(run.store)
+                if not free.has_room(key, wanted):
                     break
-            writes.append(ledger.with_hold(key, [*wanted.values(), until_us]))
+            writes.append(free.with_hold(key, [*wanted.values(), until_us]))
         else:
             run.held = key
             try:
@@ -158,12 +157,8 @@ async def let_go(run: Recording) -> None:
     while key is not None:
         try:
             now_us = await run.store.now_us()
-            ledgers = [await _ledger(run.store, each, now_us) for each in purses_of(run)]
-            writes = [
-                ledger.with_hold(key, None)
-                for ledger in ledgers
-                if ledger is not None and key in ledger.held
-            ]
+            ledgers = await _ledgers(run, now_us)
+            writes = [each.with_hold(key, None) for each in ledgers if key in each.held]
             await run.store.write_documents(writes)
             return
         except StaleDocument:
@@ -197,82 +192,20 @@ async def purse_removals(
     return writes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ledger:
-    """A purse as it stands."""
-
-    document: Document
-    held: Mapping[str, Sequence[float]]
-    """By call: tokens, money, and until when."""
-    spent: Mapping[str, float]
-
-    @property
-    def _limits(self) -> Mapping[str, float | None]:
-        limits: Mapping[str, float | None] = self.document.body["limits"]
-        return limits
-
-    def over(self) -> OutOfBudget | None:
-        for name in _LIMITS:
-            limit = self._limits.get(name)
-            if limit is not None and self.spent[name] >= limit:
-                return OutOfBudget(name, limit, self.spent[name])
-        return None
-
-    def has_room(self, key: str, wanted: Mapping[str, float]) -> bool:
-        others = [hold for each, hold in self.held.items() if each != key]
-        if not others:
-            return True
-        for place, name in enumerate(_LIMITS):
-            limit = self._limits.get(name)
-            held = sum(hold[place] for hold in others)
-            if limit is not None and self.spent[name] + held + wanted[name] > limit:
-                return False
-        return True
-
-    async def of_the_living(self, store: Store) -> _Ledger:
-        """Without what sessions hold that nobody runs any more."""
-        held = {}
-        for key, hold in self.held.items():
-            with suppress(SessionError):
-                if (await store.get(key.rpartition(":")[0])).owner is not None:
-                    held[key] = hold
-        return replace(self, held=held)
-
-    def with_hold(self, key: str, hold: Sequence[float] | None) -> DocumentWrite:
-        held: dict[str, Any] = {each: list(values) for each, values in self.held.items()}
-        held.pop(key, None)
-        if hold is not None:
-            held[key] = list(hold)
-        return DocumentWrite(
-            collection=self.document.collection,
-            key=_HELD,
-            body={**self.document.body, "held": held},
-            expected_version=self.document.version,
-        )
-
-
-async def _ledger(store: Store, purse: str, now_us: int) -> _Ledger | None:
-    """The purse; `None` if whoever shared it is done."""
-    collection = _collection(purse)
-    document = await store.get_document(collection, _HELD)
-    if document is None:
-        return None
-    # Read after the version that a hold will be written with: nothing is missed.
-    spent: dict[str, float] = dict(zip(_LIMITS, document.body["base"], strict=True))
-    after = _HELD
-    while found := await store.list_documents(collection, prefix=_SPENT, after=after):
-        for each in found:
-            for name, used in zip(_LIMITS, each.body, strict=True):
-                spent[name] += used
-        after = found[-1].key
-    held = {key: hold for key, hold in document.body["held"].items() if hold[2] > now_us}
-    return _Ledger(document=document, held=held, spent=spent)
+async def _ledgers(run: Recording, now_us: int) -> list[Ledger]:
+    """All that the run spends from together with others, that of the day included."""
+    collections = [_collection(each) for each in purses_of(run)]
+    found = [await read_ledger(run.store, each, now_us) for each in collections]
+    ledgers = [each for each in found if each is not None]
+    if run.config.daily is not None:
+        ledgers.append(await read_day(run, now_us))
+    return ledgers
 
 
 def _levels(run: Recording) -> list[tuple[str, dict[str, float | None]]]:
     """The limits that hold now, each with the name of its purse: the run's, and a narrower one."""
     of_run = _limits(run.config.limits)
-    now = {str(name): allowed(run, name) for name in _LIMITS}
+    now = {str(name): allowed(run, name) for name in HOLDABLE}
     found = [(_OF_RUN, of_run), (blake2b(dumps(now).encode(), digest_size=6).hexdigest(), now)]
     if now == of_run:
         found.pop()
@@ -280,7 +213,7 @@ def _levels(run: Recording) -> list[tuple[str, dict[str, float | None]]]:
 
 
 def _limits(limits: Any) -> dict[str, float | None]:
-    return {str(name): getattr(limits, name) for name in _LIMITS}
+    return {str(name): getattr(limits, name) for name in HOLDABLE}
 
 
 def _collection(purse: str) -> str:
@@ -288,8 +221,8 @@ def _collection(purse: str) -> str:
 
 
 def _bounded(run: Recording, request: ModelRequest) -> ModelRequest:
-    """The request with a length of its answer."""
-    if request.settings.max_tokens is not None:
+    """The request with a length of its answer, unless it spends from the day alone."""
+    if request.settings.max_tokens is not None or not purses_of(run):
         return request
     limit = allowed(run, "tokens")
     longest = max(int(limit or 0) // _SHARE, _SHORTEST_ANSWER)
@@ -301,4 +234,4 @@ def _most_tokens(request: ModelRequest) -> int:
     shown = [request.instructions or "", list(request.input)]
     shown += [[tool.name, tool.description, tool.parameters] for tool in request.tools]
     size = len(dumps(shown).encode("utf-8", "surrogatepass"))
-    return size + (request.settings.max_tokens or 0)
+    return size + (request.settings.max_tokens or _USUAL_ANSWER)

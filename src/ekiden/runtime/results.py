@@ -165,8 +165,8 @@ class RunResult(Parameterized, Generic[TContext, TOutput]):
                 raise self._told(ModelRefused(reason))
             case OutOfBudget("turns", allowed, used):
                 raise self._told(MaxTurnsExceeded("turns", allowed, used))
-            case OutOfBudget(limit, allowed, used):
-                raise self._told(OutOfBudgetError(limit, allowed, used))
+            case OutOfBudget(limit, allowed, used, scope=scope):
+                raise self._told(OutOfBudgetError(limit, allowed, used, scope=scope))
             case Waiting(reason):
                 raise self._told(EkidenError(f"the run waits: {reason}"))
             case Failed(_, error):

@@ -144,13 +144,18 @@ def _around(
 ) -> Circumstances:
     if not isinstance(root, (Agent, Team)):
         raise UserError(f"a run starts with an Agent or a Team, not {type(root).__name__}")
+    keeps_limits = config is None
     if config is None:
         config = _DEFAULT_CONFIG
     if not isinstance(config, RunConfig):
         raise UserError(f"run_config must be a RunConfig, not {type(config).__name__}")
-    if max_turns is not None:
-        config = config.with_turns(max_turns)
-    return Circumstances(root=root, config=config, context=context, hooks=hooks)
+    return Circumstances(
+        root=root,
+        config=config.with_limits({"turns": max_turns}),
+        context=context,
+        hooks=hooks,
+        keeps_limits=keeps_limits,
+    )
 
 
 def _check_session(session: Session | None) -> None:

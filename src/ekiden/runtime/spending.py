@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ekiden.core.handoff_terms import Budget
-from ekiden.core.outcomes import LimitName, OutOfBudget
+from ekiden.core.outcomes import LimitName, LimitScope, OutOfBudget
 from ekiden.runtime.recording import Recording
 
 _SET = "set."
@@ -27,14 +27,18 @@ def narrowed(run: Recording, budget: Budget) -> dict[str, float]:
 def as_set(run: Recording, over: OutOfBudget) -> OutOfBudget:
     """The limit that is reached as it was set: a budget that began in the middle of the run is
     counted from there."""
+    if over.scope != "run":
+        return over
     limit: float | None = None
+    scope: LimitScope = "handoff"
     if over.allowed == run.cursor.budget.get(over.limit):
         limit = run.cursor.budget.get(f"{_SET}{over.limit}")
     elif run.agent.budget is not None and over.allowed == _own_allowed(run, over.limit):
-        limit = getattr(run.agent.budget, over.limit)
+        limit, scope = getattr(run.agent.budget, over.limit), "agent"
     if limit is None:
         return over
-    return OutOfBudget(over.limit, limit, round(over.used - (over.allowed - limit), 6))
+    used = round(over.used - (over.allowed - limit), 6)
+    return OutOfBudget(over.limit, limit, used, scope=scope)
 
 
 def allowed(run: Recording, limit: LimitName) -> float | None:
@@ -129,7 +133,7 @@ def own_left(run: Recording) -> OutOfBudget | None:
     for name, spent in used:
         limit: float | None = getattr(budget, name)
         if limit is not None and spent >= limit:
-            return OutOfBudget(name, limit, spent)
+            return OutOfBudget(name, limit, spent, scope="agent")
     return None
 
 

@@ -20,6 +20,7 @@ from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.committing import Committing
 from ekiden.runtime.cursor import Compensation, Cursor, PendingHandoff
 from ekiden.runtime.leases import Hold
+from ekiden.runtime.ledger import Ledger
 from ekiden.runtime.memories import memory_for
 from ekiden.runtime.registration import register
 from ekiden.runtime.shared import load_shared
@@ -60,6 +61,7 @@ class RunState(Committing):
         "around",
         "call_ids",
         "children",
+        "day",
         "eager",
         "exception",
         "hooks",
@@ -95,6 +97,8 @@ class RunState(Committing):
         self.around = around
         self.root = around.root
         self.config = around.config
+        if cursor.limits and cursor.limits != around.config.given:
+            self.config = around.config.with_limits(cursor.limits)
         self.hooks = around.hooks
         self.live = around.live
         """Whether somebody looks on: then deltas are asked for and shown."""
@@ -183,7 +187,11 @@ class RunState(Committing):
             self._known[""] = agent  # A session that no agent has yet.
         self.brought: tuple[Item, ...] = ()
         """What a handoff that is about to be made adds to the conversation of the run."""
+        self.day: Ledger | None = None
+        """What is left of the budget of the day, read before the step."""
         self._charged: list[object] | None = None
+        self._day_charges = 0
+        self._day_counted = (0.0, 0.0, 0.0) if self.config.daily is None else self._counted()
         self._committing = asyncio.Lock()
         """Commits of one session go to the store one after the other."""
         self._pending: list[Event] = []

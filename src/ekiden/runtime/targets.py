@@ -70,7 +70,7 @@ async def _best(run: RunState, attempt: Attempt) -> Agent[Any]:
             matcher.set_status(
                 agent.name,
                 available=await is_available(run, agent) is None,
-                load=await sessions_at_work(run, agent.name),
+                load=await sessions_at_work(run.store, agent.name, run.session_id),
             )
     able = matcher.find(required, min_score=0, available_only=True)
     best = next((match for match in able if not match.missing), None)

@@ -84,6 +84,7 @@ _RUN: Final[dict[str, Any]] = {
     "handoffs": ["ses_06gy3h8cvm929wgjh9ga.h1"],
     "usage": {},
     "error": None,
+    "reached": None,
     "questions": [],
     "started_at": 1794789433.449355,
     "updated_at": 1794789433.452352,

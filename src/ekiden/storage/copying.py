@@ -5,7 +5,8 @@ text that is stored, times are integers since 1970, a vector is little-endian fl
 was read from SQLite and written to PostgreSQL is read from there as the same row.
 
 What is not copied, because it means nothing elsewhere: leases of sessions and of messages (who had
-one is not there; all can be claimed at once), the time at which a settled message would have been
+one is not there; all can be claimed at once, but messages that a session is to answer stay with
+it), the time at which a settled message would have been
 due, tokens by which a back end knows its own last commit, and indexes, which are made anew.
 """
 
@@ -48,6 +49,9 @@ TABLES: Final[Mapping[TableName, tuple[str, ...]]] = {
 """What a copy has. `place` is where the event stands in the feed, in the back
 end's own numbers; `ready_us` is a session's place in the line of those that are ready, which not
 all back ends store."""
+
+OF_SESSIONS: Final = "session:%"
+"""Owners of messages that a session is to answer, whoever runs it, as a pattern of SQL."""
 
 WRITING: Final[tuple[TableName, ...]] = (
     "events", "steps", "documents", "search_spaces", "search_entries", "messages", "sessions",

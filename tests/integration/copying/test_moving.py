@@ -9,8 +9,13 @@ import pytest
 
 from ekiden.app import open_store
 from ekiden.app.copying import CopyStep, copy_store
+from ekiden.core.agent import Agent
 from ekiden.core.copy_errors import SourceInUse, StoreUnfinished
-from ekiden.storage.base import DocumentWrite, QueuePut
+from ekiden.core.team import Team
+from ekiden.inbox import Inbox
+from ekiden.runtime import CodeContext, Runner
+from ekiden.sessions import Session
+from ekiden.storage.base import DocumentWrite, MessageFilter, QueuePut
 from tests.integration.copying.world import execute_at, made, tenants_made
 
 Place = Callable[[str], str]
@@ -81,3 +86,26 @@ async def test_places_in_the_feed_that_are_translated_do_not_count_as_changes(
         )
     report = await copy_store(source, place("postgresql"), final=True)
     assert report.tenants[0].counts["documents"] == 2
+
+
+async def test_an_idle_store_is_moved_while_an_agent_has_a_question_open(place: Place) -> None:
+    source, target = place("sqlite"), place("postgresql")
+
+    async def approves(ctx: CodeContext) -> str:
+        return (await ctx.request_approval("Refund it?")).choice or ""
+
+    async def asks(ctx: CodeContext) -> str:
+        return f"they say {await ctx.ask('clerk', 'Refund it?')}"
+
+    team = Team(Agent("desk", run=asks), Agent("clerk", run=approves))
+    async with open_store(source, create=True) as store:
+        result = await Runner.run(team, "hello", session=Session("s", store=store))
+        assert result.outcome.kind == "waiting"
+    await copy_store(source, target, final=True)
+    async with open_store(target) as store:
+        [question] = await store.find_messages(MessageFilter(states=("open",)))
+        assert (question.owner or "").startswith("session:")
+        [item] = (await Inbox(store).list()).items
+        said = f"they say {item.options[0]}"
+        await Inbox(store).answer(item.id, choice=item.options[0], by="anna")
+        assert (await Runner.resume(team, Session("s", store=store))).final_output == said

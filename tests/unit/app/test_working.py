@@ -221,3 +221,12 @@ async def test_a_server_where_nobody_runs_is_only_a_door(project: Any, url: str)
         assert (await desk.store.get("p")).status == "ready"
     with pytest.raises(UserError, match="labels of a server"):
         Service(project, store=url, labels=["a b"])
+
+
+async def test_a_tenant_that_does_not_exist_is_refused_with_those_there_are(
+    project: Any, url: str
+) -> None:
+    await fill(project, url, "acme")
+    with pytest.raises(UserError, match="no tenant nosuch: .*known: acme, default"):
+        await Workforce(project, WorkOrder(store=url, tenants=["nosuch"])).run(until_idle=True)
+    await Workforce(project, WorkOrder(store=url, tenants=["acme"])).run(until_idle=True)

@@ -222,6 +222,21 @@ async def test_what_is_refused_keeps_nobody_from_asking_the_back_end(
     assert (delivery.delivered, delivery.waiting) == (0, 1)
 
 
+async def test_one_undelivered_memory_keeps_nobody_else_from_asking_the_back_end(
+    store: Store, shelf: Shelf
+) -> None:
+    behind, other = memory_in(store, "behind"), memory_in(store, "another")
+    await other.store("good", "fine text")
+    await behind.store("here", "fine text")
+    later = QueuePut(queue=QUEUE, body={"space": behind.space, "key": "bad"}, delay_s=60)
+    await store.put_messages([later])
+    shelf.calls.clear()
+    assert [each.key for each in await other.retrieve("fine")] == ["good"]
+    assert shelf.calls == ["search"]
+    assert [each.key for each in await behind.retrieve("fine")] == ["here"]
+    assert shelf.calls == ["search"]
+
+
 async def test_changes_of_one_entry_wait_as_one_and_the_last_counts(
     store: Store, shelf: Shelf
 ) -> None:

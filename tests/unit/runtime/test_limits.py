@@ -11,6 +11,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.errors import MaxTurnsExceeded, OutOfBudgetError, UserError
 from ekiden.core.outcomes import OutOfBudget
 from ekiden.core.usage import Usage
+from ekiden.engine import Worker, submit
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
 from ekiden.sessions import Session
 from ekiden.storage.memory import MemoryStore
@@ -151,3 +152,14 @@ async def test_things_of_the_wrong_kind_are_refused_with_their_name() -> None:
         await Runner.run(agent, "hi", run_config=anything or {"a": 1})
     with pytest.raises(UserError, match="session must be a Session"):
         await Runner.run(agent, "hi", session=anything or "id")
+
+
+async def test_limits_that_a_run_is_given_hold_for_whoever_takes_it_up() -> None:
+    store = MemoryStore()
+    model = ScriptedModel([call("shout", text="a"), say("2")])
+    agent = Agent("a", model=model, tools=[shout])
+    session = Session("s", store=store)
+    await submit(agent, "hi", session=session, run_config=RunConfig().with_limits({"turns": 1}))
+    await Worker(store, agent).run(until_idle=True)
+    assert (await session.row()).outcome == "out_of_budget"
+    assert (await Runner.resume(agent, session)).final_output == "2"

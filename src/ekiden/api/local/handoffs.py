@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from ekiden.api import handoffs as api
 from ekiden.api.local.place import Here, moment_of
 from ekiden.api.pages import Page, Pages
+from ekiden.api.runs import LimitOptions, limits_of
 from ekiden.api.texts import Moment
 from ekiden.app.run_reading import read_run, run_status, until_free
 from ekiden.app.running import tenant_config
@@ -248,11 +249,12 @@ class LocalHandoffs(api.Handoffs):
         context: Any = None,
         policy: HandoffPolicy | None = None,
         timeout_s: float | None = None,
-        max_turns: int | None = None,
         priority: int = 0,
         metadata: Mapping[str, Any] = _NOTHING,
         wait_s: float = 10.0,
+        **limits: Unpack[LimitOptions],
     ) -> api.HandoffEnd:
+        within = limits_of(limits)
         row = await self._store.get(session_id)
         self._check_names(row, to)
         if row.owner is not None and self._here.busy is not None:
@@ -272,12 +274,12 @@ class LocalHandoffs(api.Handoffs):
         deadline = asyncio.get_running_loop().time() + wait_s
         runs = self._here.runs
         if runs is None:
-            controller = self._controller(max_turns)
+            controller = self._controller(within)
             result = await controller.start(session_id, **given, run=wait_s > 0)
-        elif max_turns is None:
+        elif not within:
             result = await self._controller().start(session_id, **given, run=False)
         else:
-            result = await runs.hand_over(session_id, max_turns=max_turns, wait_s=wait_s, **given)
+            result = await runs.hand_over(session_id, limits=within, wait_s=wait_s, **given)
         self._check_parties(result)
         result = await self._until_answered(session_id, result, deadline=deadline)
         return await end_of(self._store, session_id, result)
@@ -309,10 +311,10 @@ class LocalHandoffs(api.Handoffs):
     def _actor(self) -> Actor:
         return Actor(kind="person" if self._here.is_person else "program", name=self._here.caller)
 
-    def _controller(self, max_turns: int | None = None) -> HandoffController:
+    def _controller(self, limits: Mapping[str, float] = _NOTHING) -> HandoffController:
         here, team = self._here, self._here.needed_project().team
         config = here.run_config or tenant_config(here.settings, here.tenant)
-        return HandoffController(team, here.store, run_config=config.with_turns(max_turns))
+        return HandoffController(team, here.store, run_config=config.with_limits(limits))
 
     def _patience(self, wait_s: float) -> float | None:
         """How long it is waited for whoever runs the session."""

@@ -92,15 +92,19 @@ class LocalRuns(api.Runs):
         return await self._runs.cancel(run_id)
 
     async def resume_and_wait(
-        self, session_id: str, *, max_turns: int | None = None, timeout_s: float | None = None
+        self,
+        session_id: str,
+        *,
+        timeout_s: float | None = None,
+        **limits: Unpack[api.LimitOptions],
     ) -> Run:
-        started = await self._runs.resume(session_id, max_turns=max_turns)
+        started = await self._runs.resume(session_id, limits=api.limits_of(limits))
         if timeout_s is not None:
             return await self._runs.wait(started.run_id, timeout_s=timeout_s)
         return await self.wait(started.run_id)
 
-    async def resume(self, session_id: str, *, max_turns: int | None = None) -> Run:
-        started = await self._runs.resume(session_id, max_turns=max_turns)
+    async def resume(self, session_id: str, **limits: Unpack[api.LimitOptions]) -> Run:
+        started = await self._runs.resume(session_id, limits=api.limits_of(limits))
         return await self._runs.read(started.run_id)
 
     def follow_session(
@@ -172,6 +176,6 @@ def order_of(input: api.Input, options: api.RunOptions) -> RunOrder:
         title=options.get("title"),
         correlation_id=options.get("correlation_id"),
         priority=options.get("priority") or "normal",
-        max_turns=options.get("max_turns"),
+        limits=api.limits_of(options),
         on_busy=options.get("on_busy") or "refuse",
     )

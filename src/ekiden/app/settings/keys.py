@@ -9,6 +9,7 @@ from functools import reduce
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from ekiden.app.settings.budgets import Budgets
 from ekiden.app.settings.model import SERVERS, Settings
 from ekiden.app.settings.prices import Prices
 from ekiden.app.settings.servers import Servers
@@ -18,6 +19,8 @@ from ekiden.core.setting import Allowed
 
 _OF_THEIR_OWN: dict[str, Kind] = {
     "prices": Prices(),
+    "limits.agents": Budgets(whose="agents"),
+    "limits.tenants": Budgets(whose="tenants"),
     SERVERS: Servers(),
     "inbox.escalation": Steps(),
 }

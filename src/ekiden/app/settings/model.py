@@ -43,6 +43,25 @@ class HandoffSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LimitSettings:
+    """`limits`: what runs may use; null is no limit."""
+
+    turns: Annotated[int | None, Allowed(low=1, high=1_000_000)] = 10
+    """How many turns a run may take, unless it is given another limit, as with `--max-turns`."""
+    tokens: Annotated[int | None, Allowed(low=1, high=1_000_000_000_000)] = None
+    """How many tokens the model calls of a run may use, unless it is given another limit."""
+    money: Annotated[float | None, Allowed(low=1e-9)] = None
+    """What the model calls of a run may cost, unless it is given another limit."""
+    seconds: Annotated[float | None, Allowed(low=0.001)] = None
+    """How many seconds of work a run may take, unless it is given another limit."""
+    agents: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """What an agent may spend itself in a run, by its name; instead of the budget of its file."""
+    tenants: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """What all runs of a tenant may use together in a day (UTC), by its name; `*` is every tenant
+    that is not named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings:
     """`local`: the model that runs in this process."""
 
@@ -149,6 +168,7 @@ class Settings:
     """What a million tokens of a model cost; others cost what the price list says."""
     agents: AgentsSettings = field(default_factory=AgentsSettings)
     handoffs: HandoffSettings = field(default_factory=HandoffSettings)
+    limits: LimitSettings = field(default_factory=LimitSettings)
     bus: BusLimits = field(default_factory=BusLimits)
     tools: ToolSettings = field(default_factory=ToolSettings)
     mcp_servers: Annotated[Mapping[str, Mapping[str, Any]], Allowed(env="EKIDEN_MCP_SERVERS")] = (

@@ -12,6 +12,7 @@ from ekiden.cli.chat.reader import Reader, Status, StatusOf
 from ekiden.cli.chat.terminal import quiet_keys
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
+from ekiden.cli.limit_options import LimitFlags
 from ekiden.cli.output import say
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ async def open_chat_at_server(client: AsyncClient, options: Options) -> int:
         session=session,
         user=name,
         strategy=options.strategy,
-        max_turns=options.max_turns,
+        limits=options.limits,
         manner=manner_here(as_json=options.as_json),
     )
 
@@ -50,7 +51,7 @@ async def _hold(
     session: str | None,
     user: str | None,
     strategy: Strategy | None,
-    max_turns: int | None,
+    limits: LimitFlags,
     manner: Manner,
 ) -> int:
     from ekiden.cli.chat.server_commands import entered, run_command
@@ -74,7 +75,7 @@ async def _hold(
                 asks=at_terminal,
                 user=user,
                 strategy=strategy,
-                max_turns=max_turns,
+                limits=limits,
                 session_id=session,
             )
             talk.append(held)

@@ -17,6 +17,7 @@ from ekiden.cli.chat.reader import Reader, Status
 from ekiden.cli.chat.terminal import quiet_keys
 from ekiden.cli.errors import NoSessions, UsageError
 from ekiden.cli.exits import Exit
+from ekiden.cli.limit_options import NO_LIMITS, LimitFlags
 from ekiden.cli.output import say
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Options:
     strategy: Strategy | None = None
     store: str | None = None
     allow: tuple[str, ...] = ()
-    max_turns: int | None = None
+    limits: LimitFlags = NO_LIMITS
     keep_going: bool = False
     trust: bool = False
     as_json: bool = False
@@ -276,7 +277,8 @@ def _chat(
     screen = HeldScreen(_screen(manner, roster.project))
     ask = Questions(screen, reader).ask if manner in ("drawn", "typed") else None
     settings = roster.project.settings
-    config = replace(config_of(settings), model=options.model).with_turns(options.max_turns)
+    config = replace(config_of(settings), model=options.model)
+    config = config.with_limits(options.limits.by_name())
     return Chat(
         roster=roster,
         store=store,

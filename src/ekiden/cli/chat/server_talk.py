@@ -19,6 +19,7 @@ from ekiden.cli.chat.reader import Reader, Status
 from ekiden.cli.chat.screen import Lines, Quoted, Reply, Screen
 from ekiden.cli.errors import BadInput
 from ekiden.cli.exits import Exit, exit_for_error, exit_for_outcome
+from ekiden.cli.limit_options import NO_LIMITS, LimitFlags
 from ekiden.cli.onlooker import problem_of
 from ekiden.cli.questions_view import answer_words, question_line
 from ekiden.cli.server_run import RemoteResult
@@ -48,7 +49,7 @@ class RemoteChat:
     """Whether somebody is there who can be asked in the middle of a turn."""
     user: str | None = None
     strategy: Strategy | None = None
-    max_turns: int | None = None
+    limits: LimitFlags = NO_LIMITS
     session_id: str | None = None
     """`None`: a new one, with the first message."""
     row: SessionDetails | None = None
@@ -111,7 +112,7 @@ class RemoteChat:
         if self.session_id is None or self.row is None:
             raise SessionNotFound(self.session_id or "")
         self.after = self.row.events
-        run = await self.client.runs.resume(self.session_id, max_turns=self.max_turns)
+        run = await self.client.runs.resume(self.session_id, **self.limits.options())
         self.run_id = run.run_id
         return await self.follow()
 
@@ -149,8 +150,8 @@ class RemoteChat:
             strategy=address.strategy or self.strategy,
             user_id=self.user,
             title=title_of(address.text) if self.row is None else None,
-            max_turns=self.max_turns,
             on_busy="wait",
+            **self.limits.options(),
         )
         self.after = None
         async with stream:

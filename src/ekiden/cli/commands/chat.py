@@ -7,12 +7,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
+from ekiden.cli.limit_options import NO_LIMITS, LimitFlags
 from ekiden.cli.options import (
     TEAM,
     AllowOption,
     JsonOption,
     KeepGoingOption,
-    MaxTurnsOption,
     ModelOption,
     StrategyOption,
     TeamOption,
@@ -47,7 +47,7 @@ async def chat(
     model: ModelOption = None,
     strategy: StrategyOption = None,
     allow: AllowOption = (),
-    max_turns: MaxTurnsOption = None,
+    limits: LimitFlags = NO_LIMITS,
     keep_going: KeepGoingOption = False,
     trust: TrustOption = False,
     place: Place = HERE,
@@ -75,7 +75,7 @@ async def chat(
         strategy=strategy,
         store=place.store,
         allow=allow,
-        max_turns=max_turns,
+        limits=limits,
         keep_going=keep_going,
         trust=trust,
         as_json=as_json,

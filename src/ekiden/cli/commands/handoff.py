@@ -9,12 +9,14 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from ekiden.cli.errors import UsageError
+from ekiden.cli.limit_options import NO_LIMITS, LimitFlags
 from ekiden.cli.options import (
     TEAM,
     AllowOption,
+    CursorOption,
     JsonOption,
     KeepGoingOption,
-    MaxTurnsOption,
+    LimitOption,
     ModelOption,
     MoreWords,
     TeamOption,
@@ -30,12 +32,6 @@ ByOption: TypeAlias = Annotated[
     str | None, Parameter(name="--by", help="Who asks for it; else this machine's user.")
 ]
 PolicyOption: TypeAlias = Literal["immediate", "graceful", "conditional"] | None
-LimitOption: TypeAlias = Annotated[
-    int, Parameter(name="--limit", validator=Number(gte=1, lte=1000), help="How many.")
-]
-CursorOption: TypeAlias = Annotated[
-    str | None, Parameter(name="--cursor", help="Go on where the last page ended.")
-]
 
 
 @Parameter(name="*")
@@ -114,7 +110,7 @@ async def handoff_start(
     ] = False,
     model: ModelOption = None,
     allow: AllowOption = (),
-    max_turns: MaxTurnsOption = None,
+    limits: LimitFlags = NO_LIMITS,
     place: TeamWithStore = WITH_STORE,
     as_json: JsonOption = False,
 ) -> int:
@@ -147,9 +143,9 @@ async def handoff_start(
                 context=context or None,
                 policy=policy,
                 timeout_s=timeout_s,
-                max_turns=max_turns,
                 priority=priority,
                 wait_s=0 if no_run else _WAIT_S,
+                **limits.options(),
             )
         except UnknownAgent as exc:
             return report_unknown(exc, as_json=as_json)
@@ -250,7 +246,7 @@ async def handoff_answer(
     team: TeamOption = TEAM,
     model: ModelOption = None,
     allow: AllowOption = (),
-    max_turns: MaxTurnsOption = None,
+    limits: LimitFlags = NO_LIMITS,
     keep_going: KeepGoingOption = False,
     trust: TrustOption = False,
     place: Place = HERE,
@@ -264,10 +260,10 @@ async def handoff_answer(
         place.check_for_server(
             {"--team": team, "--model": model, "--allow": allow, "--keep-going": keep_going}
         )
-        if max_turns is not None:
+        if limits != NO_LIMITS:
             raise UsageError(
-                "leave out --max-turns: whoever takes the session up at the server works within "
-                "the limits of its settings"
+                "leave out --max-turns and other limits: whoever takes the session up at the "
+                "server works within those that it has; `session resume` changes them"
             )
         return await _answer_at_server(
             place, session, read_text(text), by=by, back=back, as_json=as_json
@@ -289,7 +285,7 @@ async def handoff_answer(
         team=team, model=model, keep_going=keep_going, trust=trust, as_json=as_json
     )
     config = run_config(
-        max_turns=max_turns,
+        limits=limits,
         no_wait=False,
         model=model,
         approver=approver(allow),

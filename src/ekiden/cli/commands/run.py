@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from ekiden.cli.errors import UsageError
+from ekiden.cli.limit_options import NO_LIMITS, LimitFlags
 from ekiden.cli.options import (
     TEAM,
     AllowOption,
     ApproveOption,
     JsonOption,
     KeepGoingOption,
-    MaxTurnsOption,
     ModelOption,
     MoreWords,
     NoWaitOption,
@@ -50,7 +50,7 @@ async def run(
     wait: WaitOption = False,
     wait_timeout: WaitTimeoutOption = None,
     place: Place = HERE,
-    max_turns: MaxTurnsOption = None,
+    limits: LimitFlags = NO_LIMITS,
     no_wait: NoWaitOption = False,
     keep_going: KeepGoingOption = False,
     trust: TrustOption = False,
@@ -89,7 +89,7 @@ async def run(
         approve=approve,
         wait=wait,
         wait_timeout=wait_timeout,
-        max_turns=max_turns,
+        limits=limits,
         no_wait=no_wait,
         keep_going=keep_going,
         trust=trust,

@@ -14,6 +14,7 @@ from ekiden.cli.commands.session_care import session_prune as session_prune
 from ekiden.cli.commands.session_care import session_rewind as session_rewind
 from ekiden.cli.commands.session_care import session_search as session_search
 from ekiden.cli.errors import UsageError
+from ekiden.cli.limit_options import NO_LIMITS, LimitFlags
 from ekiden.cli.options import (
     TEAM,
     AllowOption,
@@ -21,7 +22,6 @@ from ekiden.cli.options import (
     JsonLinesOption,
     JsonOption,
     KeepGoingOption,
-    MaxTurnsOption,
     ModelOption,
     NoWaitOption,
     StreamOption,
@@ -139,7 +139,7 @@ async def session_resume(
     wait: WaitOption = False,
     wait_timeout: WaitTimeoutOption = None,
     place: Place = HERE,
-    max_turns: MaxTurnsOption = None,
+    limits: LimitFlags = NO_LIMITS,
     no_wait: NoWaitOption = False,
     keep_going: KeepGoingOption = False,
     trust: TrustOption = False,
@@ -161,7 +161,7 @@ async def session_resume(
         approve=approve,
         wait=wait,
         wait_timeout=wait_timeout,
-        max_turns=max_turns,
+        limits=limits,
         no_wait=no_wait,
         keep_going=keep_going,
         trust=trust,

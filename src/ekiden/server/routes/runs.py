@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from ekiden.api.local.runs import order_of
-from ekiden.api.runs import Until
+from ekiden.api.runs import Until, limits_of
 from ekiden.api.texts import SESSION_ID
 from ekiden.app.desk import Desk
 from ekiden.app.runs import StartedRun
@@ -69,7 +69,7 @@ async def resume_session(
 ) -> Response:
     """Go on with a run, and tell of its end, or that it goes on."""
     wait_s = given.pop("timeout_s", None) or request.app.state.config.wait_s
-    started = await desk.runs.resume(given["session_id"], max_turns=given.get("max_turns"))
+    started = await desk.runs.resume(given["session_id"], limits=limits_of(given))
     return await _told(desk, started, None if method == "resume" else wait_s)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from ekiden.storage.copying import (
     JSON_COLUMNS,
     LAST_TIME_MS,
+    OF_SESSIONS,
     TABLES,
     Row,
     TableName,
@@ -60,13 +61,18 @@ _OWN: Final[Mapping[TableName, Mapping[str, Column]]] = {
     "messages": {
         "due_ms": Column(
             "due_at",
-            read=f"case when state = 'open' and owner is null then {_MILLISECONDS} else 0 end",
+            read=f"case when state = 'open' and (owner is null or owner like '{OF_SESSIONS}')"
+            f" then {_MILLISECONDS} else 0 end",
         ),
         "expires_ms": Column(
             "expires_at",
             read=f"case when state = 'open' and {{}} is not null then {_MILLISECONDS} end",
         ),
-        "owner": Column("owner", read="case when state = 'open' then null else {} end"),
+        "owner": Column(
+            "owner",
+            read=f"case when state = 'open' and owner not like '{OF_SESSIONS}' then null"
+            " else {} end",
+        ),
         "created_us": _time("created_at"),
         "settled_us": _time("settled_at"),
     },

@@ -10,6 +10,7 @@ from ekiden.core.errors import StoreUnavailable, UserError
 from ekiden.storage.base import Store
 from ekiden.storage.copying import (
     LEFT_TO_VERIFY,
+    OF_SESSIONS,
     PAGE_BYTES,
     PAGE_ROWS,
     TABLES,
@@ -59,9 +60,9 @@ _MAY_USE = "select has_schema_privilege($1, 'usage')"
 _LEASES = "select count(*) from sessions where lease_until > clock_timestamp()"
 # Sessions that somebody has are ready, but for moments; of these there is an index.
 _READY_LEASES = f"{_LEASES} and status = 'ready' and owner is not null"
-_TAKEN = """
+_TAKEN = f"""
 select count(*) from messages
-where state = 'open' and owner is not null and due_at > clock_timestamp()"""
+where state = 'open' and owner not like '{OF_SESSIONS}' and due_at > clock_timestamp()"""
 _LOST = """
 select count(*) from {table} where {column} > 0
     and not exists (select from {home} where num = {column})"""

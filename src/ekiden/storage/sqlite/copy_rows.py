@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ekiden.core.jsonio import loads
-from ekiden.storage.copying import LAST_TIME_MS, TABLES, Row, TableName
+from ekiden.storage.copying import LAST_TIME_MS, OF_SESSIONS, TABLES, Row, TableName
 from ekiden.storage.digests import UNCOVERED
 from ekiden.storage.sqlite.event_rows import type_of
 
@@ -43,12 +43,15 @@ _OWN: Final[Mapping[TableName, Mapping[str, Column]]] = {
     "messages": {
         "due_ms": Column(
             "due_ms",
-            read=f"iif({_OPEN} AND owner IS NULL, min(max({{}} + ?1, 0), {LAST_TIME_MS}), 0)",
+            read=f"iif({_OPEN} AND (owner IS NULL OR owner LIKE '{OF_SESSIONS}'),"
+            f" min(max({{}} + ?1, 0), {LAST_TIME_MS}), 0)",
         ),
         "expires_ms": Column(
             "expires_ms", read=f"iif({_OPEN}, min(max({{}} + ?1, 0), {LAST_TIME_MS}), NULL)"
         ),
-        "owner": Column("owner", read=f"iif({_OPEN}, NULL, {{}})"),
+        "owner": Column(
+            "owner", read=f"iif({_OPEN} AND owner NOT LIKE '{OF_SESSIONS}', NULL, {{}})"
+        ),
         "state": Column("state", "'open'"),
         "created_us": Column("created_us", "0"),
     },

@@ -18,6 +18,7 @@ from ekiden.core.events import Event
 from ekiden.storage.base import Document, SessionFilter, SessionPage, SessionRow, Store
 from ekiden.storage.copying import (
     LEFT_TO_VERIFY,
+    OF_SESSIONS,
     PAGE_BYTES,
     PAGE_ROWS,
     TABLES,
@@ -52,7 +53,10 @@ _BUSY_MS = 10_000
 _STEPS = 10_000
 """Of the engine, between two looks at the clock."""
 _LEASES = "SELECT count(*) FROM sessions WHERE lease_until > ?"
-_TAKEN = "SELECT count(*) FROM messages WHERE state = 'open' AND owner IS NOT NULL AND due_ms > ?"
+_TAKEN = (
+    "SELECT count(*) FROM messages WHERE state = 'open' AND due_ms > ?"
+    f" AND owner NOT LIKE '{OF_SESSIONS}'"
+)
 # Those at the head of the line are the ones that somebody has.
 _FIRST_LEASES = (
     "SELECT count(*) FROM (SELECT lease_until FROM sessions INDEXED BY sessions_ready"
@@ -60,7 +64,7 @@ _FIRST_LEASES = (
 )
 _FIRST_TAKEN = (
     "SELECT count(*) FROM (SELECT owner, due_ms FROM messages WHERE state = 'open'"
-    f" LIMIT {EXACT_COUNT}) WHERE owner IS NOT NULL AND due_ms > ?"
+    f" LIMIT {EXACT_COUNT}) WHERE owner NOT LIKE '{OF_SESSIONS}' AND due_ms > ?"
 )
 
 

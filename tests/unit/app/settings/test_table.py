@@ -119,6 +119,8 @@ def test_the_nearest_name_is_suggested(name: str, near: str) -> None:
 
 _EXAMPLES: dict[str, tuple[str, object]] = {
     "prices": ('{"m": {"input": 1, "output": 2}}', {"m": {"input": 1.0, "output": 2.0}}),
+    "limits.agents": ('{"a": {"tokens": 5}}', {"a": {"tokens": 5}}),
+    "limits.tenants": ('{"*": {"money": 5}}', {"*": {"money": 5.0}}),
     "mcpServers": ('{"git": {"command": "git-mcp"}}', {"git": {"command": "git-mcp"}}),
     "inbox.escalation": ('[{"role": "lead", "after_s": 60}]', (EscalationStep("lead", 60.0),)),
     "team": ("desk.team:team", "desk.team:team"),

@@ -41,6 +41,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         assert (
             main(["memory", "store", "lives in Köln", "--key", "k2", "--user", "ann", *remote]) == 0
         )
+        # To a router, who takes part in nothing: it stays as it is.
+        asked = ["collaboration", "request", "nobody", "退款", "--as", "desk", "--key", "k"]
+        assert main([*asked, *remote]) == 0
         yield Place(url=url, store=store, folder=folder)
 
 
@@ -76,6 +79,14 @@ READING = [
     ["session", "fork", "a", "--before", "1"],
     ["session", "prune"],
     ["session", "prune", "--keep", "0", "--dry-run"],
+    ["message", "list"],
+    ["message", "list", "--agent", "nobody", "--state", "open", "--limit", "1"],
+    ["message", "show", "nope"],
+    ["message", "requeue", "nope"],
+    ["collaboration", "list"],
+    ["collaboration", "list", "--agent", "desk", "--phase", "negotiation"],
+    ["collaboration", "show", "nope"],
+    ["collaboration", "reject", "nope", "--as", "desk"],
     ["chain"],
     ["chain", "a"],
     ["trace", "a"],

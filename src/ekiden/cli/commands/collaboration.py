@@ -1,0 +1,422 @@
+"""`ekiden collaboration …`."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from ekiden.cli.options import CursorOption, JsonOption, LimitOption
+from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
+from ekiden.collaboration.moves import Phase
+
+IdArgument: TypeAlias = Annotated[str, Parameter(help="The collaboration's id.")]
+AsOption: TypeAlias = Annotated[
+    str, Parameter(name="--as", help="In whose name: an agent that takes part.")
+]
+InitiatorOption: TypeAlias = Annotated[
+    str, Parameter(name="--as", help="In whose name: an agent of the team.")
+]
+TermsArgument: TypeAlias = Annotated[str, Parameter(help="The terms: JSON, or text.")]
+VersionOption: TypeAlias = Annotated[
+    int, Parameter(name="--version", validator=Number(gte=1), help="Of the terms on the table.")
+]
+ReasonOption: TypeAlias = Annotated[
+    str, Parameter(name="--reason", help="Why; the others are told.", show_default=False)
+]
+BidderOption: TypeAlias = Annotated[str, Parameter(name="--bidder", help="Whose bid is taken.")]
+ContextOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(name="--context", help='JSON for whoever executes it, such as {"session_id": "s1"}.'),
+]
+DeadlineOption: TypeAlias = Annotated[
+    float | None,
+    Parameter(
+        name="--deadline",
+        validator=Number(gte=0.001, lte=86_000),
+        help="Seconds that the others have to answer; else 30 for bids and 300 for the rest.",
+    ),
+]
+RequirementsOption: TypeAlias = Annotated[
+    str | None, Parameter(name="--requirements", help="What has to be kept to: JSON, or text.")
+]
+KeyOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(name="--key", help="What is said with a key is said once, however often it is sent."),
+]
+
+
+async def collaboration_list(
+    *,
+    agent: Annotated[
+        str | None, Parameter(help="Only those in which this agent takes part.")
+    ] = None,
+    phase: Annotated[
+        tuple[Phase, ...],
+        Parameter(
+            name="--phase",
+            negative="",
+            show_default=False,
+            help="Only those in this phase; may be given more than once.",
+        ),
+    ] = (),
+    limit: LimitOption = 50,
+    cursor: CursorOption = None,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """List collaborations of agents, the oldest first.
+
+    For example: ekiden collaboration list --phase negotiation
+    """
+    from ekiden.cli.views.collaborations import print_collaborations
+
+    async with place.open() as ekiden:
+        found = ekiden.collaborations.list(agent=agent, phase=phase)
+        page = await found.page(limit=limit, cursor=cursor)
+    print_collaborations(page.items, next_cursor=page.next_cursor, as_json=as_json)
+
+
+async def collaboration_show(
+    collaboration: IdArgument, /, *, place: Place = HERE, as_json: JsonOption = False
+) -> None:
+    """Show a collaboration as it stands, with what was said in it.
+
+    For example: ekiden collaboration show col_06gxw
+    """
+    from ekiden.cli.output import emit
+    from ekiden.cli.views.collaborations import print_collaboration
+    from ekiden.core.documents import to_json
+
+    async with place.open() as ekiden:
+        found = await ekiden.collaborations.get(collaboration)
+    if as_json:
+        emit(to_json(found))
+    else:
+        print_collaboration(found)
+
+
+async def collaboration_request(
+    target: Annotated[str, Parameter(help="The agent that is to take the work over.")],
+    task: Annotated[str, Parameter(help="What is to be done.")],
+    /,
+    *,
+    initiator: InitiatorOption,
+    requirements: RequirementsOption = None,
+    context: ContextOption = None,
+    deadline: DeadlineOption = None,
+    key: KeyOption = None,
+    place: TeamWithStore = WITH_STORE,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask another agent to take work over.
+
+    For example: ekiden collaboration request billing "Refund order 7." --as triage
+    """
+    from ekiden.cli.json_values import json_object, json_or_text
+    from ekiden.cli.views.collaborations import print_move
+
+    along = json_object(context, "--context")
+    async with place.work(create=True, as_json=as_json) as (ekiden, _):
+        found = await ekiden.collaborations.request(
+            initiator,
+            target,
+            task,
+            requirements=json_or_text(requirements),
+            context=along,
+            deadline_s=deadline,
+            key=key,
+        )
+    print_move(found, as_json=as_json)
+
+
+async def collaboration_propose(
+    target: Annotated[str, Parameter(help="The other agent.")],
+    terms: TermsArgument,
+    /,
+    *,
+    initiator: InitiatorOption,
+    max_rounds: Annotated[
+        int | None,
+        Parameter(
+            name="--max-rounds",
+            validator=Number(gte=1, lte=100),
+            help="How many terms may be put on the table; else 5.",
+        ),
+    ] = None,
+    context: ContextOption = None,
+    deadline: DeadlineOption = None,
+    key: KeyOption = None,
+    place: TeamWithStore = WITH_STORE,
+    as_json: JsonOption = False,
+) -> None:
+    """Propose terms to another agent; both sides must accept them.
+
+    For example: ekiden collaboration propose billing '{"task": "Refund 7", "by": 5}' --as triage
+    """
+    from ekiden.cli.json_values import json_object, json_or_text
+    from ekiden.cli.views.collaborations import print_move
+
+    along = json_object(context, "--context")
+    async with place.work(create=True, as_json=as_json) as (ekiden, _):
+        found = await ekiden.collaborations.propose(
+            initiator,
+            target,
+            json_or_text(terms),
+            max_rounds=max_rounds,
+            context=along,
+            deadline_s=deadline,
+            key=key,
+        )
+    print_move(found, as_json=as_json)
+
+
+async def collaboration_call(
+    capability: Annotated[str, Parameter(help="What is required.")],
+    /,
+    *capabilities: Annotated[str, Parameter(help="What else is required.")],
+    initiator: InitiatorOption,
+    task: Annotated[str, Parameter(help="What is to be done.", show_default=False)] = "",
+    participant: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--participant",
+            negative="",
+            show_default=False,
+            help="Call this agent; may be given more than once. Else all others of the team.",
+        ),
+    ] = (),
+    requirements: RequirementsOption = None,
+    context: ContextOption = None,
+    deadline: DeadlineOption = None,
+    key: KeyOption = None,
+    place: TeamWithStore = WITH_STORE,
+    as_json: JsonOption = False,
+) -> None:
+    """Call for bids: ask who can do something.
+
+    Agents that a server or a worker runs bid by what they can do, how much they have to do, and
+    whether they take anything.
+
+    For example: ekiden collaboration call refunds --as triage --task "Refund order 7."
+    """
+    from ekiden.cli.json_values import json_object, json_or_text
+    from ekiden.cli.views.collaborations import print_move
+
+    along = json_object(context, "--context")
+    async with place.work(create=True, as_json=as_json) as (ekiden, _):
+        found = await ekiden.collaborations.call(
+            initiator,
+            [capability, *capabilities],
+            task=task,
+            requirements=json_or_text(requirements),
+            participants=participant or None,
+            context=along,
+            deadline_s=deadline,
+            key=key,
+        )
+    print_move(found, as_json=as_json)
+
+
+async def collaboration_acknowledge(
+    collaboration: IdArgument,
+    /,
+    *,
+    agent: AsOption,
+    key: KeyOption = None,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Say yes to a request, as it is.
+
+    For example: ekiden collaboration acknowledge col_06gxw --as billing
+    """
+    from ekiden.cli.views.collaborations import print_move
+
+    async with place.open() as ekiden:
+        found = await ekiden.collaborations.acknowledge(collaboration, agent, key=key)
+    print_move(found, as_json=as_json)
+
+
+async def collaboration_accept(
+    collaboration: IdArgument,
+    /,
+    *,
+    agent: AsOption,
+    version: VersionOption,
+    key: KeyOption = None,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Accept the terms on the table; agreed when both sides have.
+
+    For example: ekiden collaboration accept col_06gxw --as billing --version 1
+    """
+    from ekiden.cli.views.collaborations import print_move
+
+    async with place.open() as ekiden:
+        found = await ekiden.collaborations.accept(collaboration, agent, version, key=key)
+    print_move(found, as_json=as_json)
+
+
+async def collaboration_counter(
+    collaboration: IdArgument,
+    terms: TermsArgument,
+    /,
+    *,
+    agent: AsOption,
+    version: Annotated[
+        int | None, Parameter(name="--version", help="Of the terms that are answered.")
+    ] = None,
+    reason: ReasonOption = "",
+    key: KeyOption = None,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Propose other terms.
+
+    For example: ekiden collaboration counter col_06gxw '{"by": "Friday"}' --as billing
+    """
+    from ekiden.cli.json_values import json_or_text
+    from ekiden.cli.views.collaborations import print_move
+
+    async with place.open() as ekiden:
+        found = await ekiden.collaborations.counter(
+            collaboration, agent, json_or_text(terms), version=version, reason=reason, key=key
+        )
+    print_move(found, as_json=as_json)
+
+
+async def collaboration_reject(
+    collaboration: IdArgument,
+    /,
+    *,
+    agent: AsOption,
+    reason: ReasonOption = "",
+    key: KeyOption = None,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Reject a request, or the terms on the table.
+
+    For example: ekiden collaboration reject col_06gxw --as billing --reason "too busy"
+    """
+    from ekiden.cli.views.collaborations import print_move
+
+    async with place.open() as ekiden:
+        found = await ekiden.collaborations.reject(collaboration, agent, reason=reason, key=key)
+    print_move(found, as_json=as_json)
+
+
+async def collaboration_bid(
+    collaboration: IdArgument,
+    /,
+    *,
+    agent: AsOption,
+    score: Annotated[
+        float, Parameter(name="--score", validator=Number(gte=0, lte=1), help="How well, 0 to 1.")
+    ],
+    offer: Annotated[
+        str | None, Parameter(name="--offer", help="On what terms: JSON, or text.")
+    ] = None,
+    key: KeyOption = None,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Bid for a call.
+
+    For example: ekiden collaboration bid col_06gxw --as billing --score 0.8
+    """
+    from ekiden.cli.json_values import json_or_text
+    from ekiden.cli.views.collaborations import print_move
+
+    async with place.open() as ekiden:
+        found = await ekiden.collaborations.bid(
+            collaboration, agent, score, offer=json_or_text(offer), key=key
+        )
+    print_move(found, as_json=as_json)
+
+
+async def collaboration_decline(
+    collaboration: IdArgument,
+    /,
+    *,
+    agent: AsOption,
+    reason: ReasonOption = "",
+    key: KeyOption = None,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Decline a call, or take a bid back.
+
+    For example: ekiden collaboration decline col_06gxw --as billing
+    """
+    from ekiden.cli.views.collaborations import print_move
+
+    async with place.open() as ekiden:
+        found = await ekiden.collaborations.decline(collaboration, agent, reason=reason, key=key)
+    print_move(found, as_json=as_json)
+
+
+async def collaboration_award(
+    collaboration: IdArgument,
+    /,
+    *,
+    agent: AsOption,
+    bidder: BidderOption,
+    key: KeyOption = None,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Take a bid as it is: agreed.
+
+    For example: ekiden collaboration award col_06gxw --as triage --bidder billing
+    """
+    from ekiden.cli.views.collaborations import print_move
+
+    async with place.open() as ekiden:
+        found = await ekiden.collaborations.award(collaboration, agent, bidder, key=key)
+    print_move(found, as_json=as_json)
+
+
+async def collaboration_select(
+    collaboration: IdArgument,
+    /,
+    *,
+    agent: AsOption,
+    bidder: BidderOption,
+    key: KeyOption = None,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Negotiate with a bidder; its offer lies on the table.
+
+    For example: ekiden collaboration select col_06gxw --as triage --bidder billing
+    """
+    from ekiden.cli.views.collaborations import print_move
+
+    async with place.open() as ekiden:
+        found = await ekiden.collaborations.select(collaboration, agent, bidder, key=key)
+    print_move(found, as_json=as_json)
+
+
+async def collaboration_cancel(
+    collaboration: IdArgument,
+    /,
+    *,
+    agent: AsOption,
+    reason: ReasonOption = "",
+    key: KeyOption = None,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """End a collaboration before it is completed.
+
+    For example: ekiden collaboration cancel col_06gxw --as triage --reason "not needed"
+    """
+    from ekiden.cli.views.collaborations import print_move
+
+    async with place.open() as ekiden:
+        found = await ekiden.collaborations.cancel(collaboration, agent, reason=reason, key=key)
+    print_move(found, as_json=as_json)

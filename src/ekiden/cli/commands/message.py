@@ -1,0 +1,161 @@
+"""`ekiden message …`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from ekiden.cli.options import CursorOption, JsonOption, LimitOption, MoreWords
+from ekiden.cli.place import HERE, WITH_STORE, Place, TeamWithStore
+from ekiden.storage.messages import MessageState
+
+
+async def message_list(
+    *,
+    agent: Annotated[str | None, Parameter(help="Only those to this agent.")] = None,
+    sender: Annotated[
+        str | None, Parameter(name="--from", help="Only those from this sender.")
+    ] = None,
+    state: Annotated[
+        MessageState | None, Parameter(name="--state", help="Only those in this state.")
+    ] = None,
+    task: Annotated[str | None, Parameter(help="Only those about this task.")] = None,
+    correlation: Annotated[str | None, Parameter(help="Only those of this correlation id.")] = None,
+    waiter: Annotated[
+        str | None, Parameter(help="Only those whose answer this agent waits for.")
+    ] = None,
+    session: Annotated[str | None, Parameter(help="Only those that this session asked.")] = None,
+    limit: LimitOption = 50,
+    cursor: CursorOption = None,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """List messages between agents, the oldest first.
+
+    For example: ekiden message list --agent billing --state open
+    """
+    from ekiden.cli.views.messages import print_messages
+
+    async with place.open() as ekiden:
+        page = await ekiden.messages.list(
+            agent=agent,
+            sender=sender,
+            task=task,
+            correlation=correlation,
+            state=state,
+            waiter=waiter,
+            session=session,
+        ).page(limit=limit, cursor=cursor)
+    print_messages(page.items, next_cursor=page.next_cursor, as_json=as_json)
+
+
+async def message_show(
+    message: Annotated[str, Parameter(help="The message's id.")],
+    /,
+    *,
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a message and what became of it.
+
+    For example: ekiden message show msg_06gxw
+    """
+    from ekiden.cli.output import emit
+    from ekiden.cli.views.messages import print_message
+    from ekiden.core.documents import to_json
+
+    async with place.open() as ekiden:
+        found = await ekiden.messages.get(message)
+    if as_json:
+        emit(to_json(found))
+    else:
+        print_message(found)
+
+
+async def message_send(
+    agent: Annotated[str, Parameter(help="The agent's name.")],
+    text: Annotated[str, Parameter(help="What it is told: JSON, or text; - reads standard input.")],
+    /,
+    *more: MoreWords,
+    subject: Annotated[str, Parameter(help="What it is about.", show_default=False)] = "",
+    notify: Annotated[
+        bool,
+        Parameter(negative="", show_default=False, help="Only tell it; no answer is waited for."),
+    ] = False,
+    priority: Annotated[
+        Literal["low", "normal", "high", "urgent"],
+        Parameter(help="Workers take the more important ones first."),
+    ] = "normal",
+    correlation: Annotated[str | None, Parameter(help="What it belongs to.")] = None,
+    wait: Annotated[
+        float,
+        Parameter(
+            validator=Number(gte=0, lte=600),
+            help="How many seconds to wait for the answer; a later one is stored.",
+        ),
+    ] = 30.0,
+    place: TeamWithStore = WITH_STORE,
+    as_json: JsonOption = False,
+) -> int:
+    """Ask an agent of the team something, or tell it.
+
+    The message is stored, with the session in which the agent sees to it; a server or a worker runs
+    that session. The exit code is 4 while there is no answer.
+
+    For example: ekiden message send billing "Is order 1042 paid?"
+    """
+    from ekiden.cli.exits import Exit
+    from ekiden.cli.json_values import json_or_text
+    from ekiden.cli.output import complain, emit, note, say
+    from ekiden.cli.requests import one_argument, read_text
+    from ekiden.cli.views.messages import answer_text
+    from ekiden.core.documents import to_json
+
+    one_argument(text, more)
+    payload = json_or_text(read_text(text))
+    async with place.work(create=True, as_json=as_json) as (ekiden, _):
+        sent = await ekiden.messages.send(
+            agent,
+            type="notify" if notify else "query",
+            subject=subject,
+            payload=payload,
+            priority=priority,
+            correlation_id=correlation,
+            wait_s=wait,
+        )
+    is_open = sent.is_pending and not notify
+    if as_json:
+        emit(to_json(sent))
+    elif sent.answer is not None:
+        say(answer_text(sent))
+    if sent.error is not None:
+        complain(sent.error_code or "message.failed", sent.error, as_json=as_json)
+        return Exit.FAILED
+    if not as_json:
+        waits = "; nobody has answered it yet: a server or `ekiden worker` does" if is_open else ""
+        note(f"[{sent.message_id}] {sent.state}{waits}")
+    return Exit.WAITING if is_open else Exit.OK
+
+
+async def message_requeue(
+    message: Annotated[str, Parameter(help="The message's id.")],
+    /,
+    *messages: Annotated[str, Parameter(help="Further ids.")],
+    place: Place = HERE,
+    as_json: JsonOption = False,
+) -> None:
+    """Deliver messages again that are dead or expired; others are passed over.
+
+    For example: ekiden message requeue msg_06gxw
+    """
+    from ekiden.cli.output import emit, say
+    from ekiden.core.documents import to_json
+
+    async with place.open() as ekiden:
+        found = await ekiden.messages.requeue([message, *messages])
+    if as_json:
+        emit(to_json(found))
+    else:
+        say(f"delivered again: {found.requeued}")

@@ -1,0 +1,79 @@
+"""Collaborations as people see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ekiden.api.collaborations import CollaborationDetails
+from ekiden.cli.output import emit, note, say
+from ekiden.cli.tables import clock_time, print_pairs, print_table
+from ekiden.core.documents import to_json
+from ekiden.core.jsonio import dumps
+
+
+def print_collaborations(
+    found: Sequence[CollaborationDetails], *, next_cursor: str | None, as_json: bool
+) -> None:
+    """One page of collaborations, with the cursor of the next one on standard error."""
+    if as_json:
+        emit(to_json(found))
+    elif found:
+        print_table(
+            ("collaboration", "time", "pattern", "initiator", "partner", "phase", "outcome"),
+            [_row(each) for each in found],
+        )
+    else:
+        say("no collaborations")
+    if next_cursor is not None:
+        note(dumps({"next_cursor": next_cursor}) if as_json else f"more: --cursor {next_cursor}")
+
+
+def print_collaboration(found: CollaborationDetails) -> None:
+    """Everything about one, with what was said in it."""
+    terms, agreed, outcome = found.terms, found.agreed, found.outcome
+    pairs = [
+        ("collaboration", found.id),
+        ("pattern", found.pattern),
+        ("initiator", found.initiator),
+        ("participants", ", ".join(found.participants)),
+        ("partner", found.partner or ""),
+        ("phase", found.phase),
+        ("begun", clock_time(found.created_at)),
+        ("deadline", clock_time(found.deadline_us / 1e6)),
+        ("terms", "" if terms is None else f"{terms.version} by {terms.by}: {dumps(terms.body)}"),
+        ("accepted by", ", ".join(found.accepted_by)),
+        ("bids", "\n".join(f"{bid.agent} {bid.score:g} ({bid.state})" for bid in found.bids)),
+        ("declined", ", ".join(found.declined)),
+        ("agreed by", "" if agreed is None else ", ".join(agreed.by)),
+        ("context", dumps(found.context) if found.context else ""),
+        ("outcome", "" if outcome is None else outcome.status),
+        ("why", "" if outcome is None else outcome.reason),
+    ]
+    print_pairs([(name, text) for name, text in pairs if text])
+    say()
+    print_table(
+        ("time", "by", "move", "to"),
+        [(clock_time(m.created_at), m.by, m.move, m.to or "all") for m in found.messages],
+    )
+
+
+def print_move(found: CollaborationDetails, *, as_json: bool) -> None:
+    """How it stands after a move."""
+    if as_json:
+        emit(to_json(found))
+        return
+    outcome = "" if found.outcome is None else f", {found.outcome.status}"
+    table = "" if found.terms is None else f", terms {found.terms.version} by {found.terms.by}"
+    say(f"{found.id}: {found.phase}{outcome or table}")
+
+
+def _row(found: CollaborationDetails) -> tuple[str, ...]:
+    return (
+        found.id,
+        clock_time(found.created_at),
+        found.pattern,
+        found.initiator,
+        found.partner or "",
+        found.phase,
+        "" if found.outcome is None else found.outcome.status,
+    )
