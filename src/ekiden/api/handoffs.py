@@ -368,7 +368,8 @@ class Handoffs(Protocol):
             Sequence[Mapping[str, Any]],
             Told(
                 "What the handoff appends to the conversation of the task: items as the OpenAI "
-                "Responses API has them; undone with it.",
+                "Responses API has them; undone with it. Without the scope `history` only "
+                "messages of the user are stored as such; the rest is quoted as data.",
                 max_length=10_000,
                 examples=([{"role": "user", "content": "I was charged twice."}],),
                 schema={"items": _ITEM},

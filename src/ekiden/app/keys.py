@@ -22,9 +22,11 @@ from ekiden.core.errors import StaleDocument, UserError
 from ekiden.core.server_errors import KeyNotFound
 from ekiden.storage.base import Document, DocumentWrite, Store
 
-Scope: TypeAlias = Literal["read", "run", "answer", "admin"]
+Scope: TypeAlias = Literal["read", "run", "answer", "history", "admin"]
 """`read`: look at everything of the tenant; `run`: start runs, hand over, change sessions, state
-and memory; `answer`: decide what people are asked; `admin`: all of it, and remove and restore."""
+and memory; `answer`: decide what people are asked; `history`: together with `run`, send system
+messages, answers and tool calls that are stored as given; `admin`: all of it, and remove and
+restore."""
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 

@@ -96,7 +96,10 @@ async def test_with_the_cookie_everything_goes_on_as_with_the_key(
     token = (await client.post(LOGIN, json={"key": made.text})).json()["csrf_token"]
     assert (await client.get(SESSIONS)).status_code == 200
     me = (await client.get(ME)).json()
-    assert (me["csrf_token"], me["scopes"]) == (token, ["admin", "answer", "read", "run"])
+    assert (me["csrf_token"], me["scopes"]) == (
+        token,
+        ["admin", "answer", "history", "read", "run"],
+    )
     body = {"name": "ci", "scopes": ["read"]}
     refused = await client.post(f"{API}/keys", json=body)
     assert is_problem(refused, 403, "auth.csrf")
@@ -252,7 +255,7 @@ async def test_somebody_on_this_machine_is_told_so(client: httpx2.AsyncClient) -
         assert found.status_code == 200
         told = found.json()
         assert (told["name"], told["local"], told["csrf_token"]) == ("local", True, None)
-        assert told["scopes"] == ["admin", "answer", "read", "run"]
+        assert told["scopes"] == ["admin", "answer", "history", "read", "run"]
     assert (await client.post(LOGOUT)).status_code == 204
 
 

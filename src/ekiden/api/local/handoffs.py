@@ -15,6 +15,7 @@ from ekiden.app.run_reading import read_run, run_status, until_free
 from ekiden.app.running import tenant_config
 from ekiden.app.session_handoffs import session_handoffs
 from ekiden.audit import find_records
+from ekiden.core.caller_data import as_caller_data
 from ekiden.core.documents import from_json, to_json
 from ekiden.core.errors import (
     HandoffNotFound,
@@ -31,7 +32,7 @@ from ekiden.core.handoff_record import (
     HandoffStatus,
 )
 from ekiden.core.handoff_terms import HandoffPolicy
-from ekiden.core.items import is_message, text_of
+from ekiden.core.items import Item, is_message, text_of
 from ekiden.core.runs import ACTIVE, Run, RunError, run_id_of
 from ekiden.core.server_errors import RequestInvalid
 from ekiden.handoff.filter_report import filter_report
@@ -79,6 +80,9 @@ class LocalHandoffs(api.Handoffs):
         for place, item in enumerate(conversation_history):
             if not _is_item(item):
                 raise RequestInvalid(f"conversation_history.{place}: is no item of a conversation")
+        history: Sequence[Item] = [dict(each) for each in conversation_history]
+        if not self._here.may_write_history:
+            history = as_caller_data(history)
         request = HandoffRequest(
             id="",
             source=source_agent_id,
@@ -86,7 +90,7 @@ class LocalHandoffs(api.Handoffs):
             context=HandoffContext(
                 task_id=task_id,
                 task_state=dict(task_state),
-                conversation_history=[dict(each) for each in conversation_history],
+                conversation_history=history,
                 priority=priority,
                 metadata=dict(metadata),
             ),
