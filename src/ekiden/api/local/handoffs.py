@@ -31,7 +31,7 @@ from ekiden.core.handoff_record import (
     HandoffResult,
     HandoffStatus,
 )
-from ekiden.core.handoff_terms import HandoffPolicy
+from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, HandoffPolicy
 from ekiden.core.items import Item, is_message, text_of
 from ekiden.core.runs import ACTIVE, Run, RunError, run_id_of
 from ekiden.core.server_errors import RequestInvalid
@@ -73,7 +73,11 @@ class LocalHandoffs(api.Handoffs):
         conversation_history: Sequence[Mapping[str, Any]] = (),
         policy: HandoffPolicy = "graceful",
         reason: str = "",
+        correlation_id: str | None = None,
         priority: int = 0,
+        timeout_s: float | None = None,
+        capabilities: Sequence[str] = (),
+        condition: str = "",
         metadata: Mapping[str, Any] = _NOTHING,
         wait_s: float = 10.0,
     ) -> api.InitiatedHandoff:
@@ -83,8 +87,8 @@ class LocalHandoffs(api.Handoffs):
         history: Sequence[Item] = [dict(each) for each in conversation_history]
         if not self._here.may_write_history:
             history = as_caller_data(history)
+        correlated = {} if correlation_id is None else {"correlation_id": correlation_id}
         request = HandoffRequest(
-            id="",
             source=source_agent_id,
             target=target_agent_id,
             context=HandoffContext(
@@ -92,10 +96,13 @@ class LocalHandoffs(api.Handoffs):
                 task_state=dict(task_state),
                 conversation_history=history,
                 priority=priority,
-                metadata=dict(metadata),
+                timeout=DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s,
+                metadata={**metadata, **correlated},
             ),
             policy=policy,
             reason=reason,
+            capabilities=capabilities,
+            condition=condition,
             by=self._actor,
         )
         with suppress(SessionNotFound):
