@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from ekiden.app.logins import Logins
 from ekiden.app.tenants import DEFAULT_TENANT, check_tenant
 from ekiden.core.errors import StaleDocument, UserError
 from ekiden.core.server_errors import KeyNotFound
@@ -97,6 +98,8 @@ class Keys:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.logins = Logins(store)
+        """Of browsers, with these keys."""
 
     async def create(
         self,

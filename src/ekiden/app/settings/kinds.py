@@ -190,6 +190,12 @@ class Texts:
     def parse(self, text: str) -> object:
         return json_or_text(text)
 
+    def parse_variable(self, text: str) -> object:
+        """A list as JSON has it, or texts with commas between them."""
+        if text.startswith(("[", "{", '"')):
+            return self.parse(text)
+        return [each.strip() for each in text.split(",")]
+
     def schema(self) -> dict[str, Any]:
         return {"type": "array", "items": _typed("string", pattern=r"\S", maxLength=_MAX_TEXT)}
 

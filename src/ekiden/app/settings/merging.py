@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from ekiden.app.settings.agreement import FALLBACK, lacks_default_agent, no_default_agent
 from ekiden.app.settings.files import SettingsFiles, Unreadable, Where, read_text
 from ekiden.app.settings.keys import SETTINGS, Setting
+from ekiden.app.settings.kinds import Texts
 from ekiden.app.settings.loaded import LoadedSettings, SettingOrigin
 from ekiden.app.settings.model import SERVERS, Settings
 from ekiden.app.settings.places import Group, ServerEntry, place_of
@@ -56,7 +57,9 @@ class Merge:
         for setting in SETTINGS:
             text = environ.get(setting.env, "") if setting.env else ""
             if setting.env and text.strip():
-                value = setting.kind.parse(text.strip())
+                kind = setting.kind
+                parse = kind.parse_variable if isinstance(kind, Texts) else kind.parse
+                value = parse(text.strip())
                 origin = SettingOrigin(kind="environment", where=setting.env)
                 self._add(setting, value, origin, where=setting.env)
 
