@@ -1,4 +1,4 @@
-/** Who comes without a key gives one here; the server keeps it in a cookie that no script reads. */
+/** Who is not logged in gives a key here; the browser keeps a login in a cookie that no script reads. */
 import type { VNode } from "preact";
 import { useState } from "preact/hooks";
 import { ApiError, logIn, type Me } from "./api/http";

@@ -41,7 +41,8 @@ def test_login_with_a_key(open_console: OpenConsole, look: Look) -> None:
     log_in(console, f"  {key} ")
     expect(page.locator(".connection")).to_have_text("Live")
 
-    [cookie] = [each for each in page.context.cookies() if each["name"].startswith("ekiden_key")]
+    [cookie] = [each for each in page.context.cookies() if each["name"].startswith("ekiden_login")]
+    assert key.rpartition("_")[2] not in cookie["value"]
     assert cookie["httpOnly"]
     assert cookie["sameSite"] == "Strict"
     assert page.evaluate("document.cookie") == ""
@@ -51,7 +52,9 @@ def test_login_with_a_key(open_console: OpenConsole, look: Look) -> None:
     expect(page.locator(".connection")).to_have_text("Live")
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_label("API key")).to_be_visible()
-    assert [each for each in page.context.cookies() if each["name"].startswith("ekiden_key")] == []
+    assert [
+        each for each in page.context.cookies() if each["name"].startswith("ekiden_login")
+    ] == []
 
 
 @pytest.mark.slow

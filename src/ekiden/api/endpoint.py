@@ -21,9 +21,11 @@ from typing import (
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Scope: TypeAlias = Literal["read", "run", "answer", "admin"]
+Scope: TypeAlias = Literal["read", "run", "answer", "history", "admin"]
 """`read`: look at everything of the tenant; `run`: start runs, hand over, change sessions, state
-and memory; `answer`: decide what people are asked; `admin`: all of it, and remove and restore."""
+and memory; `answer`: decide what people are asked; `history`: together with `run`, send system
+messages, answers and tool calls that are stored as given; `admin`: all of it, and remove and
+restore."""
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Etag: TypeAlias = Callable[[Any, Mapping[str, Any]], int | None]
 """A version of an answer, which is told with what the method was given; `None` if it has none."""

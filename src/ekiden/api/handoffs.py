@@ -292,6 +292,14 @@ _Metadata: TypeAlias = Annotated[
         examples=({"handoff_chain": ["user", "triage"], "ticket": "T-7"},),
     ),
 ]
+_Timeout: TypeAlias = Annotated[
+    float | None,
+    Told(
+        "The target's time to confirm; without it, as the way between the two says.",
+        gt=0,
+        le=1e9,
+    ),
+]
 _Session: TypeAlias = Annotated[
     str | None, Told("Only those of this session.", max_length=128, pattern=PLAIN)
 ]
@@ -336,7 +344,7 @@ class Handoffs(Protocol):
                 "Who has the task: an agent's name.",
                 min_length=1,
                 max_length=200,
-                pattern=PLAIN,
+                pattern=ONE_LINE,
                 examples=("billing",),
             ),
         ],
@@ -346,7 +354,7 @@ class Handoffs(Protocol):
                 "Who is to get it: an agent's name.",
                 min_length=1,
                 max_length=200,
-                pattern=PLAIN,
+                pattern=ONE_LINE,
                 examples=("billing",),
             ),
         ],
@@ -369,7 +377,8 @@ class Handoffs(Protocol):
             Sequence[Mapping[str, Any]],
             Told(
                 "What the handoff appends to the conversation of the task: items as the OpenAI "
-                "Responses API has them; undone with it.",
+                "Responses API has them; undone with it. Without the scope `history` only "
+                "messages of the user are stored as such; the rest is quoted as data.",
                 max_length=10_000,
                 examples=([{"role": "user", "content": "I was charged twice."}],),
                 schema={"items": _ITEM},
@@ -377,7 +386,33 @@ class Handoffs(Protocol):
         ] = (),
         policy: HandoffPolicy = "graceful",
         reason: _Words = "",
+        correlation_id: Annotated[
+            str | None,
+            Told(
+                "Of a new task: what it belongs to; one that exists keeps its own.",
+                min_length=1,
+                max_length=200,
+                pattern=PLAIN,
+            ),
+        ] = None,
         priority: _Priority = 0,
+        timeout_s: _Timeout = None,
+        capabilities: Annotated[
+            Sequence[Annotated[str, Told("", min_length=1, max_length=200, pattern=PLAIN)]],
+            Told(
+                "What the target must be able to do; else it is refused.",
+                max_length=100,
+                examples=(["refunds"],),
+            ),
+        ] = (),
+        condition: Annotated[
+            str,
+            Told(
+                "What must hold, whatever the policy; else it is refused.",
+                max_length=2000,
+                examples=("error_count < 3",),
+            ),
+        ] = "",
         metadata: _Metadata = _NOTHING,
         wait_s: _Wait = 10.0,
     ) -> InitiatedHandoff:
@@ -520,14 +555,7 @@ class Handoffs(Protocol):
             HandoffPolicy | None,
             Told("When: at once, after the step under way, or if its condition holds."),
         ] = None,
-        timeout_s: Annotated[
-            float | None,
-            Told(
-                "The target's time to confirm; without it, as the way between the two says.",
-                gt=0,
-                le=1e9,
-            ),
-        ] = None,
+        timeout_s: _Timeout = None,
         priority: _Priority = 0,
         metadata: _Metadata = _NOTHING,
         wait_s: _Wait = 10.0,

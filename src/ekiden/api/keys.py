@@ -67,7 +67,7 @@ class Keys(Protocol):
         self,
         name: Annotated[str, Told("Who has it.", min_length=1, max_length=100, pattern=KEY_NAME)],
         *,
-        scopes: Annotated[Sequence[Scope], Told("What it may do.", min_length=1, max_length=4)],
+        scopes: Annotated[Sequence[Scope], Told("What it may do.", min_length=1, max_length=5)],
         tenant: Annotated[
             str,
             Told("Whose sessions it sees.", min_length=1, max_length=32, pattern=TENANT),

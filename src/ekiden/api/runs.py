@@ -56,7 +56,8 @@ _Items: TypeAlias = Annotated[Sequence[_Item], Told("", min_length=1, max_length
 Input: TypeAlias = Annotated[
     _Text | _Items,
     Told(
-        "What to say: a text, or items as the OpenAI Responses API has them.",
+        "What to say: a text, or items as the OpenAI Responses API has them. Without the scope "
+        "`history` only messages of the user are stored as such; the rest is quoted as data.",
         examples=("Where is my order 1042?",),
     ),
 ]

@@ -25,7 +25,7 @@ class Workers(Protocol):
 
     @endpoint("GET", "/workers", scope="read")
     async def list(self) -> WorkerOverview:
-        """The workers of the store, and agents with ready sessions that none of them runs."""
+        """The tenant's workers, and agents with ready sessions that none of them runs."""
         ...
 
 

@@ -17,14 +17,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, get_args
 
+from ekiden.app.logins import Logins
 from ekiden.app.tenants import DEFAULT_TENANT, check_tenant
 from ekiden.core.errors import StaleDocument, UserError
 from ekiden.core.server_errors import KeyNotFound
 from ekiden.storage.base import Document, DocumentWrite, Store
 
-Scope: TypeAlias = Literal["read", "run", "answer", "admin"]
+Scope: TypeAlias = Literal["read", "run", "answer", "history", "admin"]
 """`read`: look at everything of the tenant; `run`: start runs, hand over, change sessions, state
-and memory; `answer`: decide what people are asked; `admin`: all of it, and remove and restore."""
+and memory; `answer`: decide what people are asked; `history`: together with `run`, send system
+messages, answers and tool calls that are stored as given; `admin`: all of it, and remove and
+restore."""
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
@@ -95,6 +98,8 @@ class Keys:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.logins = Logins(store)
+        """Of browsers, with these keys."""
 
     async def create(
         self,

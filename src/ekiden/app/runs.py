@@ -28,6 +28,7 @@ from ekiden.app.run_reading import read_run, run_status
 from ekiden.app.run_tasks import RunTasks, stop
 from ekiden.app.run_watch import RunWatch
 from ekiden.app.stopping import is_stopped
+from ekiden.core.caller_data import as_caller_data
 from ekiden.core.errors import (
     EkidenError,
     LeaseLost,
@@ -47,6 +48,7 @@ from ekiden.hub.tails import Shown
 from ekiden.routing.decision import Strategy
 from ekiden.runtime import Circumstances, HandoffController, RunConfig, advance
 from ekiden.runtime import submit as store_message
+from ekiden.runtime.answers import read_input
 from ekiden.runtime.opening import begun, resumed
 from ekiden.runtime.state import RunState
 from ekiden.runtime.stopping import take_back
@@ -85,9 +87,18 @@ class RunOrder:
     limits: Mapping[str, float] = field(default_factory=dict)
     """Of this run, by name; others are as the settings have them."""
     on_busy: Literal["wait", "refuse"] = "refuse"
+    may_write_history: bool = False
+    """Whether items of the input are stored as given; otherwise only what the user says is, and the
+    rest is quoted as data: see `as_caller_data`."""
     along: Callable[[int], DocumentWrite] | None = None
     """A document that is stored together with the message, made of the run's number; if its
     version is not as expected, nothing is stored: `StaleDocument`."""
+
+    def stored_input(self) -> str | Iterable[Any]:
+        """The input as it is stored; `UserError` for an item that cannot be."""
+        if self.may_write_history or isinstance(self.input, str):
+            return self.input
+        return as_caller_data(read_input(self.input))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +179,7 @@ class Runs:
             self._queued = 0
             around.live = self._tails.wants(session_id)
             return await self._begin(
-                session_id, around, lambda: begun(around, order.input, session)
+                session_id, around, lambda: begun(around, order.stored_input(), session)
             )
 
         if order.on_busy == "refuse":
@@ -475,7 +486,7 @@ class Runs:
             if self._queued >= min(_SHORT, self._most_queued):
                 self._queued = self._most_queued
                 raise TooManyRequests("too many runs wait already", retry_after_s=5)
-        number = await store_message(around, order.input, session)
+        number = await store_message(around, order.stored_input(), session)
         self._queued += 1
         row = await self._store.get(session.session_id)
         after = max(int(row.cursor.get("f", 1)) - 1, 0) if row.cursor.get("r") == number else 0

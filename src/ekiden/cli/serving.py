@@ -53,7 +53,8 @@ def tell_console(config: ServerConfig, url: str) -> None:
     if is_any_address(config.host):
         # Nobody calls it so: by one of its names, or on this machine.
         scheme, _, address = url.partition("://")
-        name = config.hosts[0] if config.hosts else "localhost"
+        # Patterns and networks are no name that anybody can call.
+        name = next((each for each in config.hosts if not set(each) & {"*", "/"}), "localhost")
         url = (
             f"{scheme}://{name}"
             if ":" in name

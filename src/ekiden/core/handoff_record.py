@@ -80,12 +80,17 @@ class HandoffContext:
 class HandoffRequest:
     """A handoff as the target's `accepts` is shown it, and as a program may ask for it."""
 
-    id: str
     source: str
     target: str
     context: HandoffContext
+    id: str = ""
+    """The handoff's id; whoever asks for one leaves it out."""
     policy: HandoffPolicy = "graceful"
     reason: str = ""
+    capabilities: Sequence[str] = ()
+    """What the target must be able to do, beyond what the way between the two requires."""
+    condition: str = ""
+    """What must hold, whatever the policy; else it is refused."""
     created_at: float = 0.0
     """Seconds since 1970."""
     by: Actor = A_PROGRAM

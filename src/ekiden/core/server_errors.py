@@ -9,6 +9,7 @@ ServerError
 ├── KeyNotFound
 ├── NotServed
 ├── RequestInvalid
+│   └── UnknownParameter
 ├── RequestTooLarge
 ├── TooManyRequests
 ├── IdempotencyConflict
@@ -23,7 +24,10 @@ ServerError
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ekiden.core.errors import EkidenError
+from ekiden.core.suggest import did_you_mean
 
 
 class ServerError(EkidenError):
@@ -100,6 +104,23 @@ class RequestInvalid(ServerError):
     """The request cannot be read; the message says where."""
 
     code = "request.invalid"
+
+
+class UnknownParameter(RequestInvalid):
+    """The query of a request has a parameter that the route does not know."""
+
+    code = "request.unknown_parameter"
+
+    def __init__(self, name: str, *, known: Collection[str]) -> None:
+        meant = did_you_mean(name, known)
+        hint = f" Did you mean {meant!r}?" if meant else ""
+        there_are = ", ".join(sorted(known)) or "none"
+        super().__init__(
+            f"the query has {name[:80]!r}, which is not known here.{hint} Known parameters: "
+            f"{there_are}"
+        )
+        self.name = name
+        self.known = tuple(sorted(known))
 
 
 class RequestTooLarge(ServerError):

@@ -52,6 +52,8 @@ class Asked:
     timeout_s: float | None = None
     """`None`: as the way between the two agents says."""
     capabilities: tuple[str, ...] = ()
+    condition: str = ""
+    """What must hold, beside what the way between the two agents requires."""
     by: Actor = A_PROGRAM
     asked_us: int = 0
     due_us: int | None = None
@@ -111,6 +113,7 @@ class Asked:
             "policy": self.policy,
             "timeout_s": self.timeout_s,
             "capabilities": list(self.capabilities),
+            "condition": self.condition,
             "by": self.by.to_json(),
             "asked_us": self.asked_us,
             "due_us": self.due_us,

@@ -87,7 +87,6 @@ class HandoffExecutor:
                 session_id, to=partner, reason=reason, context=terms, by=by, run=self._run
             )
         request = HandoffRequest(
-            id=collaboration.id,
             source=collaboration.initiator,
             target=partner,
             context=HandoffContext(

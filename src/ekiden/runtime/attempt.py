@@ -78,6 +78,8 @@ class Attempt:
     """Where in the source's `handoffs` the trigger stands that fired."""
     capabilities: tuple[str, ...] = ()
     """What the target must be able to do, beyond what the edge requires."""
+    condition: str = ""
+    """What must hold, beside the edge's condition."""
     findings: Sequence[Finding] = ()
     """What guardrails of handoffs found."""
     before: VariablesNow | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ekiden.core.errors import HandoffRefused
 from ekiden.core.items import text_of
 from ekiden.runtime.corrections import is_request, view_for_others
 from ekiden.runtime.state import RunState
@@ -54,6 +55,21 @@ def facts_of(run: RunState) -> dict[str, Any]:
     if confidence is not None:
         own["confidence"] = confidence
     return {**own, **run.context.variables, "run": own}
+
+
+def check_condition(run: RunState, text: str) -> None:
+    """`HandoffRefused` unless the condition holds now."""
+    from ekiden.conditions import compile_condition
+
+    evaluation = compile_condition(text).evaluate(
+        facts_of(run), now=run.config.clock.now_us() / 1e6
+    )
+    if not evaluation.value:
+        raise HandoffRefused(
+            "CONDITIONS_NOT_MET",
+            f"its condition does not hold: {evaluation.explain()}",
+            details={"evaluation": shown_evaluation(run, evaluation)},
+        )
 
 
 def shown_evaluation(run: RunState, evaluation: Evaluation) -> dict[str, Any]:

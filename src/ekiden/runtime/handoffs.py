@@ -32,6 +32,7 @@ from ekiden.runtime.request_checks import (
     actor,
     agent_name,
     capability_names,
+    checked_condition,
     earlier_chain,
     one_policy,
     own_metadata,
@@ -138,8 +139,7 @@ class HandoffController:
         names agents that had the task before, which counts for depth and cycles. A `timeout` that
         is left at its default is that of the way between the two agents. Otherwise as `start`.
 
-        The controller gives ids by itself: `request.id` is not looked at, and the `request_id` of
-        the result is what `get` and `cancel` take.
+        The controller gives the id: the `request_id` of the result is what `get` and `cancel` take.
         """
         given = request.context
         source = agent_name("source", request.source)
@@ -156,7 +156,8 @@ class HandoffController:
             metadata=given.metadata,
             policy=request.policy,
             timeout_s=None if given.timeout == DEFAULT_TIMEOUT_S else given.timeout,
-            capabilities=(),
+            capabilities=request.capabilities,
+            condition=request.condition,
             by=request.by,
             items=_items(given.conversation_history),
             variables=_own_variables(plain_json("task_state", dict(given.task_state))),
@@ -280,6 +281,7 @@ class HandoffController:
         timeout_s: Any,
         capabilities: Any,
         by: Any,
+        condition: Any = "",
         source: str = "",
         items: tuple[Item, ...] = (),
         variables: Mapping[str, Any] = MappingProxyType({}),
@@ -301,6 +303,7 @@ class HandoffController:
             policy=one_policy(policy),
             timeout_s=seconds("timeout_s", timeout_s),
             capabilities=capability_names(capabilities),
+            condition=checked_condition(condition),
             by=actor(by),
             asked_us=self._config.clock.now_us(),
         )

@@ -101,6 +101,15 @@ def capability_names(given: Any) -> tuple[str, ...]:
     return tuple(given)
 
 
+def checked_condition(given: Any) -> str:
+    """The condition of a handoff; `ConditionError` says what is wrong with it."""
+    if given:
+        from ekiden.conditions import compile_condition
+
+        compile_condition(given)
+    return given or ""
+
+
 def actor(given: Any) -> Actor:
     """Who asks for it; a person only where no agent acts, for whom people have to be asked."""
     if not isinstance(given, Actor):

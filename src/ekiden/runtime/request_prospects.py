@@ -17,6 +17,7 @@ from ekiden.handoff.validation import (
     unavailable,
 )
 from ekiden.runtime.brought import joined_chain
+from ekiden.runtime.facts import check_condition
 from ekiden.runtime.state import RunState
 
 
@@ -49,6 +50,8 @@ def _check_quickly(run: RunState, asked: Asked) -> None:
     may_return = bool(edge.terms.allow_return) or run.config.returns == "always"
     check_cycle(target.name, chain, may_return=may_return, is_changed=True)
     check_capabilities(target, (*edge.terms.capabilities, *asked.capabilities))
+    if asked.condition and not asked.variables:
+        check_condition(run, asked.condition)
 
 
 def check_source(run: RunState, asked: Asked) -> None:

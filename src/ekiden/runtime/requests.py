@@ -168,6 +168,7 @@ async def attempt_for(run: RunState, asked: Asked) -> Attempt:
         metadata=asked.metadata,
         brings=_brings(asked),
         capabilities=asked.capabilities,
+        condition=asked.condition,
     )
 
 

@@ -14,7 +14,7 @@ from ekiden.handoff.validation import check_capabilities
 from ekiden.runtime.attempt import Attempt
 from ekiden.runtime.brought import held_back
 from ekiden.runtime.calls import settled
-from ekiden.runtime.facts import facts_of, shown_evaluation
+from ekiden.runtime.facts import check_condition
 from ekiden.runtime.state import RunState
 from ekiden.runtime.tried import announce
 
@@ -28,6 +28,7 @@ def needs_scrutiny(attempt: Attempt, target: Agent[Any]) -> bool:
         or bool(terms.capabilities)
         or bool(attempt.capabilities)
         or attempt.is_conditional
+        or bool(attempt.condition)
     )
 
 
@@ -37,8 +38,8 @@ async def scrutinise(
     """`HandoffRefused` unless capabilities, condition, person and target all agree."""
     terms = attempt.edge.terms
     check_capabilities(target, (*terms.capabilities, *attempt.capabilities))
-    if attempt.is_conditional:
-        _check_condition(run, attempt)
+    if attempt.is_conditional or attempt.condition:
+        _check_conditions(run, attempt)
         fault_point("handoff.condition.after_check")
     if terms.confirm is not None and attempt.by.kind != "person":
         await _ask_person(run, attempt, words)
@@ -46,23 +47,15 @@ async def scrutinise(
         await _offer(run, attempt, target, words)
 
 
-def _check_condition(run: RunState, attempt: Attempt) -> None:
-    from ekiden.conditions import compile_condition
-
-    text = attempt.edge.terms.condition
-    if not text:
+def _check_conditions(run: RunState, attempt: Attempt) -> None:
+    edge_condition = attempt.edge.terms.condition if attempt.is_conditional else None
+    texts = [text for text in (edge_condition, attempt.condition) if text]
+    if not texts:
         raise HandoffRefused(
             "CONDITIONS_NOT_MET", "the handoff has the policy 'conditional' and no `condition`"
         )
-    evaluation = compile_condition(text).evaluate(
-        facts_of(run), now=run.config.clock.now_us() / 1e6
-    )
-    if not evaluation.value:
-        raise HandoffRefused(
-            "CONDITIONS_NOT_MET",
-            f"its condition does not hold: {evaluation.explain()}",
-            details={"evaluation": shown_evaluation(run, evaluation)},
-        )
+    for text in texts:
+        check_condition(run, text)
 
 
 async def _ask_person(run: RunState, attempt: Attempt, words: dict[str, Any]) -> None:

@@ -43,7 +43,7 @@ ASSETS: Final = "/assets/"
 LOGIN: Final = "/api/v1/login"
 """The one that is open to be posted to: who calls stands in the body."""
 EACH_TIME: Final = frozenset({LOGIN, "/api/v1/logout"})
-"""What takes no `Idempotency-Key`: it changes nothing but the browser's cookie, and an answer that
+"""What takes no `Idempotency-Key`: it changes nothing but the browser's login, and an answer that
 was kept would hold a token."""
 
 
@@ -67,6 +67,8 @@ class Caller:
     scopes: frozenset[Scope] = frozenset()
     key_id: str | None = None
     """`None`: somebody on this machine, without a key."""
+    login: str | None = None
+    """The login of the console, if the key is not in the request."""
     is_agent: bool = False
     """Whether an agent of an Ekiden uses the key, as the request says: agents do not decide what
     people are asked, whatever door they try and whatever scopes the key has."""

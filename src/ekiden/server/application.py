@@ -21,6 +21,7 @@ from ekiden.server.agui import routes as agui
 from ekiden.server.chores import Chores
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.counting import Counting
+from ekiden.server.examples import TITLE
 from ekiden.server.gate import KeyGate, key_ring
 from ekiden.server.metrics import Metrics
 from ekiden.server.middleware import stack
@@ -89,13 +90,13 @@ def create_app(
                 await chores.close()
 
     app = FastAPI(
-        title="Ekiden",
+        title=TITLE,
         version=__version__,
         description="Agents hand work to each other and never drop it.",
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        openapi_url="/openapi.json",
+        openapi_url=None,
         generate_unique_id_function=_operation_id,
     )
     app.state.service = service

@@ -25,7 +25,8 @@ class ServerConfig:
     as long as there is no key at all."""
     port: int = 8321
     hosts: Sequence[str] = ()
-    """Names by which it may be called (`Host`), beside those of the loopback address."""
+    """By what it may be called (`Host`), beside the names of the loopback address: names, patterns
+    such as ``*.example.com``, and networks such as ``10.0.0.0/8``."""
     origins: Sequence[str] = ()
     """Pages of other origins that may call it, such as ``https://desk.example.com``."""
     allow_local: bool = True
@@ -33,9 +34,12 @@ class ServerConfig:
     max_body: int = 10_000_000
     """The longest body of a request that is read, in bytes."""
     rate: float = 50.0
-    """Requests a second that one key may make in the long run; 0 is no limit."""
+    """Requests a second that one key may make in the long run; 0 is no limit, of wrong keys
+    neither."""
     burst: int = 200
     """Requests that it may make at once."""
+    wrong_keys: int = 30
+    """Wrong keys that one address may send in a minute; 0 is no limit."""
     max_requests: int = 10_000
     """Requests that are under way at the same time, streams not counted."""
     max_streams: int = 5000
@@ -87,6 +91,7 @@ def server_config(settings: Settings, **overrides: Any) -> ServerConfig:
         max_body=wanted.max_body,
         rate=wanted.rate,
         burst=wanted.burst,
+        wrong_keys=wanted.wrong_keys,
         max_requests=wanted.max_requests,
         max_streams=wanted.max_streams,
         max_key_requests=wanted.max_key_requests,

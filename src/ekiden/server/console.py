@@ -24,6 +24,7 @@ from starlette.responses import Response
 
 from ekiden.server.access import ASSETS
 from ekiden.server.configuration import ServerConfig
+from ekiden.server.middleware.queries import takes_any_query
 
 INDEX: Final = "index.html"
 _ROOT_FILES: Final = ("favicon.ico", "favicon.svg")
@@ -103,6 +104,7 @@ def install(app: FastAPI, config: ServerConfig) -> None:
         return
     site = _Site(files)
 
+    @takes_any_query
     async def page(request: Request) -> Response:
         return await site.answer(request)
 

@@ -1,8 +1,8 @@
-"""The console's cookie: the key of whoever logged in, kept by the browser where no script sees it.
+"""The console's cookie: the token of a login, kept by the browser where no script sees it.
 
 A browser sends a cookie whoever made it ask, so a cookie alone changes nothing: what is not merely
-read needs a token beside it, in a header, which only a page of this server can know. The token is
-made of the key, so that nothing has to be stored for it, and the key cannot be made of the token.
+read needs another token beside it, in a header, which only a page of this server can know. That one
+is made of the cookie's, so that nothing has to be stored for it, and not the other way round.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
+from ekiden.app.logins import MAX_AGE_S
 from ekiden.core.server_errors import BadOrigin, CsrfFailed
 from ekiden.server.names import PageOrigin, parse_host, parse_origin
 
-COOKIE: Final = "ekiden_key"
+COOKIE: Final = "ekiden_login"
 CSRF_HEADER: Final = "X-CSRF-Token"
-MAX_AGE_S: Final = 30 * 24 * 3600
 MOST_COOKIES: Final = 4
 """So many of one name are looked at."""
 
@@ -28,9 +28,9 @@ _LABEL: Final = b"ekiden.console.csrf.v1"
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def csrf_token(key: str) -> str:
-    """What requests with this key in a cookie have to have beside it."""
-    return hmac.new(key.encode(), _LABEL, hashlib.sha256).hexdigest()
+def csrf_token(login: str) -> str:
+    """What requests with this token in a cookie have to have beside it."""
+    return hmac.new(login.encode(), _LABEL, hashlib.sha256).hexdigest()
 
 
 def cookie_name(headers: Headers) -> str:
@@ -40,8 +40,8 @@ def cookie_name(headers: Headers) -> str:
     return COOKIE if host is None or host.port is None else f"{COOKIE}_{host.port}"
 
 
-def kept_keys(headers: Headers) -> list[str]:
-    """What the cookies of this server are, each once and as it was sent, since a key has nothing
+def kept_logins(headers: Headers) -> list[str]:
+    """What the cookies of this server are, each once and as it was sent, since a token has nothing
     to decode. There may be several: pages of a parent domain can add theirs."""
     own = cookie_name(headers)
     pairs = (
@@ -52,8 +52,8 @@ def kept_keys(headers: Headers) -> list[str]:
     return list(dict.fromkeys(value for name, _, value in pairs if name == own))[:MOST_COOKIES]
 
 
-def check_own_page(connection: HTTPConnection, key: str) -> None:
-    """That a page of this server sent what came with the key in a cookie.
+def check_own_page(connection: HTTPConnection, login: str) -> None:
+    """That a page of this server sent what came with the token in a cookie.
 
     `CsrfFailed` for a request that changes something without the token, `BadOrigin` for a
     WebSocket of anybody else, which could be read by whoever opened it.
@@ -65,7 +65,7 @@ def check_own_page(connection: HTTPConnection, key: str) -> None:
             )
     elif connection.scope["method"] not in _READING:
         given = connection.headers.getlist(CSRF_HEADER)
-        if len(given) != 1 or not _is_same(given[0], csrf_token(key)):
+        if len(given) != 1 or not _is_same(given[0], csrf_token(login)):
             raise CsrfFailed(CSRF_HEADER)
 
 
@@ -76,8 +76,8 @@ def own_origin(headers: Headers) -> PageOrigin | None:
     return origin if host is not None and origin is not None and origin.is_at(host) else None
 
 
-def keep_key(response: Response, key: str, connection: HTTPConnection) -> None:
-    """Let the browser keep the key, and send it to this server only.
+def keep_login(response: Response, login: str, connection: HTTPConnection) -> None:
+    """Let the browser keep the token, and send it to this server only.
 
     Where a proxy speaks TLS before the server, only the page's origin tells of it.
     """
@@ -87,7 +87,7 @@ def keep_key(response: Response, key: str, connection: HTTPConnection) -> None:
     )
     response.set_cookie(
         cookie_name(connection.headers),
-        key,
+        login,
         max_age=MAX_AGE_S,
         path="/",
         secure=is_secure,
@@ -96,8 +96,8 @@ def keep_key(response: Response, key: str, connection: HTTPConnection) -> None:
     )
 
 
-def forget_key(response: Response, headers: Headers) -> None:
-    """Let the browser forget the key."""
+def forget_login(response: Response, headers: Headers) -> None:
+    """Let the browser forget the token."""
     response.delete_cookie(cookie_name(headers), path="/", httponly=True, samesite="strict")
 
 

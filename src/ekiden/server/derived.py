@@ -342,6 +342,7 @@ def _here(request: Request, desk: Desk, caller: Caller) -> Here:
         run_config=desk.config,
         caller=caller.name,
         may_name_others=caller.may("admin"),
+        may_write_history=caller.may("history"),
         via=_via(request),
         busy_timeout_s=request.app.state.config.wait_s,
         keys_changed=request.app.state.keyring.forget,

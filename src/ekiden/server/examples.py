@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+TITLE: Final = "Ekiden"
 ABOUT: Final = """Agents hand work to each other and never drop it.
 
 What is asked for is stored before it is answered, so a run goes on whatever becomes of the

@@ -9,27 +9,30 @@ Without a key only a caller on the loopback address is let in, by a server that 
 else, under a name that means this machine, not through a proxy, and as long as there is no key at
 all. With the first key that is over.
 
-The console's key is in a cookie (`cookies.py`), which counts only where a request gives no other.
+The console has a login of its own in a cookie (`cookies.py`), which counts only where a request
+gives no key. An address that sends many wrong keys has to wait; a good key is let in all the same.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
-from ekiden.app.keys import Keys, parse_key
+from ekiden.app.keys import ApiKey, Keys, parse_key
+from ekiden.app.logins import login_id
 from ekiden.app.service import Service
 from ekiden.core.server_errors import KeyExpired, ServerExposed, Unauthenticated
 from ekiden.server.access import LOCAL, Caller
 from ekiden.server.chores import Chores
 from ekiden.server.configuration import ServerConfig
-from ekiden.server.cookies import check_own_page, csrf_token, kept_keys
+from ekiden.server.cookies import check_own_page, csrf_token, kept_logins
 from ekiden.server.keyring import KeyRing
-from ekiden.server.names import is_loopback_address, parse_host
+from ekiden.server.names import is_loopback_address, network_of, parse_host
 from ekiden.server.rates import Rates
 
 SUBPROTOCOL: Final = "ekiden.v1"
@@ -49,40 +52,95 @@ class KeyGate:
         self._ring = ring
         self._config = config
         self._rates = Rates(config.rate, config.burst)
+        wrong_keys = config.wrong_keys if config.rate else 0
+        self._wrong = Rates(
+            wrong_keys / 60,
+            wrong_keys,
+            told="too many wrong keys came from this address",
+        )
         self._is_local = config.allow_local and is_loopback_address(config.host)
 
     async def caller(self, connection: HTTPConnection) -> Caller:
         """Whoever sent the request: `Unauthenticated`, `KeyExpired`, `TooManyRequests`; with a
         cookie also `CsrfFailed` and `BadOrigin`."""
+        try:
+            return await self._caller(connection)
+        except Unauthenticated as exc:
+            self._count(connection, exc)
+            raise
+
+    async def log_in(self, connection: HTTPConnection, text: str) -> tuple[Caller, str]:
+        """Whoever has this key, and the token of a new login, which replaces what the browser had:
+        `Unauthenticated`, `KeyExpired`, `TooManyRequests`."""
+        try:
+            caller = await self._holder(text)
+        except Unauthenticated as exc:
+            self._count(connection, exc, is_given=True)
+            raise
+        assert caller.key_id is not None
+        for left in kept_logins(connection.headers):
+            await self._ring.end_login(login_id(left))
+        token = await self._ring.begin_login(caller.key_id)
+        return replace(caller, login=login_id(token)), token
+
+    async def log_out(self, caller: Caller) -> None:
+        """End the login that the request came with; the key stays good."""
+        if caller.login is not None:
+            await self._ring.end_login(caller.login)
+
+    def _count(
+        self, connection: HTTPConnection, exc: Unauthenticated, *, is_given: bool = False
+    ) -> None:
+        """Count a wrong key; `TooManyRequests` if the address sent too many of them. One that was
+        good once is not guessed, and no key is not wrong."""
+        if not isinstance(exc, KeyExpired) and (is_given or _gives_key(connection)):
+            self._wrong.take(network_of(connection))
+
+    async def _caller(self, connection: HTTPConnection) -> Caller:
         if _IN_ADDRESS.search(connection.scope.get("query_string", b"")):
             raise Unauthenticated(
                 "an API key in an address is written into logs: revoke it, make another"
             )
         text = credential_of(connection)
-        if text is None and (kept := kept_keys(connection.headers)):
+        if text is None and (kept := kept_logins(connection.headers)):
             return await self._with_cookie(connection, kept)
         if text is None or parse_key(text) is None:
             return await self._without_key(connection, text)
-        return await self.holder(text)
+        return await self._holder(text)
 
-    async def holder(self, text: str) -> Caller:
+    async def _holder(self, text: str) -> Caller:
         """Whoever has this key: `Unauthenticated`, `KeyExpired`, `TooManyRequests`."""
         parsed = parse_key(text)
         if parsed is None:
             raise Unauthenticated(_UNKNOWN)
         key_id, secret = parsed
         known = await self._ring.look_up(key_id)
-        key = known.key
-        if key is None or not key.fits(secret):
+        if known.key is None or not known.key.fits(secret):
             raise Unauthenticated(_UNKNOWN)
-        if not known.is_live:
+        return self._let_in(known.key, is_live=known.is_live)
+
+    async def _logged_in(self, token: str) -> Caller:
+        """Whoever logged in and has this token: `Unauthenticated`, `KeyExpired`,
+        `TooManyRequests`."""
+        login = login_id(token)
+        key_id = await self._ring.key_of_login(login)
+        known = None if key_id is None else await self._ring.look_up(key_id)
+        if known is None or known.key is None:
+            raise Unauthenticated("this login is over: log in again")
+        return replace(self._let_in(known.key, is_live=known.is_live), login=login)
+
+    def _let_in(self, key: ApiKey, *, is_live: bool) -> Caller:
+        if not is_live:
             raise KeyExpired
-        self._rates.take(key_id)
-        self._ring.note_use(key_id)
-        return Caller(name=key.name, tenant=key.tenant, scopes=key.scopes, key_id=key_id)
+        self._rates.take(key.id)
+        self._ring.note_use(key.id)
+        return Caller(name=key.name, tenant=key.tenant, scopes=key.scopes, key_id=key.id)
 
     async def recheck(self, caller: Caller) -> None:
-        """`KeyExpired` if the caller's key is good no more, or a key is needed by now."""
+        """`KeyExpired` if the caller's key is good no more, the login has ended, or a key is needed
+        by now."""
+        if caller.login is not None and await self._ring.key_of_login(caller.login) is None:
+            raise KeyExpired
         if caller.key_id is None:
             if await self._ring.any_exist():
                 raise KeyExpired
@@ -94,27 +152,27 @@ class KeyGate:
             if not await self._ring.any_exist():
                 # It outlived the store of its key; where no key is needed it locks nobody out.
                 return await self._without_key(connection, None)
-            caller, key = await self._holder_of_one(kept)
+            caller, token = await self._holder_of_one(kept)
         except Unauthenticated:
             connection.state.is_cookie_bad = True
             raise
-        check_own_page(connection, key)
-        connection.state.csrf_token = csrf_token(key)
+        check_own_page(connection, token)
+        connection.state.csrf_token = csrf_token(token)
         return caller
 
     async def _holder_of_one(self, kept: Sequence[str]) -> tuple[Caller, str]:
-        """Whoever has the only good key among these, and the key."""
+        """Whoever has the only good login among these, and its token."""
         found: list[tuple[Caller, str]] = []
         wrong = Unauthenticated(_UNKNOWN)
-        for key in kept:
+        for token in kept:
             try:
-                found.append((await self.holder(key), key))
+                found.append((await self._logged_in(token), token))
             except Unauthenticated as exc:
                 wrong = exc
         if not found:
             raise wrong
         if len(found) > 1:
-            raise Unauthenticated("the request has several cookies with keys that differ")
+            raise Unauthenticated("the request has several cookies with logins that differ")
         return found[0]
 
     async def _without_key(self, connection: HTTPConnection, text: str | None) -> Caller:
@@ -125,6 +183,13 @@ class KeyGate:
         if self._is_local and is_from_here(connection) and not await self._ring.any_exist():
             return LOCAL
         raise Unauthenticated() if text is None else Unauthenticated(_UNKNOWN)
+
+
+def _gives_key(connection: HTTPConnection) -> bool:
+    try:
+        return credential_of(connection) is not None or bool(kept_logins(connection.headers))
+    except Unauthenticated:
+        return True
 
 
 def credential_of(connection: HTTPConnection) -> str | None:

@@ -39,6 +39,8 @@ class KeyRing:
         self._chores = chores
         self._monotonic = monotonic
         self._known: dict[str, Known] = {}
+        self._logins: dict[str, tuple[str | None, float]] = {}
+        """The key of each login, and until when that is believed."""
         self._noted: dict[str, float] = {}
         self._any = False
         self._none_until = 0.0
@@ -58,6 +60,26 @@ class KeyRing:
         self._known[key_id] = known
         return known
 
+    async def key_of_login(self, id: str) -> str | None:
+        """The id of the key that a browser logged in with; it was so at most `FRESH_S` ago."""
+        now = self._monotonic()
+        key_id, until = self._logins.get(id, (None, 0.0))
+        if now >= until:
+            key_id = await (await self._keys()).logins.key_of(id)
+            if len(self._logins) >= _MOST:
+                self._logins.clear()
+            self._logins[id] = key_id, now + FRESH_S
+        return key_id
+
+    async def begin_login(self, key_id: str) -> str:
+        """Let a browser in with the key; gives the token for its cookie."""
+        return await (await self._keys()).logins.begin(key_id)
+
+    async def end_login(self, id: str) -> None:
+        """Let a browser in no more; other servers know it after a second."""
+        await (await self._keys()).logins.end(id)
+        self._logins.pop(id, None)
+
     async def any_exist(self) -> bool:
         """Whether there is any key; once there is one, there always is."""
         now = self._monotonic()
@@ -69,6 +91,7 @@ class KeyRing:
     def forget(self) -> None:
         """Believe nothing that was read before: somebody in this process changed keys."""
         self._known.clear()
+        self._logins.clear()
         self._none_until = 0.0
 
     def note_use(self, key_id: str) -> None:

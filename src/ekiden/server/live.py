@@ -28,6 +28,8 @@ from ekiden.server.problems import words_for
 
 _log = logging.getLogger("ekiden.server")
 
+IN_QUERY = ("sessions", "agents", "types", "inbox", "after", "id")
+"""What of a subscription can stand in the address."""
 MOST_SUBSCRIPTIONS = 64
 _MOST_MISTAKES = 20
 _MOST_WAITING = 64
@@ -231,8 +233,7 @@ def parse_subscribe(message: Mapping[str, Any]) -> Subscribe:
 
 def from_query(query: Mapping[str, str]) -> Subscribe | None:
     """The subscription that stands in the address, if one does; `RequestInvalid`."""
-    known = {"sessions", "agents", "types", "inbox", "after", "id"}
-    given = {name: value for name, value in query.items() if name in known}
+    given = dict(query)
     if not given:
         return None
     message: dict[str, Any] = {

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
+
+from starlette.requests import HTTPConnection
 
 from ekiden.core.errors import UserError
 
@@ -16,6 +18,8 @@ _HOST = re.compile(
     r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252}))(?::(?P<port>[0-9]{1,5}))?",
     re.ASCII,
 )
+_PRIVATE: Final = frozenset({"internal", "lan", "local", "localhost", "test"})
+"""Top-level domains that nobody can register a name in."""
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -83,6 +87,20 @@ def is_loopback_address(text: str | None) -> bool:
     return address.is_loopback
 
 
+def network_of(connection: HTTPConnection) -> str:
+    """What an address is counted as: itself, and of IPv6 the network that one subscriber has."""
+    host = "" if connection.client is None else connection.client.host
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return str(ip_network((address.packed[:8] + bytes(8), 64)))
+    return host
+
+
 def is_any_address(text: str) -> bool:
     """Whether it means every address of the machine."""
     try:
@@ -91,15 +109,69 @@ def is_any_address(text: str) -> bool:
         return not text
 
 
-def read_hosts(texts: Iterable[str]) -> frozenset[HostName]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownHosts:
+    """By what the server may be called."""
+
+    names: frozenset[HostName]
+    """Without a port: with any."""
+    below: frozenset[HostName] = frozenset()
+    """Domains: every name that ends in one is known, the domain itself is not."""
+    networks: tuple[IPv4Network | IPv6Network, ...] = ()
+
+    def __contains__(self, host: HostName) -> bool:
+        return _is_among(host, self.names) or self._is_below(host) or self._is_in_network(host)
+
+    def _is_below(self, host: HostName) -> bool:
+        labels = host.name.split(".")
+        parents = (".".join(labels[place:]) for place in range(1, len(labels)))
+        return bool(self.below) and any(
+            _is_among(HostName(parent, host.port), self.below) for parent in parents
+        )
+
+    def _is_in_network(self, host: HostName) -> bool:
+        try:
+            address = ip_address(host.name)
+        except ValueError:
+            return False
+        return any(address in network for network in self.networks)
+
+
+def _is_among(host: HostName, known: frozenset[HostName]) -> bool:
+    return host in known or HostName(host.name, None) in known
+
+
+def read_hosts(texts: Iterable[str]) -> KnownHosts:
     """The hosts of the configuration; `UserError` for one that is none."""
-    found = {text: parse_host(text) for text in texts}
-    for text, host in found.items():
-        if host is None:
+    names: set[HostName] = set()
+    below: set[HostName] = set()
+    networks: list[IPv4Network | IPv6Network] = []
+    for text in texts:
+        if "/" in text:
+            networks.append(_network(text))
+            continue
+        host = parse_host(text.removeprefix("*."))
+        if host is None or (text.startswith("*.") and not _is_a_domain(host.name)):
             raise UserError(
-                f"server.hosts: {text!r:.80} is no host; write names such as desk.example.com"
+                f"server.hosts: {text!r:.80} is no host; write names such as desk.example.com, "
+                "patterns such as *.example.com, or networks such as 10.0.0.0/8"
             )
-    return frozenset(host for host in found.values() if host is not None)
+        (below if text.startswith("*.") else names).add(host)
+    return KnownHosts(names=frozenset(names), below=frozenset(below), networks=tuple(networks))
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text)
+    except ValueError as exc:
+        raise UserError(
+            f"server.hosts: {text!r:.80} is no network ({exc}); write it like 10.0.0.0/8"
+        ) from exc
+
+
+def _is_a_domain(name: str) -> bool:
+    """Whether one owner has all names that end in it: not those of `com`."""
+    return "." in name or name in _PRIVATE
 
 
 def read_origins(texts: Iterable[str]) -> frozenset[str]:

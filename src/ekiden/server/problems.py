@@ -62,6 +62,7 @@ from ekiden.core.server_errors import (
     TookTooLong,
     TooManyRequests,
     Unauthenticated,
+    UnknownParameter,
 )
 from ekiden.core.state_errors import StaleState
 
@@ -206,6 +207,8 @@ def response_of(error: EkidenError) -> Response:
         facts["refusal"] = error.refusal
     if isinstance(error, UnknownAgent) and error.handoff_id is not None:
         facts["handoff_id"] = error.handoff_id
+    if isinstance(error, UnknownParameter):
+        facts["known"] = list(error.known)
     if isinstance(error, HandoffSettled):
         facts["handoff"] = dict(error.handoff)
     return problem_response(status_of(error), error.code, words_for(error), facts)

@@ -19,8 +19,15 @@ class Rates:
     """
 
     def __init__(
-        self, rate: float, burst: int, *, monotonic: Callable[[], float] = time.monotonic
+        self,
+        rate: float,
+        burst: int,
+        *,
+        told: str | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`told`: what whoever calls too often is told."""
+        self._told = told or f"this key may make {rate:g} requests a second"
         self._rate = rate
         self._burst = max(1, burst)
         self._monotonic = monotonic
@@ -37,9 +44,7 @@ class Rates:
         if tokens < 1.0:
             self._buckets[who] = (tokens, now)
             wait_s = max(1.0, (1.0 - tokens) / self._rate)
-            raise TooManyRequests(
-                f"this key may make {self._rate:g} requests a second", retry_after_s=wait_s
-            )
+            raise TooManyRequests(self._told, retry_after_s=wait_s)
         if who not in self._buckets and len(self._buckets) >= _MOST:
             self._forget(now)
         self._buckets[who] = (tokens - 1.0, now)

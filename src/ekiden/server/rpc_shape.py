@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ekiden.core.server_errors import UnknownParameter
 from ekiden.server.middleware.reshaping import Reshaping
 
 _A2A = re.compile(r"/a2a(?:/[^/:]+)?/?")
@@ -37,11 +38,15 @@ class RpcShape:
 
 
 def _for_mcp(status: int, problem: dict[str, Any]) -> tuple[int, Mapping[str, Any]] | None:
-    return _told(400 if status == 422 else status, problem) if status in (413, 422) else None
+    return _told(400 if status == 422 else status, problem) if _is_body(status, problem) else None
 
 
 def _for_a2a(status: int, problem: dict[str, Any]) -> tuple[int, Mapping[str, Any]] | None:
-    return _told(200 if status == 422 else status, problem) if status in (413, 422) else None
+    return _told(200 if status == 422 else status, problem) if _is_body(status, problem) else None
+
+
+def _is_body(status: int, problem: dict[str, Any]) -> bool:
+    return status in (413, 422) and problem["code"] != UnknownParameter.code
 
 
 def _told(status: int, problem: dict[str, Any]) -> tuple[int, Mapping[str, Any]]:

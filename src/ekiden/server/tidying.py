@@ -1,4 +1,4 @@
-"""Kept answers are removed when their time is over, whether or not anybody calls."""
+"""Kept answers and logins are removed when their time is over, whether or not anybody calls."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import logging
 from typing import Final
 
 from ekiden.app.desk import Desk
+from ekiden.app.logins import Logins
+from ekiden.app.tenants import DEFAULT_TENANT
 from ekiden.core.errors import EkidenError
 from ekiden.server.chores import Chores
 from ekiden.server.idempotency import prune
@@ -25,6 +27,8 @@ async def _again_and_again(desk: Desk) -> None:
     while True:
         try:
             await prune(desk.store)
+            if desk.tenant == DEFAULT_TENANT:
+                await Logins(desk.store).prune()
         except EkidenError as exc:
             _log.warning("old answers were not removed, trying again: %s", exc.code)
         await asyncio.sleep(EVERY_S)

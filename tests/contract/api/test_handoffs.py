@@ -14,6 +14,7 @@ from ekiden.app import open_store
 from ekiden.client.ekiden import Ekiden
 from ekiden.core.agent import Agent
 from ekiden.core.errors import (
+    ConditionError,
     HandoffNotFound,
     HandoffSettled,
     SessionError,
@@ -257,6 +258,37 @@ async def test_a_task_is_handed_from_agent_to_agent(ekiden: Ekiden) -> None:
             )
     with pytest.raises(UserError):
         await ekiden.handoffs.initiate("triage", "billing", "ticket-9", task_state={"user:x": 1})
+
+
+async def test_a_task_is_handed_over_on_the_terms_of_whoever_asks(ekiden: Ekiden) -> None:
+    async def asked(task: str, **terms: Any) -> str | None:
+        made = await ekiden.handoffs.initiate("triage", "billing", task, **terms)
+        return None if made.error is None else made.error.code
+
+    made = await ekiden.handoffs.initiate(
+        "triage",
+        "billing",
+        "ticket-1",
+        task_state={"plan": "pro"},
+        correlation_id="order-7",
+        timeout_s=60,
+        condition="plan == 'pro'",
+    )
+    assert (made.status, made.error) == ("completed", None)
+    found = await ekiden.handoffs.list(correlation="order-7").page()
+    assert [each.id for each in found.items] == [made.handoff_id]
+    assert await asked("ticket-2", capabilities=["sql"]) == "CAPABILITY_MISSING"
+    assert await asked("ticket-3", condition="plan == 'pro'") == "CONDITIONS_NOT_MET"
+    terms: Any = {"policy": "conditional", "condition": "error_count == 0"}
+    assert await asked("ticket-4", **terms) is None
+    assert (
+        await asked("ticket-5", policy="immediate", condition="depth > 3") == "CONDITIONS_NOT_MET"
+    )
+    assert (await ekiden.sessions.get("ticket-5")).agent == "triage"
+    with pytest.raises(ConditionError, match="cannot be used"):
+        await asked("ticket-6", condition="depth >")
+    with pytest.raises(SessionNotFound):
+        await ekiden.sessions.get("ticket-6")
 
 
 async def test_handoffs_are_found_by_what_they_are(ekiden: Ekiden) -> None:

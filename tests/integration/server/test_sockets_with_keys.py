@@ -12,6 +12,7 @@ from websockets.typing import Subprotocol
 
 from ekiden.app.keys import Keys
 from ekiden.server import ServerConfig
+from ekiden.server.cookies import csrf_token
 from ekiden.server.middleware import entrance
 from tests.support.serving import application, served
 
@@ -47,7 +48,8 @@ async def test_a_websocket_with_a_cookie_is_for_the_servers_own_pages(tmp_path: 
         keys = Keys((await app.state.service.desk()).store)
         made = await keys.create("page", scopes=["read"])
         address = url.replace("http", "ws") + EVENTS
-        cookie = {"Cookie": f"ekiden_key_{url.rpartition(':')[2]}={made.text}"}
+        login = await keys.logins.begin(made.key.id)
+        cookie = {"Cookie": f"ekiden_login_{url.rpartition(':')[2]}={login}"}
         async with connect(address, additional_headers={**cookie, "Origin": url}) as socket:
             assert socket.subprotocol is None
         for headers in (cookie, {**cookie, "Origin": "http://127.0.0.1:1"}):
@@ -62,14 +64,35 @@ async def test_a_websocket_with_a_stale_cookie_is_told_to_forget_it(tmp_path: Pa
     async with application(tmp_path, workers=0) as app, served(app) as url:
         keys = Keys((await app.state.service.desk()).store)
         made = await keys.create("page", scopes=["read"])
+        login = await keys.logins.begin(made.key.id)
         await keys.revoke(made.key.id)
-        headers = {"Cookie": f"ekiden_key_{url.rpartition(':')[2]}={made.text}", "Origin": url}
+        headers = {"Cookie": f"ekiden_login_{url.rpartition(':')[2]}={login}", "Origin": url}
         with pytest.raises(InvalidStatus) as caught:
             async with connect(url.replace("http", "ws") + EVENTS, additional_headers=headers):
                 pass
         refused = caught.value.response
         assert refused.status_code == 401
         assert "Max-Age=0" in refused.headers["Set-Cookie"]
+
+
+async def test_a_websocket_ends_when_its_browser_logs_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entrance, "RECHECK_S", 0.0)
+    config = ServerConfig(heartbeat_s=0.05)
+    async with application(tmp_path, workers=0, config=config) as app, served(app) as url:
+        keys = Keys((await app.state.service.desk()).store)
+        login = await keys.logins.begin((await keys.create("page", scopes=["read"])).key.id)
+        headers = {"Cookie": f"ekiden_login_{url.rpartition(':')[2]}={login}", "Origin": url}
+        address = url.replace("http", "ws") + f"{EVENTS}?inbox=true"
+        async with connect(address, additional_headers=headers) as socket:
+            await socket.recv()
+            out = {**headers, "X-CSRF-Token": csrf_token(login)}
+            async with httpx2.AsyncClient() as browser:
+                assert (await browser.post(f"{url}/api/v1/logout", headers=out)).is_success
+            with pytest.raises(ConnectionClosed):
+                while True:
+                    await socket.recv()
 
 
 async def test_a_websocket_ends_when_its_key_is_revoked(

@@ -27,6 +27,7 @@ def test_the_address_of_the_console_is_told(
         ([], "http://localhost:8321/"),
         (["desk.example.com"], "http://desk.example.com:8321/"),
         (["desk.example.com:80"], "http://desk.example.com:80/"),
+        (["*.example.com", "10.0.0.0/8", "desk.example.com"], "http://desk.example.com:8321/"),
     ],
 )
 def test_it_is_told_by_a_name_that_the_server_answers_to(

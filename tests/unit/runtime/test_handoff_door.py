@@ -18,7 +18,7 @@ from tests.unit.runtime.offices import Office, ended
 def task(state: Any = None, *, source: str = "a", **fields: Any) -> HandoffRequest:
     past = [{"role": "user", "content": "the past"}]
     context = {"task_id": "t", "task_state": state or {}, "conversation_history": past, **fields}
-    return HandoffRequest(id="mine", source=source, target="b", context=HandoffContext(**context))
+    return HandoffRequest(source=source, target="b", context=HandoffContext(**context))
 
 
 @pytest.mark.parametrize(

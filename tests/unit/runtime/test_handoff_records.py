@@ -104,11 +104,11 @@ async def test_a_handoff_whose_approval_nobody_waits_for_is_over() -> None:
 async def test_a_source_that_does_not_exist_is_on_record_and_does_not_keep_the_task() -> None:
     office = Office(MemoryStore())
     context = HandoffContext(task_id="t")
-    wrong = HandoffRequest(id="", source="nobody", target="b", context=context)
+    wrong = HandoffRequest(source="nobody", target="b", context=context)
     result = await office.controller.initiate(wrong)
     moves = ["initiated", "validating", "failed"]
     assert await on_record(office.store, result.request_id) == (moves, "AGENT_NOT_FOUND")
-    right = HandoffRequest(id="", source="a", target="b", context=context)
+    right = HandoffRequest(source="a", target="b", context=context)
     assert (await office.controller.initiate(right)).status == "completed"
 
 

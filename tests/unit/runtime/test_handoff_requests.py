@@ -361,7 +361,7 @@ async def test_a_task_that_somebody_else_has_is_not_handed_over() -> None:
     team, _ = team_of()
     await idle(team, store)
     context = HandoffContext(task_id="s")
-    request = HandoffRequest(id="", source="c", target="b", context=context)
+    request = HandoffRequest(source="c", target="b", context=context)
     result = await HandoffController(team, store).initiate(request)
     assert result.error is not None
     assert (result.status, result.error.code) == ("failed", "PERMISSION_DENIED")
@@ -401,7 +401,7 @@ async def test_handoffs_of_a_task_are_labelled_with_it() -> None:
     store = MemoryStore()
     team, _ = team_of()
     context = HandoffContext(task_id="ticket-7", metadata={"correlation_id": "case-1"})
-    request = HandoffRequest(id="", source="a", target="b", context=context)
+    request = HandoffRequest(source="a", target="b", context=context)
     await HandoffController(team, store).initiate(request)
     details = [e.details for e in await store.events("ticket-7") if e.type == "handoff"]
     assert [(each["task"], each["correlation"]) for each in details if each] == [

@@ -41,7 +41,7 @@ class Relay:
         history = [{"role": "user", "content": said}] if said else []
         context = HandoffContext(task_id="t", conversation_history=history, **fields)
         return await self.controller.initiate(
-            HandoffRequest(id="", source=source, target=target, context=context)
+            HandoffRequest(source=source, target=target, context=context)
         )
 
     def seen(self) -> list[str]:

@@ -206,7 +206,7 @@ async def _get(client: httpx2.AsyncClient, path: str, headers: dict[str, str]) -
     return found.json()
 
 
-async def _handshake(app: FastAPI, path: str, headers: dict[str, str]) -> int:
+async def _handshake(app: FastAPI, path: str, headers: dict[str, str], query: bytes = b"") -> int:
     """The status that a WebSocket is answered with; 101 if it is accepted."""
     raw = [(b"host", b"localhost"), *((n.lower().encode(), v.encode()) for n, v in headers.items())]
     scope: Scope = {
@@ -215,7 +215,7 @@ async def _handshake(app: FastAPI, path: str, headers: dict[str, str]) -> int:
         "scheme": "ws",
         "path": path,
         "raw_path": path.encode(),
-        "query_string": b"",
+        "query_string": query,
         "root_path": "",
         "headers": raw,
         "client": ("127.0.0.1", 1),
@@ -242,6 +242,35 @@ async def test_what_is_open_to_all_is_what_this_list_says(world: World) -> None:
     assert silent <= OPEN_TO_ALL | OPEN_OTHERWISE | ANY_CALLER, (
         "routes that ask for no scope; take Reads, Starts, …"
     )
+
+
+async def test_no_route_overlooks_a_parameter_that_it_does_not_know(world: World) -> None:
+    headers = bearer(world.keys["admin"])
+    files = {"/", "/favicon.ico", "/favicon.svg", "/assets/{name}"}
+    for route in world.routes:
+        if route.method == "WEBSOCKET":
+            query = b"sesions=s"
+            assert await _handshake(world.app, route.path, headers, query) == 422, route
+            continue
+        path = f"{route.filled()}?nonesuch=1"
+        found = await world.client.request(route.method, path, headers=headers)
+        if route.path in files:
+            assert found.status_code in (200, 404), route
+            continue
+        assert found.status_code in (400, 422), (route, found.text)
+        assert "'nonesuch'" in found.text, route
+        assert '"request.unknown_parameter"' in found.text, route
+
+
+async def test_a_refused_parameter_names_those_that_there_are(world: World) -> None:
+    headers = bearer(world.keys["admin"])
+    path = "/api/v1/handoff?correlation_id=c-1&limit=5"
+    told = (await world.client.get(path, headers=headers)).json()
+    assert "Did you mean 'correlation'?" in told["detail"]
+    assert {"agent", "correlation", "limit", "cursor"} <= set(told["known"])
+    for known in ("/api/v1/handoff?correlation=c-1&limit=5", "/a2a/tasks?pageSize=5"):
+        found = await world.client.get(known, headers={**headers, "A2A-Version": "1.0"})
+        assert found.status_code == 200, found.text
 
 
 async def test_every_operation_of_the_document_says_its_scope(world: World) -> None:

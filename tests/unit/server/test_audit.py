@@ -127,6 +127,8 @@ async def test_an_unbroken_audit_is_verified(desk: Served) -> None:
     found = await desk("POST", "/audit/verify", {})
     assert found.json() == await desk.command("audit", "verify")
     assert found.json()["ok"] is True
+    without_body = await desk("POST", "/audit/verify", headers={"Content-Type": "application/json"})
+    assert without_body.json()["ok"] is True
     one = await desk("POST", "/audit/verify", {"session_id": "s"})
     assert one.json()["sessions"] == 1
     problem(await desk("POST", "/audit/verify", {"session_id": "nobody"}), 404)

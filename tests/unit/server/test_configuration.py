@@ -12,6 +12,7 @@ from ekiden.app.settings.model import ServerSettings
 from ekiden.core.errors import SettingsInvalid, UserError
 from ekiden.server import ServerConfig
 from ekiden.server.configuration import server_config
+from ekiden.server.names import parse_host, read_hosts
 
 
 def test_the_defaults_of_settings_and_of_a_server_are_the_same() -> None:
@@ -29,6 +30,7 @@ def test_every_setting_reaches_the_server() -> None:
         allow_local=False,
         rate=1.0,
         burst=2,
+        wrong_keys=9,
         max_body=3,
         max_requests=4,
         max_streams=5,
@@ -41,6 +43,40 @@ def test_every_setting_reaches_the_server() -> None:
     assert all(getattr(config, name) == getattr(other, name) for name in named)
 
 
+@pytest.mark.parametrize(
+    ("host", "is_known"),
+    [
+        ("desk.example.com", True),
+        ("a.b.Example.com:8080", True),
+        ("example.com", False),
+        ("badexample.com", False),
+        ("x.other.org:8443", True),
+        ("x.other.org", False),
+        ("svc.internal", True),
+        ("10.20.30.40:8321", True),
+        ("11.0.0.1", False),
+        ("10.0.0.1.example.org", False),
+        ("[fd00::7]:80", True),
+        ("[fe80::7]", False),
+        ("name.example.net", True),
+    ],
+)
+def test_hosts_are_names_patterns_and_networks(host: str, is_known: bool) -> None:
+    known = read_hosts(
+        [
+            "*.example.com",
+            "*.other.org:8443",
+            "*.internal",
+            "10.0.0.0/8",
+            "fd00::/8",
+            "name.example.net",
+        ]
+    )
+    found = parse_host(host)
+    assert found is not None
+    assert (found in known) is is_known
+
+
 def test_options_win_over_settings_if_they_are_given() -> None:
     settings = Settings(server=ServerSettings(host="::1", port=1))
     config = server_config(settings, host=None, port=2)
@@ -48,7 +84,22 @@ def test_options_win_over_settings_if_they_are_given() -> None:
 
 
 @pytest.mark.parametrize(
-    "server", [ServerSettings(hosts=("*",)), ServerSettings(origins=("a.example",))]
+    "server",
+    [
+        *(
+            ServerSettings(hosts=(host,))
+            for host in (
+                "*",
+                "*.",
+                "*.com",
+                "a.*.example.com",
+                "**.example.com",
+                "10.0.0.1/8",
+                "/8",
+            )
+        ),
+        ServerSettings(origins=("a.example",)),
+    ],
 )
 def test_names_that_cannot_be_are_refused(server: ServerSettings) -> None:
     with pytest.raises(UserError, match=r"server\."):
@@ -64,6 +115,14 @@ def test_settings_are_read_from_the_file_and_the_environment(
     monkeypatch.setenv("EKIDEN_HOST", "::1")
     found = load_settings(tmp_path, home=tmp_path / "home").settings.server
     assert (found.host, found.port, found.hosts) == ("::1", 9000, ("a.example",))
+    for written in (
+        "a.example, *.b.example,10.0.0.0/8",
+        '["a.example", "*.b.example", "10.0.0.0/8"]',
+    ):
+        monkeypatch.setenv("EKIDEN_SERVER_HOSTS", written)
+        found = load_settings(tmp_path, home=tmp_path / "home").settings.server
+        assert found.hosts == ("a.example", "*.b.example", "10.0.0.0/8")
+        server_config(Settings(server=found))
 
 
 def test_a_port_that_cannot_be_is_refused(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
 from ekiden.app.keys import Keys, NewKey
+from ekiden.app.logins import LOGINS, Logins
 from ekiden.core.server_errors import (
     BadOrigin,
     CsrfFailed,
@@ -19,9 +20,10 @@ from ekiden.core.server_errors import (
 from ekiden.server import ServerConfig
 from ekiden.server.access import LOCAL
 from ekiden.server.chores import Chores
-from ekiden.server.cookies import csrf_token, kept_keys
+from ekiden.server.cookies import csrf_token, kept_logins
 from ekiden.server.gate import KeyGate
 from ekiden.server.keyring import KeyRing
+from ekiden.storage.base import DocumentWrite
 from ekiden.storage.memory import MemoryStore
 from tests.support.cases import each_case
 
@@ -51,6 +53,11 @@ async def made(store: MemoryStore) -> NewKey:
 
 
 @pytest.fixture
+async def login(store: MemoryStore, made: NewKey) -> str:
+    return await Keys(store).logins.begin(made.key.id)
+
+
+@pytest.fixture
 def gate(ring: KeyRing) -> KeyGate:
     return KeyGate(ring, ServerConfig())
 
@@ -69,65 +76,94 @@ def connection(
     return HTTPConnection(scope | ({"method": method} if kind == "http" else {}))
 
 
-def cookie(key: NewKey | str) -> str:
-    return f"ekiden_key_8321={key if isinstance(key, str) else key.text}"
+def cookie(login: str) -> str:
+    return f"ekiden_login_8321={login}"
 
 
-async def test_a_cookie_says_who_calls(gate: KeyGate, made: NewKey) -> None:
-    asks = connection(f"theme=dark; {cookie(made)}; lang=zh")
+async def test_a_cookie_says_who_calls(gate: KeyGate, made: NewKey, login: str) -> None:
+    asks = connection(f"theme=dark; {cookie(login)}; lang=zh")
     assert (await gate.caller(asks)).key_id == made.key.id
-    assert asks.state.csrf_token == csrf_token(made.text)
+    assert asks.state.csrf_token == csrf_token(login)
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
-async def test_reading_needs_no_token(gate: KeyGate, made: NewKey, method: str) -> None:
-    assert (await gate.caller(connection(cookie(made), method=method))).name == "console"
+async def test_reading_needs_no_token(gate: KeyGate, made: NewKey, login: str, method: str) -> None:
+    assert (await gate.caller(connection(cookie(login), method=method))).name == "console"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "get", "BREW"])
-async def test_everything_else_needs_the_token(gate: KeyGate, made: NewKey, method: str) -> None:
+async def test_everything_else_needs_the_token(
+    gate: KeyGate, made: NewKey, login: str, method: str
+) -> None:
     with pytest.raises(CsrfFailed) as caught:
-        await gate.caller(connection(cookie(made), method=method))
+        await gate.caller(connection(cookie(login), method=method))
     assert caught.value.code == "auth.csrf"
-    token = csrf_token(made.text)
-    good = connection(cookie(made), method=method, x_csrf_token=token)
+    token = csrf_token(login)
+    good = connection(cookie(login), method=method, x_csrf_token=token)
     assert (await gate.caller(good)).key_id == made.key.id
 
 
 @pytest.mark.parametrize("given", ["", "x", "é", UNKNOWN, "0" * 64, csrf_token(UNKNOWN)])
-async def test_a_wrong_token_is_none(gate: KeyGate, made: NewKey, given: str) -> None:
+async def test_a_wrong_token_is_none(gate: KeyGate, made: NewKey, login: str, given: str) -> None:
     with pytest.raises(CsrfFailed):
-        await gate.caller(connection(cookie(made), method="POST", x_csrf_token=given))
+        await gate.caller(connection(cookie(login), method="POST", x_csrf_token=given))
 
 
-async def test_the_key_is_no_token_and_two_tokens_are_none(gate: KeyGate, made: NewKey) -> None:
+async def test_the_key_is_no_token_and_two_tokens_are_none(
+    gate: KeyGate, made: NewKey, login: str
+) -> None:
     with pytest.raises(CsrfFailed):
-        await gate.caller(connection(cookie(made), method="POST", x_csrf_token=made.text))
-    twice = connection(cookie(made), method="POST", x_csrf_token=csrf_token(made.text))
-    twice.scope["headers"].append((b"x-csrf-token", csrf_token(made.text).encode()))
+        await gate.caller(connection(cookie(login), method="POST", x_csrf_token=made.text))
+    twice = connection(cookie(login), method="POST", x_csrf_token=csrf_token(login))
+    twice.scope["headers"].append((b"x-csrf-token", csrf_token(login).encode()))
     with pytest.raises(CsrfFailed):
         await gate.caller(HTTPConnection(twice.scope))
 
 
-async def test_a_token_is_of_one_key_and_tells_nothing_of_it(made: NewKey) -> None:
-    assert csrf_token(made.text) == csrf_token(made.text)
-    assert csrf_token(made.text) != csrf_token(UNKNOWN)
-    assert len(csrf_token(made.text)) == 64
-    assert made.text.rpartition("_")[2] not in csrf_token(made.text)
+async def test_a_token_is_of_one_key_and_tells_nothing_of_it(made: NewKey, login: str) -> None:
+    assert csrf_token(login) == csrf_token(login)
+    assert csrf_token(login) != csrf_token(UNKNOWN)
+    assert len(csrf_token(login)) == 64
+    assert login not in csrf_token(login)
+
+
+async def test_the_key_is_no_login_and_what_is_stored_neither(
+    gate: KeyGate, made: NewKey, login: str, store: MemoryStore
+) -> None:
+    stored = [each.key for each in await store.list_documents(LOGINS)]
+    for value in (made.text, *stored):
+        with pytest.raises(Unauthenticated):
+            await gate.caller(connection(cookie(value)))
+    assert stored
+    assert login not in stored
+
+
+async def test_a_login_is_over_after_a_month(
+    gate: KeyGate, ring: KeyRing, login: str, store: MemoryStore
+) -> None:
+    [document] = await store.list_documents(LOGINS)
+    late = {**document.body, "expires_at_us": await store.now_us()}
+    await store.write_documents([DocumentWrite(collection=LOGINS, key=document.key, body=late)])
+    with pytest.raises(Unauthenticated, match="log in again"):
+        await gate.caller(connection(cookie(login)))
+    await Logins(store).prune()
+    assert not await store.list_documents(LOGINS)
 
 
 async def test_a_header_wins_and_the_cookie_is_not_looked_at(
-    gate: KeyGate, made: NewKey, store: MemoryStore
+    gate: KeyGate, made: NewKey, login: str, store: MemoryStore
 ) -> None:
     other = await Keys(store).create("program", scopes=["run"])
-    for left in (cookie(made), cookie(UNKNOWN), f"{cookie(made)}; {cookie(UNKNOWN)}"):
+    for left in (cookie(login), cookie(UNKNOWN), f"{cookie(login)}; {cookie(UNKNOWN)}"):
         asks = connection(left, method="POST", authorization=f"Bearer {other.text}")
         assert (await gate.caller(asks)).key_id == other.key.id
         assert not hasattr(asks.state, "csrf_token")
 
 
-async def test_a_wrong_header_is_not_mended_by_a_good_cookie(gate: KeyGate, made: NewKey) -> None:
-    asks = connection(cookie(made), x_api_key=UNKNOWN)
+async def test_a_wrong_header_is_not_mended_by_a_good_cookie(
+    gate: KeyGate, made: NewKey, login: str
+) -> None:
+    asks = connection(cookie(login), x_api_key=UNKNOWN)
     with pytest.raises(Unauthenticated):
         await gate.caller(asks)
     assert not hasattr(asks.state, "is_cookie_bad")
@@ -137,7 +173,7 @@ async def test_a_wrong_header_is_not_mended_by_a_good_cookie(gate: KeyGate, made
     "value",
     ["", "x", UNKNOWN, f'"{UNKNOWN}"', "ek_abcdefgh", "sk-other", "%65k_abcdefgh_" + "a" * 40],
 )
-async def test_a_broken_key_in_a_cookie_is_refused_and_to_be_forgotten(
+async def test_a_broken_login_is_refused_and_to_be_forgotten(
     gate: KeyGate, made: NewKey, value: str
 ) -> None:
     asks = connection(cookie(value))
@@ -148,39 +184,40 @@ async def test_a_broken_key_in_a_cookie_is_refused_and_to_be_forgotten(
 
 
 async def test_a_key_that_was_good_once_is_told_so(
-    gate: KeyGate, ring: KeyRing, made: NewKey, store: MemoryStore
+    gate: KeyGate, ring: KeyRing, made: NewKey, login: str, store: MemoryStore
 ) -> None:
     await Keys(store).revoke(made.key.id)
     ring.forget()
-    asks = connection(cookie(made), method="POST")
+    asks = connection(cookie(login), method="POST")
     with pytest.raises(KeyExpired):
         await gate.caller(asks)
     assert asks.state.is_cookie_bad
 
 
 async def test_what_a_page_of_a_parent_domain_adds_locks_nobody_out(
-    gate: KeyGate, made: NewKey
+    gate: KeyGate, made: NewKey, login: str
 ) -> None:
     for cookies in (
-        [f"{cookie(made)}; {cookie(UNKNOWN)}"],
-        [cookie(UNKNOWN), cookie(made)],
-        [f"{cookie(made)}; ekiden_key_8321="],
-        [f"{cookie(made)};{cookie(made)}"],
+        [f"{cookie(login)}; {cookie(UNKNOWN)}"],
+        [cookie(UNKNOWN), cookie(login)],
+        [f"{cookie(login)}; ekiden_login_8321="],
+        [f"{cookie(login)};{cookie(login)}"],
     ):
         assert (await gate.caller(connection(*cookies))).key_id == made.key.id
 
 
 async def test_two_keys_that_are_both_good_are_refused(
-    gate: KeyGate, made: NewKey, store: MemoryStore
+    gate: KeyGate, made: NewKey, login: str, store: MemoryStore
 ) -> None:
     other = await Keys(store).create("other", scopes=["read"])
-    asks = connection(cookie(made), cookie(other))
+    also = await Keys(store).logins.begin(other.key.id)
+    asks = connection(cookie(login), cookie(also))
     with pytest.raises(Unauthenticated, match="several"):
         await gate.caller(asks)
     assert asks.state.is_cookie_bad
 
 
-@pytest.mark.parametrize("left", [UNKNOWN, "x", "", f"x; ekiden_key_8321={UNKNOWN}"])
+@pytest.mark.parametrize("left", [UNKNOWN, "x", "", f"x; ekiden_login_8321={UNKNOWN}"])
 async def test_a_cookie_of_an_earlier_store_locks_nobody_out_where_no_key_is_needed(
     gate: KeyGate, left: str
 ) -> None:
@@ -196,15 +233,15 @@ async def test_it_lets_nobody_in_either(ring: KeyRing) -> None:
 
 
 async def test_a_websocket_with_a_cookie_is_for_pages_of_this_server(
-    gate: KeyGate, made: NewKey
+    gate: KeyGate, made: NewKey, login: str
 ) -> None:
-    own = connection(cookie(made), kind="websocket", origin=OWN)
+    own = connection(cookie(login), kind="websocket", origin=OWN)
     assert (await gate.caller(own)).key_id == made.key.id
     with pytest.raises(BadOrigin):
-        await gate.caller(connection(cookie(made), kind="websocket"))
+        await gate.caller(connection(cookie(login), kind="websocket"))
     for other in ("null", "https://desk.example.com", "http://localhost:3000", ""):
         with pytest.raises(BadOrigin):
-            await gate.caller(connection(cookie(made), kind="websocket", origin=other))
+            await gate.caller(connection(cookie(login), kind="websocket", origin=other))
 
 
 async def test_a_websocket_that_offers_a_key_needs_no_origin(gate: KeyGate, made: NewKey) -> None:
@@ -213,36 +250,38 @@ async def test_a_websocket_that_offers_a_key_needs_no_origin(gate: KeyGate, made
     assert (await gate.caller(asks)).key_id == made.key.id
 
 
-async def test_a_key_has_one_rate_however_it_is_sent(ring: KeyRing, made: NewKey) -> None:
+async def test_a_key_has_one_rate_however_it_is_sent(
+    ring: KeyRing, made: NewKey, login: str
+) -> None:
     gate = KeyGate(ring, ServerConfig(rate=0.001, burst=3))
-    await gate.caller(connection(cookie(made)))
+    await gate.caller(connection(cookie(login)))
     await gate.caller(connection(x_api_key=made.text))
-    await gate.holder(made.text)
-    asks = connection(cookie(made))
+    await gate.log_in(connection(), made.text)
+    asks = connection(cookie(login))
     with pytest.raises(TooManyRequests):
         await gate.caller(asks)
     assert not hasattr(asks.state, "is_cookie_bad")
 
 
 def test_each_port_has_a_cookie_of_its_own() -> None:
-    sent = "ekiden_key=a; ekiden_key_8321=b; ekiden_key_8322=c"
+    sent = "ekiden_login=a; ekiden_login_8321=b; ekiden_login_8322=c"
     for host, found in (("desk.example.com", "a"), ("127.0.0.1:8321", "b"), ("[::1]:8322", "c")):
-        assert kept_keys(Headers({"cookie": sent, "host": host})) == [found]
+        assert kept_logins(Headers({"cookie": sent, "host": host})) == [found]
 
 
 @each_case(
     ("sent", "found"),
     [
-        ("ekiden_key=a", ["a"]),
-        (" ekiden_key=a ;b=c", ["a"]),
-        ("ekiden_key=a=b", ["a=b"]),
-        ("ekiden_key", [""]),
-        ("EKIDEN_KEY=a", []),
-        ("xekiden_key=a; ekiden_key2=b; ekiden_key =c", []),
-        ("x=ekiden_key=a", []),
+        ("ekiden_login=a", ["a"]),
+        (" ekiden_login=a ;b=c", ["a"]),
+        ("ekiden_login=a=b", ["a=b"]),
+        ("ekiden_login", [""]),
+        ("EKIDEN_LOGIN=a", []),
+        ("xekiden_login=a; ekiden_login2=b; ekiden_login =c", []),
+        ("x=ekiden_login=a", []),
         ("", []),
         (";;;", []),
     ],
 )
 def test_cookies_are_read_strictly(sent: str, found: list[str]) -> None:
-    assert kept_keys(Headers({"cookie": sent})) == found
+    assert kept_logins(Headers({"cookie": sent})) == found

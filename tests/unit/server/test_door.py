@@ -569,14 +569,14 @@ async def test_a_line_in_the_log_tells_neither_query_nor_body_nor_key(
         await own_client.get("/nothing/PRIVATE", headers=bearer(made))
     lines = [each for each in caplog.records if each.name == "ekiden.access"]
     assert [each.getMessage() for each in lines] == [
-        "GET /api/v1/sessions/{session_id} 404",
+        "GET /api/v1/sessions/{session_id} 422",
         "GET - 401",
         "GET - 404",
     ]
     facts = vars(lines[0])
     assert (facts["key"], facts["status"], facts["route"]) == (
         made.key.id,
-        404,
+        422,
         "/api/v1/sessions/{session_id}",
     )
     assert facts["ms"] >= 0

@@ -30,6 +30,7 @@ from ekiden.server.idempotency import (
     ticket_for,
 )
 from ekiden.server.middleware import repeats
+from ekiden.server.middleware.queries import takes_query
 from ekiden.storage.base import DocumentWrite, NewSession
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock
@@ -57,6 +58,7 @@ async def client(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
         yield caller
 
 
+@takes_query("dry")
 async def _work(request: Request) -> Response:
     """Counts its calls, and answers as the body says."""
     app = request.app

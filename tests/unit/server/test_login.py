@@ -40,7 +40,7 @@ async def client(app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
 def set_cookie(response: httpx2.Response) -> Any:
     """The cookie that the answer sets, with its attributes."""
     [text] = response.headers.get_list("set-cookie")
-    return SimpleCookie(text)["ekiden_key"]
+    return SimpleCookie(text)["ekiden_login"]
 
 
 def is_forgotten(response: httpx2.Response) -> bool:
@@ -54,17 +54,17 @@ async def test_a_key_becomes_a_cookie_that_no_script_sees(
     made = await make_key(app, "read", "answer", name="Zoë 李", tenant="acme")
     found = await client.post(LOGIN, json={"key": f" {made.text}\n"})
     assert found.status_code == 200
+    kept = set_cookie(found)
     assert found.json() == {
         "name": "Zoë 李",
         "tenant": "acme",
         "scopes": ["answer", "read"],
         "local": False,
-        "csrf_token": csrf_token(made.text),
+        "csrf_token": csrf_token(kept.value),
         "version": __version__,
         "console": app.state.has_console,
     }
-    kept = set_cookie(found)
-    assert kept.value == made.text
+    assert made.text.rpartition("_")[2] not in str(kept)
     assert (kept["path"], kept["max-age"]) == ("/", DAYS_30)
     assert kept["httponly"] is True
     assert kept["samesite"].lower() == "strict"
@@ -96,7 +96,10 @@ async def test_with_the_cookie_everything_goes_on_as_with_the_key(
     token = (await client.post(LOGIN, json={"key": made.text})).json()["csrf_token"]
     assert (await client.get(SESSIONS)).status_code == 200
     me = (await client.get(ME)).json()
-    assert (me["csrf_token"], me["scopes"]) == (token, ["admin", "answer", "read", "run"])
+    assert (me["csrf_token"], me["scopes"]) == (
+        token,
+        ["admin", "answer", "history", "read", "run"],
+    )
     body = {"name": "ci", "scopes": ["read"]}
     refused = await client.post(f"{API}/keys", json=body)
     assert is_problem(refused, 403, "auth.csrf")
@@ -105,17 +108,54 @@ async def test_with_the_cookie_everything_goes_on_as_with_the_key(
     assert done.status_code == 201
 
 
-async def test_logging_out_forgets_the_cookie_but_not_the_key(
+async def test_logging_out_ends_the_login_but_not_the_key(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
     made = await make_key(app)
-    token = (await client.post(LOGIN, json={"key": made.text})).json()["csrf_token"]
+    entered = await client.post(LOGIN, json={"key": made.text})
+    token, copied = entered.json()["csrf_token"], set_cookie(entered).value
     assert is_problem(await client.post(LOGOUT), 403, "auth.csrf")
     out = await client.post(LOGOUT, headers={"X-CSRF-Token": token})
     assert (out.status_code, out.content) == (204, b"")
     assert is_forgotten(out)
     assert is_problem(await client.get(ME), 401, "auth.required")
     assert (await client.get(ME, headers=bearer(made))).status_code == 200
+    client.cookies.set("ekiden_login", copied)
+    assert is_problem(await client.get(ME), 401, "auth.required")
+
+
+async def test_to_log_in_again_ends_the_login_before(
+    app: FastAPI, client: httpx2.AsyncClient
+) -> None:
+    made = await make_key(app)
+    first = set_cookie(await client.post(LOGIN, json={"key": made.text})).value
+    second = set_cookie(await client.post(LOGIN, json={"key": made.text})).value
+    assert (await client.get(ME)).status_code == 200
+    client.cookies.clear()
+    for token, status in ((first, 401), (second, 200)):
+        found = await client.get(ME, headers={"Cookie": f"ekiden_login={token}"})
+        assert found.status_code == status
+
+
+async def test_wrong_keys_are_limited_and_a_good_one_is_let_in_all_the_same(
+    app: FastAPI, client: httpx2.AsyncClient
+) -> None:
+    made = await make_key(app)
+    tries = [
+        lambda: client.get(ME, headers=bearer(UNKNOWN)),
+        lambda: client.get(ME, headers={"X-API-Key": "sk-other"}),
+        lambda: client.post(LOGIN, json={"key": UNKNOWN}),
+        lambda: client.get(ME, headers={"Cookie": "ekiden_login=nonesuch"}),
+    ]
+    answers = [await tries[number % 4]() for number in range(60)]
+    statuses = [each.status_code for each in answers]
+    assert statuses[:30] == [401] * 30
+    assert statuses[-4:] == [429] * 4
+    assert is_problem(answers[-1], 429, "request.too_many")
+    assert int(answers[-1].headers["Retry-After"]) >= 1
+    assert (await client.get(ME, headers=bearer(made))).status_code == 200
+    assert (await client.get(ME)).status_code == 401
+    assert (await client.post(LOGIN, json={"key": made.text})).status_code == 200
 
 
 @pytest.mark.parametrize("key", [UNKNOWN, "x", " ", "sk-other", "ключ", "ek_abcdefgh_" + "é" * 40])
@@ -206,7 +246,8 @@ async def test_pages_of_others_log_nobody_in_or_out(
     found = await client.post(LOGIN, json={"key": made.text}, headers=headers)
     assert is_problem(found, 403, "auth.origin")
     assert "set-cookie" not in found.headers
-    token = {"Cookie": f"ekiden_key={made.text}", "X-CSRF-Token": csrf_token(made.text)}
+    login = await (await keys_of(app)).logins.begin(made.key.id)
+    token = {"Cookie": f"ekiden_login={login}", "X-CSRF-Token": csrf_token(login)}
     assert is_problem(await client.post(LOGOUT, headers=token | headers), 403, "auth.origin")
 
 
@@ -217,11 +258,11 @@ async def test_a_page_of_this_server_logs_in_while_an_old_cookie_is_there(
     headers = {
         "Origin": "http://127.0.0.1",
         "Sec-Fetch-Site": "same-origin",
-        "Cookie": f"ekiden_key={UNKNOWN}",
+        "Cookie": f"ekiden_login={UNKNOWN}",
     }
     found = await client.post(LOGIN, json={"key": made.text}, headers=headers)
     assert found.status_code == 200
-    assert set_cookie(found).value == made.text
+    assert set_cookie(found).value not in ("", UNKNOWN)
 
 
 async def test_tries_cost_what_they_cost_with_a_header(tmp_path: Path) -> None:
@@ -238,21 +279,22 @@ async def test_tries_cost_what_they_cost_with_a_header(tmp_path: Path) -> None:
 async def test_a_login_is_done_each_time_and_its_answer_is_not_kept(
     app: FastAPI, client: httpx2.AsyncClient
 ) -> None:
-    made = await make_key(app)
-    for _ in range(2):
+    made, tokens = await make_key(app), set()
+    for number in (1, 2):
         headers = {"Idempotency-Key": "once"}
         found = await client.post(LOGIN, json={"key": made.text}, headers=headers)
-        assert set_cookie(found).value == made.text
+        tokens.add(set_cookie(found).value)
+        assert len(tokens) == number
         assert "idempotency-replayed" not in found.headers
 
 
 async def test_somebody_on_this_machine_is_told_so(client: httpx2.AsyncClient) -> None:
-    for headers in ({}, {"Cookie": f"ekiden_key={UNKNOWN}"}):
+    for headers in ({}, {"Cookie": f"ekiden_login={UNKNOWN}"}):
         found = await client.get(ME, headers=headers)
         assert found.status_code == 200
         told = found.json()
         assert (told["name"], told["local"], told["csrf_token"]) == ("local", True, None)
-        assert told["scopes"] == ["admin", "answer", "read", "run"]
+        assert told["scopes"] == ["admin", "answer", "history", "read", "run"]
     assert (await client.post(LOGOUT)).status_code == 204
 
 

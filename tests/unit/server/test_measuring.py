@@ -130,7 +130,7 @@ async def test_a_desk_that_closes_ends_its_counting(app: FastAPI) -> None:
 
 
 async def _run(client: httpx2.AsyncClient) -> None:
-    found = await client.post("/api/v1/runs", json={"input": "hi"}, params={"wait": "true"})
+    found = await client.post("/api/v1/runs", json={"input": "hi"})
     assert found.status_code < 300, found.text
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import re
 import subprocess
 import sys
+import threading
+import zipfile
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -14,11 +17,13 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from fastapi import FastAPI
 
-from ekiden.server import standards
+from ekiden.server import docs_page, standards
 from ekiden.server.description import SCOPE, first_clause
 from ekiden.server.document import document_text, openapi_document
 from ekiden.server.examples import OPERATIONS, TAGS
+from tests.support.serving import application, client_of
 
 FILE = Path(__file__).parents[3] / "docs" / "openapi.json"
 
@@ -61,6 +66,49 @@ def references(value: Any) -> Iterator[str]:
 def test_the_file_is_what_the_server_says() -> None:
     same = FILE.read_text(encoding="utf-8") == document_text()
     assert same, "docs/openapi.json is old: write it anew with `make openapi`"
+
+
+async def test_the_server_has_it_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(app: FastAPI) -> None:
+        raise AssertionError("it is made anew, which takes seconds")
+
+    async with application(tmp_path, workers=0) as app, client_of(app) as client:
+        monkeypatch.setattr(app, "openapi", make)
+        found = await client.get("/openapi.json")
+        assert found.json() == json.loads(FILE.read_text(encoding="utf-8"))
+        page = await client.get("/docs")
+        assert "/api/v1/handoff/initiate" in page.text
+
+
+async def test_without_the_file_it_is_made_while_others_are_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(docs_page, "_FILES", (tmp_path / "nonesuch.json",))
+    begun, may_end = threading.Event(), threading.Event()
+
+    def make() -> dict[str, Any]:
+        begun.set()
+        assert may_end.wait(60)
+        return {"info": {"title": "x", "version": "0"}, "paths": {}}
+
+    async with application(tmp_path, workers=0) as app, client_of(app) as client:
+        monkeypatch.setattr(app, "openapi", make)
+        asked = asyncio.create_task(client.get("/openapi.json"))
+        await asyncio.to_thread(begun.wait, 60)
+        assert (await client.get("/healthz")).status_code == 200
+        assert not asked.done()
+        may_end.set()
+        assert (await asked).json()["info"]["title"] == "x"
+
+
+@pytest.mark.slow
+def test_the_wheel_has_it(tmp_path: Path) -> None:
+    root = FILE.parents[1]
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=root, check=True, capture_output=True)
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as opened:
+        assert opened.read("ekiden/server/openapi.json") == FILE.read_bytes()
 
 
 @pytest.mark.slow

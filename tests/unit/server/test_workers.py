@@ -53,6 +53,27 @@ async def test_workers_are_what_the_command_lists(
         assert told["unserved"] == shown["unserved"]
 
 
+async def test_a_tenant_sees_its_own_workers_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path, monkeypatch, gate=As("read", tenant="acme")) as desk:
+        store = (await desk.desk("acme")).store
+        now_us = await store.now_us()
+        beat = {"seen_us": now_us, "running": 0, "finished": 0, "state": "working"}
+        for tenant in ("default", "acme", "beta"):
+            entry = {**ENTRY, "tenant": tenant, "started_us": now_us}
+            writes = [(WORKERS, entry), (BEATS, beat)]
+            await store.write_documents(
+                [
+                    DocumentWrite(collection=where, key=f"of-{tenant}", body=body)
+                    for where, body in writes
+                ]
+            )
+        shown = await desk.get("/workers")
+        assert {each["tenant"] for each in shown["workers"]} == {"acme"}
+        assert "of-acme" in {each["id"] for each in shown["workers"]}
+
+
 async def test_to_see_them_needs_the_scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(tmp_path, monkeypatch, gate=As("answer")) as desk:
         problem(await desk("GET", "/workers"), 403, "auth.scope")

@@ -67,7 +67,7 @@ export function PlansPage({ route }: { route: Route }): VNode {
   const agent = route.query.get("agent") ?? "";
   const status = route.query.get("status") ?? "";
   const mayTry = useMay("run");
-  const agents = useResource<Page<AgentSummary>>("/agents", { limit: 1000 });
+  const agents = useResource<Page<AgentSummary>>("/agents");
   const tasks = usePages<PlanTask>("/tasks", { agent, status }, PAGE);
   const later = useThrottled(tasks.reload, PAUSE_MS);
   useLive({ types: ["task"] }, later, later);

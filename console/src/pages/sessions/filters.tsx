@@ -29,7 +29,7 @@ export function chosenIn({ query }: Route): Chosen {
 }
 
 export function useAgentNames(): string[] {
-  const agents = useResource<Page<AgentSummary>>("/agents", { limit: 1000 });
+  const agents = useResource<Page<AgentSummary>>("/agents");
   return agents.data?.items.map((agent) => agent.name) ?? [];
 }
 

@@ -16,6 +16,7 @@ from ekiden.app.run_reading import read_run, run_status, until_free
 from ekiden.app.running import tenant_config
 from ekiden.app.session_handoffs import session_handoffs
 from ekiden.audit import find_records
+from ekiden.core.caller_data import as_caller_data
 from ekiden.core.documents import from_json, to_json
 from ekiden.core.errors import (
     HandoffNotFound,
@@ -31,8 +32,8 @@ from ekiden.core.handoff_record import (
     HandoffResult,
     HandoffStatus,
 )
-from ekiden.core.handoff_terms import HandoffPolicy
-from ekiden.core.items import is_message, text_of
+from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, HandoffPolicy
+from ekiden.core.items import Item, is_message, text_of
 from ekiden.core.runs import ACTIVE, Run, RunError, run_id_of
 from ekiden.core.server_errors import RequestInvalid
 from ekiden.handoff.filter_report import filter_report
@@ -73,26 +74,36 @@ class LocalHandoffs(api.Handoffs):
         conversation_history: Sequence[Mapping[str, Any]] = (),
         policy: HandoffPolicy = "graceful",
         reason: str = "",
+        correlation_id: str | None = None,
         priority: int = 0,
+        timeout_s: float | None = None,
+        capabilities: Sequence[str] = (),
+        condition: str = "",
         metadata: Mapping[str, Any] = _NOTHING,
         wait_s: float = 10.0,
     ) -> api.InitiatedHandoff:
         for place, item in enumerate(conversation_history):
             if not _is_item(item):
                 raise RequestInvalid(f"conversation_history.{place}: is no item of a conversation")
+        history: Sequence[Item] = [dict(each) for each in conversation_history]
+        if not self._here.may_write_history:
+            history = as_caller_data(history)
+        correlated = {} if correlation_id is None else {"correlation_id": correlation_id}
         request = HandoffRequest(
-            id="",
             source=source_agent_id,
             target=target_agent_id,
             context=HandoffContext(
                 task_id=task_id,
                 task_state=dict(task_state),
-                conversation_history=[dict(each) for each in conversation_history],
+                conversation_history=history,
                 priority=priority,
-                metadata=dict(metadata),
+                timeout=DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s,
+                metadata={**metadata, **correlated},
             ),
             policy=policy,
             reason=reason,
+            capabilities=capabilities,
+            condition=condition,
             by=self._actor,
         )
         with suppress(SessionNotFound):

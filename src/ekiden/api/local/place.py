@@ -53,6 +53,8 @@ class Here:
     """Who calls: the name of the key at a server; empty: each call names the person with `by`."""
     may_name_others: bool = True
     """Whether the caller may act in the name of somebody else."""
+    may_write_history: bool = True
+    """Whether the caller may store items of a conversation in the name of others."""
     is_person: bool = False
     """Whether a person asks for handoffs, and not a program."""
     via: str = "program"

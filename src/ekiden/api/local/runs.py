@@ -41,17 +41,20 @@ class LocalRuns(api.Runs):
         timeout_s: float | None = None,
         **options: Unpack[api.RunOptions],
     ) -> Run:
-        started = await self._runs.start(order_of(input, options))
+        started = await self._runs.start(self._order(input, options))
         if timeout_s is not None:
             return await self._runs.wait(started.run_id, timeout_s=timeout_s)
         return await self.wait(started.run_id)
 
     def stream(self, input: api.Input, **options: Unpack[api.RunOptions]) -> AsyncStream[api.Shown]:
-        return AsyncStream(self._begun(order_of(input, options)))
+        return AsyncStream(self._begun(self._order(input, options)))
 
     async def start(self, input: api.Input, **options: Unpack[api.RunOptions]) -> Run:
-        started = await self._runs.start(order_of(input, options))
+        started = await self._runs.start(self._order(input, options))
         return await self._runs.read(started.run_id)
+
+    def _order(self, input: api.Input, options: api.RunOptions) -> RunOrder:
+        return order_of(input, options, may_write_history=self._here.may_write_history)
 
     def list(
         self,
@@ -165,7 +168,7 @@ class LocalRuns(api.Runs):
                     yield each
 
 
-def order_of(input: api.Input, options: api.RunOptions) -> RunOrder:
+def order_of(input: api.Input, options: api.RunOptions, *, may_write_history: bool) -> RunOrder:
     """What is said, and how."""
     return RunOrder(
         input=input,
@@ -178,4 +181,5 @@ def order_of(input: api.Input, options: api.RunOptions) -> RunOrder:
         priority=options.get("priority") or "normal",
         limits=api.limits_of(options),
         on_busy=options.get("on_busy") or "refuse",
+        may_write_history=may_write_history,
     )

@@ -109,9 +109,14 @@ class ServerSettings:
     port: Annotated[int, Allowed(high=65535, env="EKIDEN_PORT")] = 8321
     """The port; 0 takes a free one."""
     hosts: Annotated[
-        tuple[str, ...], Allowed(what="names", risk="lets pages under these names call your server")
+        tuple[str, ...],
+        Allowed(
+            what="names, patterns and networks",
+            risk="lets pages under these names call your server",
+        ),
     ] = ()
-    """Names by which it may be called, beside localhost and `server.host`."""
+    """By what it may be called, beside localhost and `server.host`: names, patterns such as
+    *.example.com, and networks such as 10.0.0.0/8."""
     origins: Annotated[
         tuple[str, ...], Allowed(what="origins", risk="lets these pages call your server")
     ] = ()
@@ -119,9 +124,12 @@ class ServerSettings:
     allow_local: bool = True
     """Whether callers on this machine need no key as long as there is none."""
     rate: Annotated[float, Allowed(high=100_000)] = 50.0
-    """How many requests a second one key may make in the long run; 0 is no limit."""
+    """How many requests a second one key may make in the long run; 0 is no limit, of wrong keys
+    neither."""
     burst: Annotated[int, Allowed(low=1, high=1_000_000)] = 200
     """How many requests one key may make at once."""
+    wrong_keys: Annotated[int, Allowed(high=1_000_000)] = 30
+    """How many wrong keys may come from one address in a minute; 0 is no limit."""
     max_body: Annotated[int, Allowed(low=1)] = 10_000_000
     """How many bytes the body of a request may have."""
     max_requests: Annotated[int, Allowed(low=1, high=1_000_000)] = 10_000

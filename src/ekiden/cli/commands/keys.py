@@ -39,14 +39,15 @@ async def keys_create(
     """Make a key for callers of the server; it is shown once, and stored nowhere.
 
     `read` looks at everything, `run` starts runs and changes sessions, `answer`
-    decides what people are asked, `admin` may do everything. With the first
-    key every caller needs one.
+    decides what people are asked, `history` lets `run` store system messages and
+    tool calls as sent, `admin` may do everything. With the first key every caller
+    needs one.
     """
     from ekiden.cli.moments import ahead
     from ekiden.core.documents import to_json
 
     if not scope:
-        raise UsageError("say what the key may do: --scope read, run, answer or admin")
+        raise UsageError("say what the key may do: --scope read, run, answer, history or admin")
     expires_s = None if expires is None else ahead(expires, what="--expires")
     async with place.open(create=True, kept="keys") as ekiden:
         made = await ekiden.keys.create(name, scopes=scope, tenant=tenant, expires_s=expires_s)

@@ -10,6 +10,7 @@ from a2a.server.request_handlers.response_helpers import agent_card_to_dict
 from a2a.server.routes.common import DefaultServerCallContextBuilder
 from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
 from a2a.server.routes.rest_dispatcher import RestDispatcher
+from a2a.types import GetTaskRequest, ListTasksRequest
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -20,6 +21,7 @@ from ekiden.server.a2a.handler import AGENT, CALLER, DESK, MAY_ANSWER, WAIT_S, T
 from ekiden.server.a2a.quiet import keep_quiet
 from ekiden.server.access import Scope, caller_of, needs, service_of
 from ekiden.server.acting import may_answer
+from ekiden.server.middleware.queries import takes_query
 
 CARD: Final = "/.well-known/agent-card.json"
 _STARTING: Final = frozenset(
@@ -27,6 +29,15 @@ _STARTING: Final = frozenset(
     | {"message/send", "message/stream", "tasks/cancel"}
 )
 """The methods that need the scope `run`; all others need `read`."""
+
+_IN_QUERY: Final = {
+    path: [each.camelcase_name for each in request.fields if each.name != "id"]
+    for path, request in (
+        ("/tasks/{id}", GetTaskRequest.DESCRIPTOR),
+        ("/tasks", ListTasksRequest.DESCRIPTOR),
+    )
+}
+"""What can stand in the query, as the protocol names it."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -66,7 +77,8 @@ def _add_rest(app: FastAPI, base: str, rest: RestDispatcher) -> None:
         ("GET", "/tasks", rest.list_tasks, "read"),
     )
     for method, path, endpoint, scope in routes:
-        app.add_route(base + path, _over_rest(endpoint, scope), methods=[method])
+        named = takes_query(*_IN_QUERY.get(path, ()))
+        app.add_route(base + path, named(_over_rest(endpoint, scope)), methods=[method])
 
 
 def _over_rpc(rpc: JsonRpcDispatcher) -> Endpoint:

@@ -123,7 +123,12 @@ async def _followed(
             return await join_run(desk, last_id, after=first - 1)
         raise RequestInvalid("messages: the last one must be the user's, and say something")
     given = items[-1:] if number else [*_context(body), *items]
-    order = RunOrder(input=given, session_id=body.threadId, to=_addressee(body))
+    order = RunOrder(
+        input=given,
+        session_id=body.threadId,
+        to=_addressee(body),
+        may_write_history=caller.may("history"),
+    )
     return await begin_run(desk, order)
 
 

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ekiden.core.errors import EkidenError
 from ekiden.core.server_errors import KeyExpired
 from ekiden.server.access import Caller, Gate, caller_of, is_open
-from ekiden.server.cookies import forget_key
+from ekiden.server.cookies import forget_login
 from ekiden.server.middleware.refusing import POLICY_VIOLATION, answer, state_of
 from ekiden.server.problems import response_of
 
@@ -37,7 +37,7 @@ class Entrance:
         except EkidenError as exc:
             response = response_of(exc)
             if state_of(scope).get("is_cookie_bad"):
-                forget_key(response, connection.headers)
+                forget_login(response, connection.headers)
             await answer(scope, receive, send, response)
             return
         watched = _Watched(send, connection.app.state.gate, caller)

@@ -47,10 +47,9 @@ class Origins:
 
     def __init__(self, app: ASGIApp, config: ServerConfig) -> None:
         self._app = app
-        self._hosts = set(read_hosts(config.hosts))
+        self._hosts = read_hosts(config.hosts)
         own = parse_host(f"[{config.host}]" if ":" in config.host else config.host)
-        if own is not None and not is_any_address(config.host):
-            self._hosts.add(HostName(own.name, None))
+        self._own_name = None if own is None or is_any_address(config.host) else own.name
         self._origins = read_origins(config.origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,7 +91,7 @@ class Origins:
     def _knows(self, host: HostName | None) -> bool:
         if host is None:
             return False
-        return host.is_loopback or host in self._hosts or HostName(host.name, None) in self._hosts
+        return host.is_loopback or host.name == self._own_name or host in self._hosts
 
     def _known_origin(self, origin: PageOrigin, host: HostName | None) -> str | None:
         text = origin_text(origin)

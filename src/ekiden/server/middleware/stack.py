@@ -9,6 +9,7 @@ from ekiden.server.middleware.bodies import Bodies
 from ekiden.server.middleware.crowd import Crowd, Shares
 from ekiden.server.middleware.entrance import Entrance
 from ekiden.server.middleware.origins import Origins
+from ekiden.server.middleware.queries import Queries
 from ekiden.server.middleware.repeats import Repeats
 from ekiden.server.middleware.telling import Telling
 
@@ -17,11 +18,12 @@ def install(app: FastAPI, config: ServerConfig) -> None:
     """Put everything around the application, the innermost first.
 
     So a request is told of, whatever becomes of it; its host and origin are known before anything
-    else is asked; there is a caller, who has room, before its body is read, and a body that was
-    checked before it is compared with an earlier one.
+    else is asked; there is a caller, who has room, and whose query is known before its body is
+    read, and a body that was checked before it is compared with an earlier one.
     """
     app.add_middleware(Repeats)
     app.add_middleware(Bodies, config=config)
+    app.add_middleware(Queries)
     app.add_middleware(Shares, config=config)
     app.add_middleware(Entrance)
     app.add_middleware(Crowd, config=config)

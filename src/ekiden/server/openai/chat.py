@@ -63,8 +63,10 @@ async def create_chat_completion(
     so, with what can be done; `metadata` of the answer has `session_id`, `run_id`, `status`, and
     the ids of the `questions`.
 
-    Tools of the client, several answers and forms of the answer are refused. Settings of a model,
-    such as `temperature`, have no effect: agents have their own; `X-Ekiden-Ignored` names them.
+    Messages that are not the user's are quoted as data, or with the scope `history` stored as they
+    are. Tools of the client, several answers and forms of the answer are refused. Settings of a
+    model, such as `temperature`, have no effect: agents have their own; `X-Ekiden-Ignored` names
+    them.
     """
     refuse(body.sent(), CHAT_REFUSED)
     named = (body.metadata or {}).get("session_id")

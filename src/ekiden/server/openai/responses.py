@@ -88,8 +88,9 @@ async def create_response(
     they were asked; to answer it, send items `mcp_approval_response`.
 
     Everything is stored, so `store: false` is refused, as are tools of the client and forms of the
-    answer. `instructions` are added to what the agents know, and stay in the session. Settings of a
-    model have no effect: agents have their own; `X-Ekiden-Ignored` names them.
+    answer. `instructions` stay in the session: as data of the user, or with the scope `history` as
+    a developer message, like all items that are not the user's. Settings of a model have no effect:
+    agents have their own; `X-Ekiden-Ignored` names them.
     """
     refuse(body.sent(), RESPONSE_REFUSED)
     refuse_form(body.sent())
@@ -184,6 +185,7 @@ async def _begin(
             session_id=session_id,
             to=addressee_of(desk, body.model),
             user_id=body.user_id,
+            may_write_history=caller.may("history"),
         ),
         live=bool(body.stream),
     )

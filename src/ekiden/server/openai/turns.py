@@ -70,6 +70,7 @@ async def take_turn(
         session_id=session_id,
         to=to,
         user_id=body.user_id,
+        may_write_history=caller.may("history"),
     )
     if last is not None:
         asks_for_it = chat.is_empty or last.run_id == noticed

@@ -8,7 +8,8 @@ from starlette.requests import HTTPConnection
 from ekiden.core.errors import EkidenError
 from ekiden.server.access import needs
 from ekiden.server.gate import subprotocol_of
-from ekiden.server.live import LiveConnection, from_query
+from ekiden.server.live import IN_QUERY, LiveConnection, from_query
+from ekiden.server.middleware.queries import takes_query
 from ekiden.server.problems import response_of
 from ekiden.server.sse import Streams
 
@@ -18,6 +19,7 @@ _reads = needs("read")
 
 
 @router.websocket("/events")
+@takes_query(*IN_QUERY)
 async def watch_events(socket: WebSocket) -> None:
     """Events of all sessions, those of an agent, or the inbox, as they happen.
 

@@ -26,13 +26,13 @@ class Health(BaseModel):
     version: str = Field(description="Of Ekiden.")
 
 
-@router.get("/healthz", response_model=Health)
+@router.get("/healthz", response_model=Health, responses=problems(422))
 async def health() -> Health:
     """Whether the process lives; asks nobody else."""
     return Health(status="ok", version=__version__)
 
 
-@router.get("/readyz", response_model=Health, responses=problems(503))
+@router.get("/readyz", response_model=Health, responses=problems(422, 503))
 async def readiness(request: Request) -> Health | Response:
     """Whether requests are welcome: the store can be written, and nobody stops the server."""
     service = service_of(request)

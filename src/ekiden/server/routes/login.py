@@ -11,7 +11,7 @@ from ekiden import __version__
 from ekiden.api.endpoint import Scope
 from ekiden.server.access import SCOPES, Caller, TheCaller
 from ekiden.server.answers import answer
-from ekiden.server.cookies import csrf_token, forget_key, keep_key
+from ekiden.server.cookies import csrf_token, forget_login, keep_login
 from ekiden.server.gate import KeyGate
 
 router = APIRouter(tags=["console"])
@@ -44,24 +44,24 @@ class MeModel(BaseModel):
 
 @router.post("/login", response_model=MeModel)
 async def log_in(request: Request, body: LoginBody) -> Response:
-    """Let a browser keep a key, in a cookie that no script can read.
+    """Log a browser in: it keeps a token in a cookie that no script can read, and not the key.
 
-    For a month the cookie is as good as the key in a header, but what is not merely read needs
-    `X-CSRF-Token` beside it.
+    For a month, until it logs out or the key is revoked, the cookie is as good as the key in a
+    header, but what is not merely read needs `X-CSRF-Token` beside it.
     """
-    gate: KeyGate = request.app.state.key_gate
-    key = body.key.strip()
-    request.state.caller = caller = await gate.holder(key)
-    response = answer(_me(request, caller, csrf_token(key)))
-    keep_key(response, key, request)
+    caller, token = await _gate(request).log_in(request, body.key.strip())
+    request.state.caller = caller
+    response = answer(_me(request, caller, csrf_token(token)))
+    keep_login(response, token, request)
     return response
 
 
 @router.post("/logout", status_code=204, response_class=Response)
 async def log_out(caller: TheCaller, request: Request) -> Response:
-    """Let the browser forget the key; the key itself stays good."""
+    """End the login of the browser, also if somebody copied its cookie; the key stays good."""
+    await _gate(request).log_out(caller)
     response = Response(status_code=204)
-    forget_key(response, request.headers)
+    forget_login(response, request.headers)
     return response
 
 
@@ -69,6 +69,11 @@ async def log_out(caller: TheCaller, request: Request) -> Response:
 async def get_me(caller: TheCaller, request: Request) -> Response:
     """Say who calls, and what that one may do."""
     return answer(_me(request, caller, getattr(request.state, "csrf_token", None)))
+
+
+def _gate(request: Request) -> KeyGate:
+    gate: KeyGate = request.app.state.key_gate
+    return gate
 
 
 def _me(request: Request, caller: Caller, token: str | None) -> dict[str, Any]:

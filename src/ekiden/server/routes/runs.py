@@ -14,7 +14,7 @@ from ekiden.api.texts import SESSION_ID
 from ekiden.app.desk import Desk
 from ekiden.app.runs import StartedRun
 from ekiden.core.documents import to_json
-from ekiden.server.access import Reads
+from ekiden.server.access import Reads, caller_of
 from ekiden.server.agui.streaming import agui_run_stream
 from ekiden.server.answers import answer
 from ekiden.server.derived import ByHand
@@ -49,7 +49,9 @@ async def start_run(request: Request, desk: Desk, method: str, given: dict[str, 
     that happens in it."""
     wait_s = given.pop("timeout_s", None) or request.app.state.config.wait_s
     options: Any = given
-    order = replace(order_of(given.pop("input"), options), meta=_trace_of(request))
+    may_write = (await caller_of(request)).may("history")
+    order = order_of(given.pop("input"), options, may_write_history=may_write)
+    order = replace(order, meta=_trace_of(request))
     if method == "stream" or "text/event-stream" in request.headers.get("accept", ""):
         _streams(request).check_room()
         quiet_s = _streams(request).heartbeat_s
