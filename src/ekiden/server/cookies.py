@@ -15,8 +15,8 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
+from ekiden.core.host_names import PageOrigin, parse_host, parse_origin
 from ekiden.core.server_errors import BadOrigin, CsrfFailed
-from ekiden.server.names import PageOrigin, parse_host, parse_origin
 
 COOKIE: Final = "ekiden_key"
 CSRF_HEADER: Final = "X-CSRF-Token"

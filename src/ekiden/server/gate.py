@@ -23,13 +23,13 @@ from starlette.requests import HTTPConnection
 
 from ekiden.app.keys import Keys, parse_key
 from ekiden.app.service import Service
+from ekiden.core.host_names import is_loopback_address, parse_host
 from ekiden.core.server_errors import KeyExpired, ServerExposed, Unauthenticated
 from ekiden.server.access import LOCAL, Caller
 from ekiden.server.chores import Chores
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.cookies import check_own_page, csrf_token, kept_keys
 from ekiden.server.keyring import KeyRing
-from ekiden.server.names import is_loopback_address, parse_host
 from ekiden.server.rates import Rates
 
 SUBPROTOCOL: Final = "ekiden.v1"

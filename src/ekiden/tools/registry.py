@@ -111,12 +111,14 @@ def _stand_in(name: str) -> FunctionTool:
     async def refuse(ctx: ToolContext[Any], arguments: str) -> Any:
         raise ToolUnusable(name, "it was not imported, as the project was only looked at")
 
-    return FunctionTool(
-        name=name,
+    made: FunctionTool = FunctionTool(
+        name="not_imported",
         description="(not imported)",
         params_json_schema={"type": "object", "properties": {}},
         on_invoke_tool=refuse,
     )
+    made.name = name  # As the file has it: it is shown to people, and to no model.
+    return made
 
 
 def _made(given: FunctionTool | Callable[..., Any], name: str | None) -> FunctionTool:

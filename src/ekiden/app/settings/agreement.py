@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ekiden.app.settings.faults import unknown_provider
 from ekiden.app.settings.loaded import LoadedSettings, SettingOrigin
 from ekiden.app.settings.model import Settings
 from ekiden.app.settings.problems import SettingsProblem
@@ -18,6 +21,25 @@ def lacks_default_agent(settings: Settings) -> bool:
     """Whether requests that nobody matches go to a default agent, and there is none."""
     routing = settings.agents.routing
     return routing.fallback == "default_agent" and routing.default_agent is None
+
+
+MODELS: dict[str, Callable[[Settings], str | None]] = {
+    "model": lambda settings: settings.model,
+    "agents.routing.llm.model": lambda settings: settings.agents.routing.llm.model,
+}
+
+
+def unknown_models(settings: Settings) -> dict[str, str]:
+    """By setting, why nobody provides its model; a team in Python may bring its own providers."""
+    if settings.team is not None:
+        return {}
+    named = {name: of(settings) for name, of in MODELS.items()}
+    found = {name: unknown_provider(each) for name, each in named.items() if each is not None}
+    return {
+        name: f"{name} cannot be {named[name]!r:.80}: {why}"
+        for name, why in found.items()
+        if why is not None
+    }
 
 
 def no_default_agent(origin: SettingOrigin) -> str:

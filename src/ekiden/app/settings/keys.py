@@ -9,6 +9,7 @@ from functools import reduce
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from ekiden.app.settings.faults import FAULTS, Fault
 from ekiden.app.settings.kinds import Choice, Flag, Kind, Number, Text, Texts, Whole
 from ekiden.app.settings.model import SERVERS, Settings
 from ekiden.app.settings.prices import Prices
@@ -65,7 +66,7 @@ def _settings(owner: type, above: str = "") -> Iterator[Setting]:
         kind = get_args(hint)[0] if hasattr(hint, "__metadata__") else hint
         yield Setting(
             name=name,
-            kind=_OF_THEIR_OWN.get(name) or _kind_of(kind, allowed),
+            kind=_OF_THEIR_OWN.get(name) or _kind_of(kind, allowed, FAULTS.get(name)),
             env=allowed.env or _variable(name),
             owner=owner,
         )
@@ -76,7 +77,7 @@ def _variable(name: str) -> str:
     return f"EKIDEN_{short.upper().replace('.', '_')}"
 
 
-def _kind_of(hint: Any, allowed: Allowed) -> Kind:
+def _kind_of(hint: Any, allowed: Allowed, fault: Fault | None) -> Kind:
     """How values of a type are checked and read."""
     if get_origin(hint) is Literal:
         return Choice(words=get_args(hint))
@@ -91,9 +92,9 @@ def _kind_of(hint: Any, allowed: Allowed) -> Kind:
     if hint is float:
         return Number(low=allowed.low, high=allowed.high, optional=optional)
     if get_origin(hint) is tuple:
-        return Texts(what=allowed.what)
+        return Texts(what=allowed.what, fault=fault)
     form = None if allowed.form is None else re.compile(allowed.form)
-    return Text(what=allowed.what, optional=optional, form=form)
+    return Text(what=allowed.what, optional=optional, form=form, fault=fault)
 
 
 _DEFAULTS: object = Settings()

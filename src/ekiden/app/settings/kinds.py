@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ekiden.app.settings.faults import Fault
 from ekiden.app.settings.jsonc import JsoncError, parse
 from ekiden.core.jsonio import dumps
 from ekiden.core.suggest import suggestion
@@ -141,6 +142,7 @@ class Text:
     what: str = "text"
     optional: bool = False
     form: re.Pattern[str] | None = None
+    fault: Fault | None = None
 
     @property
     def expects(self) -> str:
@@ -154,6 +156,7 @@ class Text:
         _check_text(value)
         if self.form is not None and not self.form.fullmatch(value):
             raise wrong(self, value)
+        _check_fault(self, value, self.fault)
         return value
 
     def parse(self, text: str) -> object:
@@ -170,6 +173,7 @@ class Texts:
     """A list of texts."""
 
     what: str
+    fault: Fault | None = None
 
     @property
     def expects(self) -> str:
@@ -185,6 +189,7 @@ class Texts:
                 _check_text(each)
             except ValueError as exc:
                 raise ValueError(f"must be {self.expects}, but number {index + 1} {exc}") from None
+            _check_fault(self, each, self.fault)
         return tuple(value)
 
     def parse(self, text: str) -> object:
@@ -242,6 +247,14 @@ def wrong(kind: Kind, value: object) -> ValueError:
     """The error for a value that `kind` does not take."""
     hint = "; leave the key out to have the default" if value is None else ""
     return ValueError(f"must be {kind.expects}, not {shown(value)}{hint}")
+
+
+def _check_fault(kind: Kind, value: str, fault: Fault | None) -> None:
+    why = None if fault is None else fault(value)
+    if why is not None:
+        # An address may hold a password.
+        given = "" if "://" in value else f", not {shown(value)}"
+        raise ValueError(f"must be {kind.expects}{given}: {why}")
 
 
 def _or_null(what: str, optional: bool) -> str:
