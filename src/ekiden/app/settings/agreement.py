@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ekiden.app.settings.faults import unknown_provider
 from ekiden.app.settings.loaded import LoadedSettings, SettingOrigin
 from ekiden.app.settings.model import Settings
@@ -23,23 +21,19 @@ def lacks_default_agent(settings: Settings) -> bool:
     return routing.fallback == "default_agent" and routing.default_agent is None
 
 
-MODELS: dict[str, Callable[[Settings], str | None]] = {
-    "model": lambda settings: settings.model,
-    "agents.routing.llm.model": lambda settings: settings.agents.routing.llm.model,
-}
+_MODELS = ("model", "agents.routing.llm.model")
 
 
-def unknown_models(settings: Settings) -> dict[str, str]:
-    """By setting, why nobody provides its model; a team in Python may bring its own providers."""
-    if settings.team is not None:
-        return {}
-    named = {name: of(settings) for name, of in MODELS.items()}
-    found = {name: unknown_provider(each) for name, each in named.items() if each is not None}
-    return {
-        name: f"{name} cannot be {named[name]!r:.80}: {why}"
-        for name, why in found.items()
-        if why is not None
-    }
+def unknown_model(name: str, value: object, settings: Settings) -> SettingsProblem | None:
+    """Why nobody provides the model that `name` is to be, if it is a setting for one; a team in
+    Python may bring its own providers."""
+    if name not in _MODELS or not isinstance(value, str) or settings.team is not None:
+        return None
+    why = unknown_provider(value)
+    if why is None:
+        return None
+    message = f"{name} cannot be {value!r:.80}: {why}"
+    return SettingsProblem(code="settings.wrong_value", message=message)
 
 
 def no_default_agent(origin: SettingOrigin) -> str:
