@@ -74,7 +74,7 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     """As the model is shown it; made once."""
 
     def __post_init__(self) -> None:
-        check_tool_name(self.name, "the name of a tool")
+        self._check_name()
         check_fields(self, f"tool {self.name!r}")
         if self.confirmation is not None and self.confirmation.title is not None:
             check_title(self.confirmation.title, self.params_json_schema, self.name)
@@ -88,6 +88,9 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
             parameters=self.params_json_schema,
             strict=self.strict_json_schema,
         )
+
+    def _check_name(self) -> None:
+        check_tool_name(self.name, "the name of a tool")
 
 
 Tool: TypeAlias = FunctionTool

@@ -111,14 +111,19 @@ def _stand_in(name: str) -> FunctionTool:
     async def refuse(ctx: ToolContext[Any], arguments: str) -> Any:
         raise ToolUnusable(name, "it was not imported, as the project was only looked at")
 
-    made: FunctionTool = FunctionTool(
-        name="not_imported",
+    return _StandIn(
+        name=name,
         description="(not imported)",
         params_json_schema={"type": "object", "properties": {}},
         on_invoke_tool=refuse,
     )
-    made.name = name  # As the file has it: it is shown to people, and to no model.
-    return made
+
+
+class _StandIn(FunctionTool):
+    """A tool with the name that a file has for it: it is shown to people, and to no model."""
+
+    def _check_name(self) -> None:
+        """Any name is right."""
 
 
 def _made(given: FunctionTool | Callable[..., Any], name: str | None) -> FunctionTool:
