@@ -78,12 +78,12 @@ def test_loops_are_folded_and_a_rollback_looks_like_one(
     expect(page.locator("[data-box]")).to_have_count(4)
     expect(page.locator("[data-box='user']")).to_contain_text("begins")
     expect(page.locator(".box.lit")).to_contain_text("triage")
-    expect(page.locator(".box.lit")).to_contain_text("Has the session")
+    expect(page.locator(".box.lit")).to_contain_text("✓ Finished")
     there = arrow(console, "^triage → desk, 2 handoffs$")
     expect(there).to_contain_text("×2")
     expect(arrow(console, "^desk → triage, 2 handoffs$")).to_contain_text("×2")
-    undone = arrow(console, "^triage → travel, rolled back: a trip$")
-    expect(undone).to_contain_text("↩ rolled back")
+    undone = arrow(console, "^triage → travel, Rolled back: a trip$")
+    expect(undone).to_contain_text("↩ Rolled back")
     expect(undone.locator(".back")).to_have_count(1)
     expect(there.locator(".back")).to_have_count(0)
     assert console.serious() == []
@@ -93,7 +93,7 @@ def test_loops_are_folded_and_a_rollback_looks_like_one(
     page.keyboard.press("Enter")
     panel = page.locator(".panel")
     expect(panel.get_by_role("heading", name="triage → travel")).to_be_focused()
-    for text in ("rolled back", "model", "graceful", "a trip", "the airline is down", "seat-7"):
+    for text in ("Rolled back", "model", "graceful", "a trip", "the airline is down", "seat-7"):
         expect(panel).to_contain_text(text)
     expect(panel.locator(".moves li")).to_have_count(4)
     expect(panel.locator(".counts")).to_contain_text(re.compile(r"\d+ kept.*0 summ.*0 dropped"))
@@ -141,7 +141,7 @@ def test_as_it_ran_each_stay_has_its_box(open_console: OpenConsole, look: Look) 
     listed = page.locator(".graph-list .relay")
     expect(listed).to_have_count(5)
     expect(listed.nth(4)).to_contain_text("triage → travel")
-    expect(listed.nth(4)).to_contain_text("rolled back")
+    expect(listed.nth(4)).to_contain_text("Rolled back")
     assert console.serious() == []
     assert console.fits()
     console.role("link", "By agent").click()
@@ -164,8 +164,8 @@ def test_new_handoffs_appear_by_themselves_and_nothing_else_moves(
     expect(arrow(console, "triage → desk")).to_have_class(re.compile("busy"))
     under_way = places(console)
     answer.release()
-    expect(lit).to_contain_text("Has the session")
-    expect(arrow(console, "triage → desk, completed")).not_to_have_class(re.compile("busy"))
+    expect(lit).to_contain_text("✓ Finished")
+    expect(arrow(console, "triage → desk, Completed")).not_to_have_class(re.compile("busy"))
     assert places(console) == under_way
     play.add(transfer("triage", reason="back"), late, say("done"))
     console.start("more", session="s1")
@@ -174,7 +174,7 @@ def test_new_handoffs_appear_by_themselves_and_nothing_else_moves(
     folded = places(console)
     late.release()
     expect(arrow(console, "triage → desk, 2 handoffs")).to_contain_text("×2")
-    expect(lit).to_contain_text("Has the session")
+    expect(lit).to_contain_text("✓ Finished")
     assert places(console) == folded
 
     console.open("sessions/s1/graph?view=expanded")
@@ -223,8 +223,8 @@ def test_a_handoff_that_failed_says_why(open_console: OpenConsole) -> None:
     expect(page.locator("[data-box]")).to_have_count(2)
     body = {"to": "triage", "reason": "to itself"}
     console.api("POST", "/sessions/s1/handoff", body)
-    failed = arrow(console, "triage → triage, failed: to itself")
-    expect(failed).to_contain_text("✕ failed")
+    failed = arrow(console, "triage → triage, Refused: to itself")
+    expect(failed).to_contain_text("✕ Refused")
     expect(page.locator(".box.ghost")).to_contain_text("did not get it")
     expect(page.locator(".box.lit")).to_have_attribute("data-box", "first")
     failed.press("Enter")
@@ -262,7 +262,7 @@ def test_a_way_that_was_taken_back_and_one_without_a_handoff(open_console: OpenC
     page = console.page
     expect(page.locator(".box.lit")).to_contain_text("desk")
     console.api("POST", "/sessions/s1/rewind", {"to": said})
-    undone = arrow(console, "triage → desk, rolled back: first")
+    undone = arrow(console, "triage → desk, Rolled back: first")
     expect(undone.locator(".back")).to_have_count(1)
     expect(page.locator(".box.lit")).to_have_attribute("data-box", "first")
     undone.press("Enter")

@@ -28,7 +28,7 @@ def test_everything_that_happened_is_there_in_order_and_in_lanes(
 
     expect(page.locator("h1")).to_have_text(f"青木商店 {HOSTILE}")
     expect(page.locator(".session-top")).to_contain_text("uU+202E1")
-    is_state(console, "Idle")
+    is_state(console, "Finished")
     said = entries(console).nth(0)
     expect(said).to_contain_text("User")
     expect(said).to_contain_text(f"a lookup {HOSTILE}")
@@ -78,7 +78,7 @@ def test_an_answer_is_seen_while_it_is_made_and_stands_there_once(
 
     # Whoever looks from the beginning sees each piece.
     release("here")
-    is_state(console, "Idle")
+    is_state(console, "Finished")
     expect(writing).to_have_count(0)
     console.start(f"hold:again {HOSTILE}", "s1")
     expect(writing).to_contain_text(f"You said: hold:again {HOSTILE}")
@@ -88,7 +88,7 @@ def test_an_answer_is_seen_while_it_is_made_and_stands_there_once(
     expect(writing).to_have_count(0)
     expect(page.locator(".entry.answer")).to_have_count(2)
     expect(page.locator(".entry.answer").last).to_contain_text("And that is all.")
-    is_state(console, "Idle")
+    is_state(console, "Finished")
     assert page.evaluate("window.__ran") is None
     assert console.serious() == []
 
@@ -164,5 +164,5 @@ def test_it_speaks_chinese(open_console: OpenConsole) -> None:
     console.run("the broken one", session="s1")
     console.open("sessions/s1")
     expect(console.page.locator(".entry.handoff")).to_contain_text("交接给 oracle ✕ 已回滚")
-    is_state(console, "空闲")
+    is_state(console, "已完成")
     assert console.serious() == []

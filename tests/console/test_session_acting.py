@@ -33,7 +33,7 @@ def test_a_message_is_sent_with_the_keyboard(open_console: OpenConsole, look: Lo
     expect(field).to_have_value("")
     expect(field).to_be_focused()
     expect(page.locator(".entry.answer").last).to_contain_text("lines 行")
-    is_state(console, "Idle")
+    is_state(console, "Finished")
     assert console.serious() == []
     assert console.fits()
 
@@ -76,7 +76,7 @@ def test_what_is_said_to_a_busy_session_is_kept_until_it_is_free(open_console: O
     expect(field).to_have_value("and then?")
     expect(page.locator(".entry.said")).to_have_count(1)
     release("busy")
-    is_state(console, "Idle")
+    is_state(console, "Finished")
     field.press("Enter")
     expect(page.locator(".entry.said")).to_have_count(2)
     expect(page.locator(".entry.answer").last).to_contain_text("You said: and then?")
@@ -91,12 +91,12 @@ def test_a_run_is_stopped_and_resumed(open_console: OpenConsole) -> None:
     page = console.page
     is_state(console, "Working")
     page.get_by_role("button", name="Stop").click()
-    is_state(console, "Idle")
+    is_state(console, "Stopped")
     expect(entries(console).last).to_contain_text("Stopped")
     release("stop")
     page.get_by_role("button", name="Resume").click()
     expect(page.locator(".entry.answer").last).to_contain_text("And that is all.")
-    is_state(console, "Idle")
+    is_state(console, "Finished")
     expect(page.get_by_role("button", name="Resume")).to_have_count(0)
 
 
@@ -156,7 +156,7 @@ def test_a_question_leads_to_the_inbox_and_its_answer_is_seen(open_console: Open
     expect(page.locator(".entry.tool")).to_contain_text("✓ Done")
     expect(page.locator(".entry.tool")).to_contain_text("Approved by local")
     expect(notice).to_have_count(0)
-    is_state(console, "Idle")
+    is_state(console, "Finished")
 
 
 @pytest.mark.slow
@@ -180,7 +180,7 @@ def test_a_conversation_handed_to_people_is_answered_and_given_back(
     expect(page.locator(".entry.question")).to_contain_text("local: give back · We replace it 好")
     expect(page.locator(".entry.answer").last).to_contain_text("People have told me.")
     expect(notice).to_have_count(0)
-    is_state(console, "Idle")
+    is_state(console, "Finished")
 
 
 @pytest.mark.slow

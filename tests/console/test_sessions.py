@@ -79,16 +79,16 @@ def test_each_session_tells_how_it_stands(open_console: OpenConsole, look: Look)
     expect(row(console, "asks")).to_contain_text("Waits for People: operator")
     expect(row(console, "broken")).to_contain_text("Failed")
     expect(row(console, "broken")).to_contain_text("Urgent")
-    expect(row(console, "青木商店")).to_contain_text("Idle")
+    expect(row(console, "青木商店")).to_contain_text("Finished")
     expect(row(console, "odd")).to_contain_text(HOSTILE)
     expect(page.get_by_text("5 sessions")).to_be_visible()
     assert page.evaluate("window.__ran") is None
     assert console.serious() == []
     assert console.fits()
     release("list")
-    expect(row(console, "works")).to_contain_text("Idle")
+    expect(row(console, "works")).to_contain_text("Finished")
     row(console, "works").click()
-    is_state(console, "Idle")
+    is_state(console, "Finished")
 
 
 def test_the_list_follows_what_happens(open_console: OpenConsole) -> None:
@@ -98,11 +98,11 @@ def test_the_list_follows_what_happens(open_console: OpenConsole) -> None:
     console.start("hold:live", "s1", agent="desk")
     expect(row(console, "s1")).to_contain_text("Working")
     release("live")
-    expect(row(console, "s1")).to_contain_text("Idle")
+    expect(row(console, "s1")).to_contain_text("Finished")
     run = console.run("a refund", session="s1")
     expect(row(console, "s1")).to_contain_text("Waits for a person")
     console.api("POST", f"/runs/{run['run_id']}/cancel")
-    expect(row(console, "s1")).to_contain_text("Idle")
+    expect(row(console, "s1")).to_contain_text("Stopped")
     console.start("hold:other", "s2", agent="desk")
     expect(page.locator(".session-row").first).to_contain_text("s2")
     release("other")
@@ -175,7 +175,7 @@ def test_a_new_session_is_begun_with_the_keyboard(open_console: OpenConsole, loo
     dialog.get_by_label("Title").press("Enter")
     expect(page.locator("h1")).to_have_text("第一")
     expect(page.locator(".entry.answer").last).to_contain_text("You said: 你好 hello")
-    is_state(console, "Idle")
+    is_state(console, "Finished")
 
 
 @pytest.mark.slow

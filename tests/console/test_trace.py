@@ -200,7 +200,7 @@ def test_a_night_of_waiting_does_not_squeeze_the_work_together(open_console: Ope
     trace = console.api("GET", "/traces/s")
     night(trace["spans"], 9)
     console.page.route(
-        "**/api/v1/traces/s",
+        "**/api/v1/traces/s?*",
         lambda route: route.fulfill(json=trace, content_type="application/json"),
     )
     console.open("sessions/s/trace")
@@ -248,10 +248,10 @@ def test_a_trace_that_cannot_be_read_says_why_and_is_asked_for_again(
     def refuse(route: Route) -> None:
         route.fulfill(status=500, body=json.dumps(problem), content_type="application/json")
 
-    console.page.route("**/api/v1/traces/s", refuse)
+    console.page.route("**/api/v1/traces/s?*", refuse)
     console.open("sessions/s/trace")
     told = console.page.get_by_role("alert").filter(has_text="the store is away")
     expect(told).to_be_visible()
-    console.page.unroute("**/api/v1/traces/s")
+    console.page.unroute("**/api/v1/traces/s?*")
     told.get_by_role("button", name="Try again").click()
     expect(row(console.page, "run 1")).to_have_count(1)

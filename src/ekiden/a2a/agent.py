@@ -24,6 +24,7 @@ from ekiden.core.a2a_errors import (
 from ekiden.core.agent import Agent
 from ekiden.core.context import ToolContext
 from ekiden.core.errors import HandoffRefused, UserError
+from ekiden.core.field_checks import checked_arguments
 from ekiden.core.jsonio import dumps
 from ekiden.tools import function_tool
 from ekiden.tools.threads import in_thread
@@ -39,6 +40,7 @@ _MAX_QUESTIONS = 20
 _MAX_SUBJECT = 400
 
 
+@checked_arguments
 def a2a_agent(
     card: str | RemoteA2A,
     *,

@@ -11,6 +11,7 @@ from ekiden.core.a2a_errors import RemoteAgentUnavailable
 from ekiden.core.addresses import card_address, origin_of, variable_fault
 from ekiden.core.covering import keep_secret
 from ekiden.core.errors import UserError
+from ekiden.core.field_checks import Seconds, check_fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,21 +31,19 @@ class RemoteA2A:
     """The environment variable with the token that is sent as `Authorization: Bearer`."""
     headers_env: Mapping[str, str] = field(default_factory=dict)
     """Further headers, each with the environment variable that has its value."""
-    timeout_s: float = 300.0
+    timeout_s: Seconds = 300.0
     """How long one task may be under way, without the time in which people are asked."""
-    patience_s: float = 30.0
+    patience_s: Seconds = 30.0
     """How long it may be out of reach before it is given up."""
-    poll_s: float = 1.0
+    poll_s: Seconds = 1.0
     """How often it is asked, if it does not say by itself how far it is; less and less often."""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         object.__setattr__(self, "card", card_address(self.card))
         for name in filter(None, (self.token_env, *self.headers_env.values())):
             if fault := variable_fault(name):
                 raise UserError(f"{name!r:.80} is not the name of an environment variable: {fault}")
-        for name in ("timeout_s", "patience_s", "poll_s"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise UserError(f"`{name}` of a remote agent is a positive number of seconds")
 
     @property
     def origin(self) -> tuple[str, str, int]:

@@ -18,13 +18,13 @@ from ekiden.agents.definition import (
 from ekiden.agents.guardrail_keys import guardrail_definition
 from ekiden.agents.handoff_keys import handoff_definition
 from ekiden.agents.objects import Placed
-from ekiden.agents.patterns import matches_everything
 from ekiden.agents.report import Report, shown
 from ekiden.agents.supervisor_keys import supervisor_definition
 from ekiden.agents.table import AGENT
 from ekiden.agents.written import Place
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.inbox_item import DEFAULT_ROLE
+from ekiden.core.patterns import matches_everything
 from ekiden.core.profile import Capability, Confirmation, Scope, Triggers
 
 

@@ -19,8 +19,8 @@ from unicodedata import normalize
 
 import re2
 
-from ekiden.agents.patterns import pattern_fault
 from ekiden.core.errors import UserError
+from ekiden.core.patterns import pattern_fault
 
 _PROBE = "ekiden-probe-5f1c"
 _FILTER_BYTES = 30_000

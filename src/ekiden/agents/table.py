@@ -18,11 +18,11 @@ from ekiden.agents.guardrail_keys import GUARDRAILS
 from ekiden.agents.handoff_keys import HANDOFFS
 from ekiden.agents.memory_keys import MEMORY
 from ekiden.agents.objects import Entry, Field, FlagOrNames, ListOf, Names, NamesOr, Object
-from ekiden.agents.patterns import pattern_fault
 from ekiden.agents.supervisor_keys import SUPERVISOR
 from ekiden.agents.values import BUDGET, QUESTION, SECONDS
 from ekiden.core.kinds import Choice, Flag, Number, Text
 from ekiden.core.labels import LABEL, WANTED, is_label
+from ekiden.core.patterns import pattern_fault
 from ekiden.core.profile import Confirmation
 
 _MAX_PATTERNS = 100

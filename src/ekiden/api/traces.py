@@ -23,6 +23,10 @@ Content: TypeAlias = Annotated[
     ),
 ]
 
+Errors: TypeAlias = Annotated[
+    bool, Told("With the texts of errors, as the session's events have them, without the rest.")
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSpan(Value):
@@ -95,7 +99,12 @@ class Traces(Protocol):
         is_large=True,
     )
     async def get(
-        self, session_id: SessionId, *, children: Children = True, content: Content = False
+        self,
+        session_id: SessionId,
+        *,
+        children: Children = True,
+        content: Content = False,
+        errors: Errors = False,
     ) -> SessionTrace:
         """The trace of a session; without what was said, unless that is asked for."""
         ...

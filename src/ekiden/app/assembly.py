@@ -116,6 +116,7 @@ def confirmed(
             if template == default.prompt_template
             else template,
             timeout_s=own.timeout_s if timeout_s is None else timeout_s,
+            title=own.title,
         ),
     )
 

@@ -12,7 +12,7 @@ from ekiden.core.agent import Agent
 from ekiden.core.documents import Value, left_out
 from ekiden.core.errors import ModelBehaviorError, ModelTimeout, UserError
 from ekiden.core.model import Model, ModelRequest, ModelResponse
-from ekiden.core.plan import AgentTask, AskModel, PlanSettings
+from ekiden.core.plan import AgentTask, AskModel, PlanSettings, TaskDecomposition
 from ekiden.supervisor import decomposer_of, members_of
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ async def plan_request(
         fallback=settings.fallback_name,
         ask=None if asked is None else _asking(asked),
     )
+    if not isinstance(plan, TaskDecomposition):
+        raise UserError(f"the decomposer gave {type(plan).__name__}, not a TaskDecomposition")
     method: PlanMethod = "own" if settings.decomposer is not None else "rules"
     return PlanPreview(
         reasoning=plan.reasoning,

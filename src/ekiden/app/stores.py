@@ -31,11 +31,27 @@ def open_store(url: str = DEFAULT_STORE, *, create: bool = True) -> Store:
         return _postgres(url, create=create)
     path = sqlite_path(url)
     if path is None:
-        raise UserError(
-            f"no store speaks {url.partition('://')[0]}://; "
-            "give a path, sqlite:///path, postgresql://… or memory:"
-        )
+        raise _no_store(url)
     return _sqlite(path, create=create)
+
+
+def check_store_url(url: str) -> None:
+    """`UserError` for what no store can be at; nothing is opened."""
+    if url == "memory:":
+        return
+    if url.partition("://")[0] in _POSTGRES:
+        from ekiden.storage.postgres.address import parse_address
+
+        parse_address(url)
+    elif sqlite_path(url) is None:
+        raise _no_store(url)
+
+
+def _no_store(url: str) -> UserError:
+    return UserError(
+        f"no store speaks {url.partition('://')[0][:40]}://; "
+        "give a path, sqlite:///path, postgresql://… or memory:"
+    )
 
 
 def sqlite_path(url: str) -> Path | None:

@@ -12,6 +12,7 @@ from ekiden.audit.previous import previous_of
 from ekiden.audit.record import AuditRecord, hash_of, is_audited, records_of
 from ekiden.core.errors import UserError
 from ekiden.core.events import AUDITED, Event, EventType
+from ekiden.core.field_checks import Checked
 from ekiden.core.folding import alike
 from ekiden.storage.base import EventFilter, Journal
 
@@ -27,7 +28,7 @@ _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditQuery:
+class AuditQuery(Checked):
     """Which records to read; `None` does not restrict.
 
     For example::

@@ -22,6 +22,7 @@ from ekiden.bus.seat import Seat
 from ekiden.bus.service import Handler, Service
 from ekiden.bus.settings import BusSettings
 from ekiden.core.errors import UserError
+from ekiden.core.field_checks import checked_arguments
 from ekiden.core.inbox_item import InboxAnswer, InboxItem, Option
 from ekiden.core.messages import AgentMessage, BlockingContext
 from ekiden.core.roles import Escalator
@@ -44,6 +45,7 @@ class Bus:
             print(await bus.agent("pm").ask("sales", "customer data", {"customer": 42}))
     """
 
+    @checked_arguments
     def __init__(
         self,
         store: Store | None = None,

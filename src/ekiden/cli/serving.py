@@ -31,9 +31,9 @@ async def prepared_config(
     """
     from ekiden.app.keys import Keys
     from ekiden.app.stores import open_store
+    from ekiden.core.host_names import is_loopback_address
     from ekiden.server.configuration import server_config
     from ekiden.server.gate import check_exposure
-    from ekiden.server.names import is_loopback_address
 
     config = server_config(settings, host=host, port=port)
     async with open_store(store) as opened:
@@ -45,8 +45,8 @@ async def prepared_config(
 def tell_console(config: ServerConfig, url: str) -> None:
     """Say where the page for people is, if this server has it."""
     from ekiden.cli.output import note
+    from ekiden.core.host_names import is_any_address
     from ekiden.server.console import has_console
-    from ekiden.server.names import is_any_address
 
     if not has_console(config):
         return

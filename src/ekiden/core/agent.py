@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from ekiden.core.context import Parameterized, RunContextWrapper, TContext, TOutput
 from ekiden.core.errors import UserError
+from ekiden.core.field_checks import Count, ModelName, Name, check_fields
 from ekiden.core.handoff import Handoff
 from ekiden.core.handoff_record import HandoffRequest
 from ekiden.core.handoff_terms import Budget
@@ -54,7 +55,7 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     instructions: Instructions[TContext] = None
     handoff_description: str | None = None
     """What a model that chooses whom to hand to is told of this agent."""
-    model: str | Model | None = None
+    model: ModelName | Model | None = None
     """``provider:model``, or an object; `None` takes the run's."""
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     tools: list[FunctionTool[TContext, Any]] = field(default_factory=list)
@@ -78,18 +79,18 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
     takes it, `False` or a `Decline` leaves it where it is. `None` takes everything."""
     available: Enabled = True
     """Whether it takes handoffs now: fixed, or asked with the context and the agent."""
-    max_sessions: int | None = None
+    max_sessions: Count | None = None
     """With so many sessions at work it takes no more handoffs; `None` is no limit."""
     runner: AgentRunner | None = None
     """The agent is something else behind this: a plan, or an agent elsewhere."""
-    person: str | None = None
+    person: Name | None = None
     """The agent is people of this role: whatever it is handed waits for one of them."""
-    can_ask: Sequence[str] = ()
+    can_ask: Sequence[Name] = ()
     """Agents that its model may ask something, with the tool ``ask_agent``; it gets the answer and
     keeps the conversation."""
-    can_tell: Sequence[str] = ()
+    can_tell: Sequence[Name] = ()
     """Agents that its model may send messages to, with the tool ``tell_agent``."""
-    can_ask_people: Sequence[str] = ()
+    can_ask_people: Sequence[Name] = ()
     """Roles of people that its model may ask, with the tool ``ask_person``."""
     input_guardrails: list[InputGuardrail[Any]] = field(default_factory=list)
     """Look at what the agent is given, whenever it gets the conversation."""
@@ -131,14 +132,9 @@ class Agent(Parameterized, Generic[TContext, TOutput]):
         for name in _GUARDRAILS:
             if getattr(self, name):
                 self._check_guardrails(name)
-        for name in ("can_ask", "can_tell", "can_ask_people"):
-            names = getattr(self, name)
-            if isinstance(names, str) or not all(isinstance(each, str) and each for each in names):
-                raise UserError(f"`{name}` of agent {self.name!r} must be a list of names")
         if not isinstance(self.runs_on, frozenset) or self.runs_on:
             self.runs_on = check_labels(self.runs_on, f"`runs_on` of agent {self.name!r}")
-        if self.max_sessions is not None and self.max_sessions < 1:
-            raise UserError(f"`max_sessions` of agent {self.name!r} must be 1 or more")
+        check_fields(self, f"agent {self.name!r}")
         if self.run is None:
             return
         if not iscoroutinefunction(self.run) and not iscoroutinefunction(

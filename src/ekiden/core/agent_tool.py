@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from ekiden.core.context import RunContextWrapper, ToolContext
 from ekiden.core.errors import ModelBehaviorError, UserError
+from ekiden.core.field_checks import Count, Seconds, checked_arguments
 from ekiden.core.handoff import transfer_tool_name
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.jsonio import loads
@@ -24,6 +25,7 @@ _INPUT = {
 _MAX_TOLD = 2_000
 
 
+@checked_arguments
 def agent_tool(
     agent: Any,
     *,
@@ -32,17 +34,13 @@ def agent_tool(
     custom_output_extractor: Callable[[Any], Any] | None,
     parameters: type[Any] | None,
     is_enabled: Enabled,
-    max_turns: int | None,
+    max_turns: Count | None,
     budget: Budget | None,
-    timeout_s: float,
+    timeout_s: Seconds,
     confirmation: Confirmation | None,
     failure_error_function: ToolErrorFunction | Literal["default"] | None,
 ) -> FunctionTool:
     """See `Agent.as_tool`."""
-    if max_turns is not None and max_turns < 1:
-        raise UserError(f"`max_turns` of the tool of agent {agent.name!r} must be 1 or more")
-    if not 0 < timeout_s < float("inf"):
-        raise UserError(f"`timeout_s` of the tool of agent {agent.name!r} must be above 0")
     read, schema = _reading(parameters)
     name = tool_name or transfer_tool_name(agent.name).removeprefix("transfer_to_")
 

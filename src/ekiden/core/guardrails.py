@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import UserError
+from ekiden.core.field_checks import Name, WholeAmount, check_fields
 from ekiden.core.items import Item
 
 if TYPE_CHECKING:
@@ -89,12 +90,12 @@ class InputGuardrail(Generic[TContext]):
 
     guardrail_function: InputGuardrailFunction
     """Sync or async; a sync one runs on the event loop and must be quick."""
-    name: str | None = None
+    name: Name | None = None
     run_in_parallel: bool = True
     """Beside the model, whose answer is thrown away if it trips; else before the model is asked."""
 
     def __post_init__(self) -> None:
-        _check_function(self.guardrail_function)
+        check_fields(self)
 
     def get_name(self) -> str:
         """As it is recorded: its own name, or that of the function."""
@@ -114,14 +115,13 @@ class OutputGuardrail(Generic[TContext]):
 
     guardrail_function: OutputGuardrailFunction
     """Sync or async; a sync one runs on the event loop and must be quick."""
-    name: str | None = None
+    name: Name | None = None
     on_failure: OnFailure = "reject"
-    tries: int = 2
+    tries: WholeAmount = 2
     """With `repair`: how often the model is asked again."""
 
     def __post_init__(self) -> None:
-        _check_function(self.guardrail_function)
-        _check_terms(self.on_failure, self.tries)
+        check_fields(self)
 
     def get_name(self) -> str:
         """As it is recorded: its own name, or that of the function."""
@@ -146,12 +146,11 @@ class HandoffGuardrail(Generic[TContext]):
     """
 
     guardrail_function: HandoffGuardrailFunction
-    name: str | None = None
+    name: Name | None = None
     on_failure: OnFailure = "repair"
 
     def __post_init__(self) -> None:
-        _check_function(self.guardrail_function)
-        _check_terms(self.on_failure, 0)
+        check_fields(self)
 
     def get_name(self) -> str:
         """As it is recorded: its own name, or that of the function."""
@@ -202,7 +201,7 @@ def input_guardrail(
     function: InputGuardrailFunction | None = None,
     /,
     *,
-    name: str | None = None,
+    name: Name | None = None,
     run_in_parallel: bool = True,
 ) -> InputGuardrail[Any] | Callable[[InputGuardrailFunction], InputGuardrail[Any]]:
     """Make a function a guardrail of inputs, as a decorator.
@@ -228,9 +227,9 @@ def output_guardrail(
     function: OutputGuardrailFunction | None = None,
     /,
     *,
-    name: str | None = None,
+    name: Name | None = None,
     on_failure: OnFailure = "reject",
-    tries: int = 2,
+    tries: WholeAmount = 2,
 ) -> OutputGuardrail[Any] | Callable[[OutputGuardrailFunction], OutputGuardrail[Any]]:
     """Make a function a guardrail of final outputs, as a decorator.
 
@@ -255,7 +254,7 @@ def handoff_guardrail(
     function: HandoffGuardrailFunction | None = None,
     /,
     *,
-    name: str | None = None,
+    name: Name | None = None,
     on_failure: OnFailure = "repair",
 ) -> HandoffGuardrail[Any] | Callable[[HandoffGuardrailFunction], HandoffGuardrail[Any]]:
     """Make a function a guardrail of what handoffs pass on, as a decorator.
@@ -274,18 +273,6 @@ def handoff_guardrail(
 def name_of(function: object) -> str:
     """What a guardrail that has no name of its own is called."""
     return str(getattr(function, "__name__", None) or type(function).__name__)
-
-
-def _check_function(function: object) -> None:
-    if not callable(function):
-        raise UserError(f"a guardrail needs a function, not {function!r:.80}")
-
-
-def _check_terms(on_failure: object, tries: object) -> None:
-    if on_failure not in ("reject", "repair", "warn"):
-        raise UserError(f"`on_failure` is reject, repair or warn, not {on_failure!r:.40}")
-    if not isinstance(tries, int) or isinstance(tries, bool) or tries < 0:
-        raise UserError(f"`tries` of a guardrail must be 0 or more, not {tries!r:.40}")
 
 
 async def _decision(

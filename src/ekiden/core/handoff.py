@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from ekiden.core.context import RunContextWrapper, TContext
+from ekiden.core.field_checks import check_fields
 from ekiden.core.handoff_terms import DEFAULT_TERMS, HandoffTerms
 from ekiden.core.items import Item
 from ekiden.core.jsonio import dumps
 from ekiden.core.model import ToolSpec
 from ekiden.core.run_items import RunItem
-from ekiden.core.tool import Enabled
+from ekiden.core.tool import Enabled, check_tool_name
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -98,6 +99,8 @@ class Handoff(Generic[TContext, TAgent]):
     """As the model is shown it; made once."""
 
     def __post_init__(self) -> None:
+        check_tool_name(self.tool_name, "the tool name of a handoff")
+        check_fields(self)
         self.spec = ToolSpec(
             name=self.tool_name,
             description=self.tool_description,

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ekiden.core.documents import Value, from_json, to_json
 from ekiden.core.errors import UserError
+from ekiden.core.field_checks import Name, Seconds
 from ekiden.core.ids import new_id
 
 InboxKind: TypeAlias = Literal[
@@ -78,8 +79,8 @@ class EscalationStep(NamedTuple):
         RunConfig(escalation=(EscalationStep(role="manager", after_s=3600),))
     """
 
-    role: str
-    after_s: float
+    role: Name
+    after_s: Seconds
     """Seconds without an answer after which it is this role that is asked: since the item was
     posted, or since it came to the role before."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, overload
 
 from ekiden.core.errors import UserError
@@ -82,6 +82,59 @@ def to_items(value: str | Iterable[Any]) -> list[Item]:
     if isinstance(value, str):
         return [user_message(value)]
     return [to_item(each) for each in value]
+
+
+def read_items(value: Iterable[Any], what: str) -> list[Item]:
+    """The items, each as a plain one; `UserError` names the first that is none, and why."""
+    found = []
+    for number, each in enumerate(value):
+        item = to_item(each)
+        fault = item_fault(item)
+        if fault is not None:
+            raise UserError(f"item {number} of {what} {fault}")
+        found.append(item)
+    return found
+
+
+def item_fault(item: Mapping[str, Any]) -> str | None:
+    """Why this is no item of a conversation, as the end of a sentence; `None` if it is one."""
+    kind = item.get("type")
+    if kind is None and "role" not in item:
+        return (
+            'has neither a `type` nor a `role`: write a message as {"role": "user", "content": "…"}'
+        )
+    if kind is not None and (not isinstance(kind, str) or not kind):
+        return "has a `type` that is no text"
+    if kind in (None, "message"):
+        return _message_fault(item)
+    for name in _NEEDED.get(kind, ()):
+        if not isinstance(item.get(name), str) or not item[name]:
+            return f"is a {kind} without `{name}`"
+    if kind == "function_call" and not isinstance(item.get("arguments", ""), str):
+        return "is a function_call whose `arguments` are no JSON text"
+    if kind == "function_call_output" and "output" not in item:
+        return "is a function_call_output without `output`"
+    return None
+
+
+def _message_fault(item: Mapping[str, Any]) -> str | None:
+    role, content = item.get("role"), item.get("content")
+    if role not in _ROLES:
+        return f"has the role {role!r:.40}: a message has one of {', '.join(_ROLES)}"
+    if isinstance(content, str):
+        return None
+    if not isinstance(content, list):
+        return "is a message without `content`: give a text, or a list of parts"
+    for part in content:
+        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+            return 'has a part of `content` without a `type`, such as {"type": "input_text"}'
+        if not isinstance(part.get("text", ""), str | None):
+            return "has a part of `content` whose `text` is no text"
+    return None
+
+
+_ROLES = ("user", "assistant", "system", "developer")
+_NEEDED = {"function_call": ("call_id", "name"), "function_call_output": ("call_id",)}
 
 
 def is_message(item: Item) -> bool:

@@ -177,7 +177,9 @@ class Text:
         if self.form is not None and not self.form.fullmatch(text):
             raise wrong(self.expects, value, self.code)
         if self.check is not None and (fault := self.check(text)) is not None:
-            raise Refused(f"is {shown(text)}: {fault}", self.code)
+            # An address may hold a password.
+            given = "an address" if "://" in text else shown(text)
+            raise Refused(f"is {given}: {fault}", self.code)
         return text
 
     def schema(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from ekiden.core.documents import Value
 from ekiden.core.errors import UserError
+from ekiden.core.field_checks import Checked
 from ekiden.core.ids import new_id
 from ekiden.core.setting import Allowed
 
@@ -42,7 +43,7 @@ def check_policy(policy: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BusLimits:
+class BusLimits(Checked):
     """`bus`: how much agents may send each other, and who gives up in a deadlock.
 
     For example::
@@ -59,13 +60,6 @@ class BusLimits:
     victim: VictimPolicy = "longest"
     """Who gives up when agents wait for each other in a circle: the one who has waited longest or
     shortest, or the one with the least important question."""
-
-    def __post_init__(self) -> None:
-        for name in ("mailbox_bound", "max_subject", "max_payload"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise UserError(f"`{name}` of a bus is a whole number above 0, not {value!r:.40}")
-        check_policy(self.victim)
 
 
 DEFAULT_LIMITS = BusLimits()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from ekiden.core.field_checks import Checked, Count, Name
 from ekiden.core.items import Item
 from ekiden.core.replay import to_input_item
+from ekiden.core.setting import Allowed
 from ekiden.core.usage import Usage
 
 
@@ -32,7 +34,7 @@ class OutputSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSettings:
+class ModelSettings(Checked):
     """Wishes about how the model answers; `None` leaves it to the provider.
 
     For example::
@@ -40,13 +42,13 @@ class ModelSettings:
         Agent("judge", model_settings=ModelSettings(temperature=0, max_tokens=200))
     """
 
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
-    tool_choice: str | None = None
+    temperature: Annotated[float | None, Allowed(high=2)] = None
+    top_p: Annotated[float | None, Allowed(high=1)] = None
+    max_tokens: Count | None = None
+    tool_choice: Name | None = None
     """``auto``, ``required``, ``none`` or the name of a tool."""
     parallel_tool_calls: bool | None = None
-    reasoning_effort: str | None = None
+    reasoning_effort: Name | None = None
     extra: dict[str, Any] | None = None
     """Passed to the provider as it is."""
 

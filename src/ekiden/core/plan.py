@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from uuid import uuid4
 
 from ekiden.core.documents import Value, to_json
 from ekiden.core.errors import EkidenError, UserError
+from ekiden.core.field_checks import Amount, Count, Seconds, WholeAmount, check_fields
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.jsonio import dumps
 from ekiden.core.model import ModelRequest, ModelResponse
@@ -247,6 +249,36 @@ class Aggregator(Protocol):
         ...
 
 
+DecomposeFunction: TypeAlias = Callable[..., Any]
+"""A `Decomposer` as a function, sync or async: of the text, and of those of `members`, `fallback`
+and `ask` that it has parameters for. It gives a `TaskDecomposition`, or a list of `AgentTask`."""
+AggregateFunction: TypeAlias = Callable[..., Any]
+"""An `Aggregator` as a function, sync or async: of the state, and of `ask` if it has that
+parameter. It gives the answer."""
+
+
+def keywords_taken(function: Callable[..., Any], names: Sequence[str], what: str) -> list[str]:
+    """Those of `names` that the function has parameters for, beside its one positional argument;
+    `UserError` if it cannot be called so."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # Written in C, without a signature to look at.
+        return []
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
+    first = next(iter(signature.parameters), None)
+    taken = [
+        name for name in names if takes_all or (name in signature.parameters and name != first)
+    ]
+    try:
+        signature.bind(None, **dict.fromkeys(taken))
+    except TypeError:
+        raise UserError(
+            f"{what} must take one argument, and may take {', '.join(names)} by name, but takes "
+            f"{signature}"
+        ) from None
+    return taken
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSettings:
     """How a supervisor works; `Supervisor` makes it."""
@@ -255,34 +287,31 @@ class PlanSettings:
     """The agents that get tasks: `Agent` objects."""
     fallback: str | None = None
     """The member that gets tasks for agents that do not exist; `None`: the last member."""
-    decomposer: Decomposer | None = None
+    decomposer: Decomposer | DecomposeFunction | None = None
     """`None`: by the model with a schema, or by rules where there is no model."""
-    aggregator: Aggregator | None = None
+    aggregator: Aggregator | AggregateFunction | None = None
     """`None`: by the model, or side by side where there is no model."""
-    concurrency: int = 8
+    concurrency: Count = 8
     """Tasks under way at the same time."""
-    timeout_s: float = 60.0
+    timeout_s: Seconds = 60.0
     """For each attempt of a task; waiting for people does not count."""
-    retries: int = 1
+    retries: WholeAmount = 1
     """Further attempts of a task that failed."""
-    backoff_s: float = 0.5
+    backoff_s: Amount = 0.5
     """How long the first retry waits; each further one twice as long."""
     budget: Budget | None = None
     """What each task may spend."""
-    max_tasks: int = 20
+    max_tasks: Count = 20
     """A plan with more is refused."""
 
     def __post_init__(self) -> None:
+        check_fields(self, "a supervisor")
+        if callable(self.decomposer) and not hasattr(self.decomposer, "decompose"):
+            keywords_taken(self.decomposer, ("members", "fallback", "ask"), "a decomposer")
+        if callable(self.aggregator) and not hasattr(self.aggregator, "aggregate"):
+            keywords_taken(self.aggregator, ("ask",), "an aggregator")
         if not self.members:
             raise UserError("a supervisor needs at least one agent to give tasks to")
-        for name, least in (("concurrency", 1), ("max_tasks", 1), ("retries", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise UserError(f"a supervisor's `{name}` must be a whole number from {least} on")
-        if not (math.isfinite(self.timeout_s) and self.timeout_s > 0):
-            raise UserError("a supervisor's `timeout_s` must be a number above 0")
-        if not (math.isfinite(self.backoff_s) and self.backoff_s >= 0):
-            raise UserError("a supervisor's `backoff_s` must not be below 0")
         names = [agent.name for agent in self.members]
         if len(set(names)) < len(names):
             raise UserError("two agents of a supervisor have the same name")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from ekiden.core.field_checks import Checked
 from ekiden.core.setting import Allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retention:
+class Retention(Checked):
     """What may be let go of; without any rule everything is kept.
 
     For example::

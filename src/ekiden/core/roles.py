@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
+from ekiden.core.errors import UserError
 from ekiden.core.events import Event
 from ekiden.core.inbox_item import InboxAnswer, InboxItem
+from ekiden.core.profile import Confirmation
 from ekiden.core.usage import Usage
 
 
@@ -87,17 +89,36 @@ class ConfirmationRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Approval:
-    """A person's answer."""
+class Approval(Confirmation):
+    """The approval of a tool call: what a tool asks for, or what a person answers.
 
-    approved: bool
-    by: str
-    """Who answered."""
+    As the `confirmation` of a tool it says how a person is asked; as the answer of an `Approver`
+    it has `approved` and `by`::
+
+        @function_tool(confirmation=Approval(title="Refund {amount} {currency}"))
+        def refund(amount: float, currency: str) -> str: ...
+
+        Approval(approved=True, by="ms.sato")
+    """
+
+    approved: bool = False
+    by: str = ""
+    """Who answered; empty: nobody yet."""
     reason: str = ""
     arguments: str | None = None
     """JSON text: run it with these instead."""
     always: bool = False
     """Do not ask this agent again for this tool, or for the same `scope` of it, in this session."""
+
+    def __post_init__(self) -> None:
+        Confirmation.__post_init__(self)
+        is_answer = bool(self.by)
+        if not is_answer and (self.approved or self.always or self.arguments or self.reason):
+            raise UserError("an Approval that answers needs `by`: who answered")
+        if is_answer and self.title is not None:
+            raise UserError(
+                "an Approval has either a `title`, as a question, or `by`, as an answer"
+            )
 
 
 class Approver(Protocol):

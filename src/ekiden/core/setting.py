@@ -19,6 +19,10 @@ class Allowed:
     """Of numbers: the lowest."""
     high: float = 1_000_000_000
     """Of numbers: the highest."""
+    exclusive: bool = False
+    """Of numbers: the lowest itself is too low."""
+    filled: bool = False
+    """Of texts: a blank one is refused; a setting's text never is blank."""
     what: str = "text"
     """Of texts: what is written, such as "an agent's name"; of lists: what they are lists of."""
     form: str | None = None

@@ -8,6 +8,7 @@ from typing import Any
 
 from ekiden.core.agent import Agent, not_an_edge
 from ekiden.core.errors import UnknownAgent, UserError
+from ekiden.core.field_checks import checked_arguments
 from ekiden.core.handoff import Handoff
 
 
@@ -21,6 +22,7 @@ class Team:
         await Runner.run(team, "Where is my parcel?")
     """
 
+    @checked_arguments
     def __init__(self, *agents: Agent[Any], entry: str | None = None, name: str = "team") -> None:
         if not agents:
             raise UserError("a team needs at least one agent")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
@@ -13,8 +14,10 @@ from ekiden.core.context import (
     ToolContext,
     TOutput,
 )
+from ekiden.core.errors import UserError
+from ekiden.core.field_checks import Seconds, check_fields
 from ekiden.core.model import ToolSpec
-from ekiden.core.profile import Confirmation
+from ekiden.core.profile import Confirmation, check_title
 
 if TYPE_CHECKING:
     from ekiden.core.tool_guardrails import ToolInputGuardrail, ToolOutputGuardrail
@@ -53,7 +56,7 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     """Called with the context and the JSON text of the arguments."""
     strict_json_schema: bool = True
     is_enabled: Enabled = True
-    timeout_seconds: float | None = None
+    timeout_seconds: Seconds | None = None
     """Give up after this long; `None` takes the run's `tool_timeout_s`."""
     failure_error_function: ToolErrorFunction | None = None
     """`None`: an exception of the tool ends the run."""
@@ -71,6 +74,10 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
     """As the model is shown it; made once."""
 
     def __post_init__(self) -> None:
+        self._check_name()
+        check_fields(self, f"tool {self.name!r}")
+        if self.confirmation is not None and self.confirmation.title is not None:
+            check_title(self.confirmation.title, self.params_json_schema, self.name)
         if self.tool_input_guardrails is not None or self.tool_output_guardrails is not None:
             from ekiden.core.tool_guardrails import check_guardrails
 
@@ -82,5 +89,20 @@ class FunctionTool(Parameterized, Generic[TContext, TOutput]):
             strict=self.strict_json_schema,
         )
 
+    def _check_name(self) -> None:
+        check_tool_name(self.name, "the name of a tool")
+
 
 Tool: TypeAlias = FunctionTool
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""What every provider takes as the name of a tool."""
+
+
+def check_tool_name(name: object, what: str) -> None:
+    """`UserError`, saying `what` it is for, for a name that the API of a model would refuse."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UserError(
+            f"{name!r:.80} cannot be {what} (1 to 64 ASCII letters, digits, _ and -, as every "
+            "model's API takes it)"
+        )

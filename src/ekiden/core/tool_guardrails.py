@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypedDict, cast, overload
 from ekiden.core.context import TContext, ToolContext
 from ekiden.core.covering import covered_keys
 from ekiden.core.errors import UserError
+from ekiden.core.field_checks import Name, check_fields
 
 
 class AllowBehavior(TypedDict):
@@ -94,10 +95,10 @@ class ToolInputGuardrail(Generic[TContext]):
 
     guardrail_function: ToolInputGuardrailFunction
     """Sync or async; a sync one runs on the event loop and must be quick."""
-    name: str | None = None
+    name: Name | None = None
 
     def __post_init__(self) -> None:
-        _check_function(self, self.guardrail_function)
+        check_fields(self)
 
     def get_name(self) -> str:
         """As it is recorded: its own name, or that of the function."""
@@ -114,10 +115,10 @@ class ToolOutputGuardrail(Generic[TContext]):
 
     guardrail_function: ToolOutputGuardrailFunction
     """Sync or async; a sync one runs on the event loop and must be quick."""
-    name: str | None = None
+    name: Name | None = None
 
     def __post_init__(self) -> None:
-        _check_function(self, self.guardrail_function)
+        check_fields(self)
 
     def get_name(self) -> str:
         """As it is recorded: its own name, or that of the function."""
@@ -269,14 +270,6 @@ def check_guardrails(
                     f"`tool_{which}_guardrails` of tool {tool!r} has {type(each).__name__} "
                     f"{_name_of(each)!r}: make it with @tool_{which}_guardrail"
                 )
-
-
-def _check_function(guardrail: object, function: object) -> None:
-    if not callable(function):
-        raise UserError(
-            f"the function of a {type(guardrail).__name__} must be callable, which "
-            f"{type(function).__name__} is not"
-        )
 
 
 def _name_of(function: object) -> str:

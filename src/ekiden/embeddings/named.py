@@ -39,21 +39,27 @@ def embedder_for(
     Nothing is called yet. `UserError` for a name or a dimension that cannot be, and for a missing
     key or package.
     """
+    check_embedder_name(name)
+    provider, _, rest = name.partition(":")
+    if provider in ("local", "hashing"):
+        return _local(dimension) if provider == "local" else _hashing(dimension)
+    return _vendor(provider, rest, dimension=dimension, base_url=base_url, api_key=api_key)
+
+
+def check_embedder_name(name: str) -> None:
+    """`UserError` for what no embedder is called."""
     if not isinstance(name, str) or not name:
         raise UserError(f"an embedder is named by a text: {_examples()}")
     provider, colon, rest = name.partition(":")
-    if provider in ("local", "hashing"):
-        if colon:
-            raise UserError(f"the embedder {provider} has no models to choose: write {provider!r}")
-        return _local(dimension) if provider == "local" else _hashing(dimension)
+    if provider in ("local", "hashing") and colon:
+        raise UserError(f"the embedder {provider} has no models to choose: write {provider!r}")
     if provider not in _KNOWN:
         raise UserError(
             f"no embedder is called {name[:80]!r}; there are {_examples()}"
             f"{suggestion(provider, _KNOWN)}"
         )
-    if not rest:
+    if provider not in ("local", "hashing") and not rest:
         raise UserError(f"{name!r} names no model: write {_examples()}")
-    return _vendor(provider, rest, dimension=dimension, base_url=base_url, api_key=api_key)
 
 
 def _vendor(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.field_checks import checked_arguments
 from ekiden.core.labels import check_labels
 from ekiden.core.retention import Retention
 from ekiden.core.team import Team
@@ -33,6 +34,7 @@ class Worker:
         await Worker(store, team).run(until_idle=True)
     """
 
+    @checked_arguments
     def __init__(
         self,
         store: Store,

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from ekiden.core.errors import UserError
+from ekiden.core.field_checks import checked_arguments
 from ekiden.core.handoff import HandoffInputData, HandoffInputFilter
 from ekiden.core.items import Item, to_item
 from ekiden.handoff.selection import (
@@ -108,6 +109,7 @@ def compose(*filters: HandoffInputFilter) -> HandoffFilter:
     return Chain(tuple(flat))
 
 
+@checked_arguments
 def keep_last(count: int) -> SyncFilter:
     """Keep the last `count` things said or done; a call with its output counts as one.
 
@@ -122,6 +124,7 @@ def keep_last(count: int) -> SyncFilter:
     )
 
 
+@checked_arguments
 def keep_first_and_last(first: int, last: int) -> SyncFilter:
     """Keep the first and the last things said or done, and leave out the middle.
 
@@ -170,6 +173,7 @@ For example::
 """
 
 
+@checked_arguments
 def shorten_tool_outputs(max_chars: int = 2_000) -> SyncFilter:
     """Cut the middle out of tool outputs longer than `max_chars`, and say there how much.
 

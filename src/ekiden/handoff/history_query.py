@@ -10,6 +10,7 @@ from typing import Final
 from ekiden.audit import AuditQuery
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
+from ekiden.core.field_checks import Checked
 from ekiden.core.handoff_record import HandoffStatus
 from ekiden.core.handoff_terms import HandoffPolicy
 from ekiden.handoff.lifecycle import FINAL
@@ -24,7 +25,7 @@ _MOST_REMEMBERED: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandoffQuery:
+class HandoffQuery(Checked):
     """Which handoffs to find; `None` does not restrict.
 
     For example::

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 from ekiden.core.agent import Agent
 from ekiden.core.context import RunContextWrapper, TContext
 from ekiden.core.errors import ModelBehaviorError, UserError
+from ekiden.core.field_checks import checked_arguments
 from ekiden.core.handoff import Handoff, HandoffInputFilter, transfer_tool_name
 from ekiden.core.handoff_terms import (
     DEFAULT_TERMS,
@@ -100,8 +101,9 @@ def handoff(
     budget: Budget | None = None,
     completes: Completion = "answer",
 ) -> Handoff[TContext, Agent[TContext]]: ...
+@checked_arguments
 def handoff(
-    agent: Agent[TContext] | Callable[[Any], Awaitable[Any]] | Literal["*"],
+    agent: Any,
     *,
     tool_name_override: str | None = None,
     tool_description_override: str | None = None,

@@ -11,6 +11,7 @@ from typing import Any
 from ekiden.core.acting import acting_agent
 from ekiden.core.documents import Value
 from ekiden.core.errors import EkidenError, StaleDocument, UserError
+from ekiden.core.field_checks import checked_arguments
 from ekiden.core.inbox_errors import InboxAnswerInvalid, InboxItemClosed
 from ekiden.core.inbox_item import InboxAnswer, InboxItem
 from ekiden.inbox.answers import Reply, answered, in_bulk, person, refuse_agents
@@ -57,6 +58,7 @@ class Inbox:
         await inbox.answer(item.id, choice="yes", by="安娜")
     """
 
+    @checked_arguments
     def __init__(self, store: Store, *, settings: InboxSettings = _SETTINGS) -> None:
         self._store = store
         self._settings = settings

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.errors import UserError
+from ekiden.core.field_checks import Checked
 from ekiden.core.inbox_item import InboxItem, InboxKind, InboxStatus
 from ekiden.core.jsonio import dumps
 from ekiden.inbox.documents import DONE_ORDER, OPEN_ORDER, ORDER, as_item
@@ -27,7 +28,7 @@ _MAX_LIMIT = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InboxQuery:
+class InboxQuery(Checked):
     """Which items; `None` does not restrict."""
 
     status: StatusFilter = "open"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from ekiden.core.field_checks import Checked
 from ekiden.core.inbox_item import DEFAULT_ROLE, EscalationStep
 from ekiden.core.setting import Allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InboxSettings:
+class InboxSettings(Checked):
     """What holds for items that do not say otherwise."""
 
     role: Annotated[str, Allowed(what="a role's name")] = DEFAULT_ROLE

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from ekiden.core.field_checks import checked_arguments
 from ekiden.core.memory import Recall, Recollection
 from ekiden.core.memory_errors import BackendUnavailable
 from ekiden.core.profile import MemorySettings
@@ -65,6 +66,7 @@ class Memory:
         [best] = await memory.retrieve("what colour does she like?", top_k=1)
     """
 
+    @checked_arguments
     def __init__(
         self,
         store: Store,

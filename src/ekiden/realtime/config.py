@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ekiden.core.clock import SYSTEM_CLOCK
-from ekiden.core.errors import UserError
+from ekiden.core.field_checks import Checked, Count, Positive, Seconds, WholeAmount
 from ekiden.core.guardrails import HandoffGuardrail
 from ekiden.core.hooks import RunHooks
 from ekiden.core.roles import Approver, Clock
@@ -15,7 +15,7 @@ from ekiden.runtime import Limits, RunConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RealtimeModelSettings:
+class RealtimeModelSettings(Checked):
     """Wishes about how the model listens and speaks; `None` leaves it to the provider.
 
     For example::
@@ -25,7 +25,7 @@ class RealtimeModelSettings:
 
     output_modalities: Sequence[Literal["text", "audio"]] | None = None
     voice: str | Mapping[str, Any] | None = None
-    speed: float | None = None
+    speed: Positive | None = None
     input_audio_format: str | Mapping[str, Any] | None = None
     """``pcm16``, ``g711_ulaw``, ``g711_alaw``, or the provider's own object."""
     output_audio_format: str | Mapping[str, Any] | None = None
@@ -36,13 +36,13 @@ class RealtimeModelSettings:
     """``off``: the caller says when the person is done, with ``send_audio(…, commit=True)``."""
     tool_choice: str | None = None
     """``auto``, ``required``, ``none`` or the name of a tool."""
-    max_output_tokens: int | Literal["inf"] | None = None
+    max_output_tokens: Count | Literal["inf"] | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Passed to the provider as it is, on top of everything else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RealtimeRunConfig:
+class RealtimeRunConfig(Checked):
     """Settings of a live session; everything has a default that works.
 
     For example::
@@ -54,11 +54,11 @@ class RealtimeRunConfig:
     model_settings: RealtimeModelSettings = field(default_factory=RealtimeModelSettings)
     hooks: RunHooks[Any] | None = None
     """Called for every agent of the session."""
-    tool_timeout_s: float | None = 60.0
+    tool_timeout_s: Seconds | None = 60.0
     """The longest wait for a tool that has no time-out of its own: a person is waiting."""
-    max_calls: int = 64
+    max_calls: Count = 64
     """Calls of one turn that are made; the model is told of those beyond."""
-    max_handoffs: int = 5
+    max_handoffs: WholeAmount = 5
     """Handoffs in a row, without a word of the person between: a further one is refused."""
     returns: Literal["declared", "always"] = "declared"
     """Whether handoffs may lead back to an agent that had the task: as `RunConfig.returns`."""
@@ -67,31 +67,14 @@ class RealtimeRunConfig:
     approver: Approver | Literal["inbox"] | None = None
     """Asked before a handoff with `confirm` is made; ``"inbox"``: the people who look into it,
     while the conversation goes on; `None`: such a handoff is never made."""
-    max_waiting_events: int = 10_000
+    max_waiting_events: Count = 10_000
     """So many events wait for whoever iterates over the session; then nothing more is read from
     the model until some were taken. A provider hangs up on a session that nobody reads."""
-    history_items: int = 50
+    history_items: WholeAmount = 50
     """So many messages of a stored session are told to the model when the session goes on."""
-    lease_s: float = 30.0
+    lease_s: Seconds = 30.0
     """After so long without a sign of life others may take a stored session over."""
     clock: Clock = SYSTEM_CLOCK
-
-    def __post_init__(self) -> None:
-        for name in ("max_calls", "max_waiting_events", "lease_s"):
-            if not getattr(self, name) > 0:
-                raise UserError(
-                    f"RealtimeRunConfig.{name} must be above 0, not {getattr(self, name)!r}"
-                )
-        for name in ("max_handoffs", "history_items"):
-            if not getattr(self, name) >= 0:
-                raise UserError(
-                    f"RealtimeRunConfig.{name} must not be below 0: {getattr(self, name)!r}"
-                )
-        if not isinstance(self.model_settings, RealtimeModelSettings):
-            raise UserError(
-                "RealtimeRunConfig.model_settings must be RealtimeModelSettings(…), not "
-                f"{type(self.model_settings).__name__}"
-            )
 
     def run_config(self) -> RunConfig:
         """The same for the runtime, which checks and records handoffs."""

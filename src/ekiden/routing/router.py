@@ -9,6 +9,7 @@ from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import UnknownAgent, UserError
+from ekiden.core.field_checks import ModelName, check_argument
 from ekiden.core.model import Model
 from ekiden.core.roles import Assignment, RouteCause
 from ekiden.core.suggest import suggestion
@@ -66,6 +67,8 @@ class Router:
         built-in semantic stage, `embedder` that of its embedding. `UserError` for two agents of
         one name, patterns and priorities that cannot be used, and a default agent that is none.
         """
+        check_argument("`settings` of a router", RoutingSettings | None, settings)
+        check_argument("`model` of a router", ModelName | Model | None, model)
         self.settings = settings or RoutingSettings()
         everybody = _by_name(agents)
         self._agents = {name: agent for name, agent in everybody.items() if _is_target(agent)}

@@ -52,7 +52,7 @@ class RuleStage:
         """System agents are left out; at `threshold` and above a choice is `sure`."""
         chosen = [agent for agent in agents if agent.scope != "system"]
         self._threshold = threshold
-        self._priorities = {agent.name: _priority(agent) for agent in chosen}
+        self._priorities = {agent.name: agent.triggers.priority for agent in chosen}
         keywords: dict[str, _Owners] = {}
         patterns: dict[str, _Owners] = {}
         for agent in chosen:
@@ -155,16 +155,6 @@ def _listed(kind: str, words: Sequence[str]) -> str:
     shown = ", ".join(repr(word[:60]) for word in words[:5])
     more = f" and {len(words) - 5} more" if len(words) > 5 else ""
     return f"{kind}{'s' if len(words) > 1 else ''} {shown}{more}"
-
-
-def _priority(agent: Agent[Any]) -> int:
-    priority: Any = agent.triggers.priority
-    if not isinstance(priority, int) or isinstance(priority, bool) or not 0 <= priority <= 100:
-        raise UserError(
-            f"the priority of agent {agent.name!r} is {priority!r}: give a whole number "
-            "from 0 to 100"
-        )
-    return priority
 
 
 def _pattern_set(patterns: Mapping[str, _Owners]) -> PatternSet:

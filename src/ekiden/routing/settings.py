@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias
 
+from ekiden.core.field_checks import Checked
 from ekiden.core.setting import Allowed
 from ekiden.routing.decision import Strategy
 
@@ -12,7 +13,7 @@ Fallback: TypeAlias = Literal["none", "prompt_user", "default_agent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleSettings:
+class RuleSettings(Checked):
     """Of the `rule` stage."""
 
     confidence_threshold: Annotated[int, Allowed(high=100, env="EKIDEN_ROUTING_THRESHOLD")] = 80
@@ -20,7 +21,7 @@ class RuleSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SemanticSettings:
+class SemanticSettings(Checked):
     """Of the `semantic` stage."""
 
     threshold: Annotated[float | None, Allowed(high=1)] = None
@@ -28,7 +29,7 @@ class SemanticSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LlmSettings:
+class LlmSettings(Checked):
     """Of the `llm` stage."""
 
     model: Annotated[
@@ -40,7 +41,7 @@ class LlmSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StickySettings:
+class StickySettings(Checked):
     """When the agent that has a conversation may lose it without being asked to."""
 
     switch: bool = False
@@ -48,7 +49,7 @@ class StickySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoutingSettings:
+class RoutingSettings(Checked):
     """Everything that can be set about routing.
 
     For example::

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ekiden.core.errors import ModelBehaviorError, UserError
-from ekiden.core.items import Item, is_message, to_item, user_message
+from ekiden.core.items import Item, is_message, read_items, to_item, user_message
 from ekiden.core.jsonio import dumps, quick_ascii
 
 
@@ -98,22 +98,7 @@ def read_input(value: str | Iterable[Any]) -> tuple[Item, ...]:
         return (user_message(value),)
     if value is None or isinstance(value, (bytes, dict)) or not isinstance(value, Iterable):
         raise UserError(f"a run's input is text or a list of items, not {type(value).__name__}")
-    return tuple([_input_item(each, index) for index, each in enumerate(value)])
-
-
-def _input_item(value: Any, index: int) -> Item:
-    item = dict(to_item(value))
-    kind = item.get("type")
-    if kind is None and not isinstance(item.get("role"), str):
-        raise UserError(f"item {index} of the input has neither a `type` nor a `role`")
-    if kind is not None and not isinstance(kind, str):
-        raise UserError(f"item {index} of the input has a `type` that is no text")
-    if kind in ("function_call", "function_call_output"):
-        needed = ("call_id", "name") if kind == "function_call" else ("call_id",)
-        for field in needed:
-            if not isinstance(item.get(field), str) or not item[field]:
-                raise UserError(f"item {index} of the input is a {kind} without `{field}`")
-    return item
+    return tuple([dict(each) for each in read_items(value, "the input")])
 
 
 def call_ids(items: Iterable[Item]) -> set[str]:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from ekiden.core.clock import SYSTEM_CLOCK
 from ekiden.core.context import TContext
 from ekiden.core.errors import UserError
+from ekiden.core.field_checks import (
+    Amount,
+    Checked,
+    Count,
+    ModelName,
+    Name,
+    Seconds,
+    WholeAmount,
+    check_fields,
+)
 from ekiden.core.handoff import HandoffInputData
-from ekiden.core.handoff_terms import Budget, check_not_below_zero
+from ekiden.core.handoff_terms import Budget
 from ekiden.core.inbox_item import EscalationStep
 from ekiden.core.items import Item
 from ekiden.core.messages import DEFAULT_LIMITS, BusLimits
@@ -49,7 +59,7 @@ HandoffInputFilter: TypeAlias = Callable[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Checked):
     """Where a run stops; its work is kept and it can be resumed. `None` is no limit.
 
     For example::
@@ -57,29 +67,22 @@ class Limits:
         RunConfig(limits=Limits(turns=20, tokens=50_000))
     """
 
-    turns: int | None = 10
+    turns: WholeAmount | None = 10
     """Turns of any agent of the run."""
-    depth: int | None = 5
+    depth: WholeAmount | None = 5
     """Handoffs in one run; one more is refused, and the model is told."""
-    tokens: int | None = None
+    tokens: WholeAmount | None = None
     """Tokens of all model calls of the run."""
-    seconds: float | None = None
+    seconds: Amount | None = None
     """Time spent working on the run, waiting for people not counted."""
-    money: float | None = None
+    money: Amount | None = None
     """What the model calls of the run may cost, in the currency of `RunConfig.prices`."""
-    calls: int | None = 64
+    calls: WholeAmount | None = 64
     """Tool calls of one turn; those beyond are not made, and the model is told."""
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if value is not None:
-                is_whole = each.name not in ("tokens", "seconds", "money")
-                check_not_below_zero(f"Limits.{each.name}", value, whole=is_whole)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class Price(Checked):
     """What a million tokens of a model cost.
 
     For example::
@@ -87,16 +90,10 @@ class Price:
         RunConfig(prices={"openai:gpt-5-mini": Price(input=0.25, output=2.0)})
     """
 
-    input: float
-    output: float
-    cached_input: float | None = None
+    input: Amount
+    output: Amount
+    cached_input: Amount | None = None
     """`None`: as much as `input`."""
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if value is not None or each.name != "cached_input":
-                check_not_below_zero(f"Price.{each.name}", value)
 
     def of(self, usage: Usage) -> float:
         """What `usage` costs."""
@@ -118,26 +115,26 @@ class RunConfig:
         await Runner.run(triage, "Where is my parcel?", run_config=config)
     """
 
-    model: str | Model | None = None
+    model: ModelName | Model | None = None
     """Used instead of the agents' own."""
     model_settings: ModelSettings | None = None
     """On top of the agents' own."""
-    model_timeout_s: float = 120.0
+    model_timeout_s: Seconds = 120.0
     """The longest wait for one model call."""
-    tool_timeout_s: float | None = None
+    tool_timeout_s: Seconds | None = None
     """The longest wait for a tool that has no time-out of its own."""
-    parallel_tools: int = 16
+    parallel_tools: Count = 16
     """How many tools of a turn run at the same time."""
     approver: Approver | Literal["inbox"] | None = None
     """Asked before a tool with `confirmation` runs; ``"inbox"``: the people who look into it, while
     the session is parked; `None`: such a tool never runs."""
-    operator: str = "operator"
+    operator: Name = "operator"
     """The role of the people who are asked when no other is named."""
     escalation: Sequence[EscalationStep] = ()
     """Whom else to ask if none of them answers, and when."""
     bus: BusLimits = DEFAULT_LIMITS
     """How much agents may send each other, and who gives up in a deadlock."""
-    app: str | None = None
+    app: Name | None = None
     """What the app is called: whose `app:` state and memory runs share. `None`: there is no `app:`
     state, and memories are those of the app ``ekiden``, as they are for the command."""
     embedder: Embedder | Callable[[], Embedder] | None = None
@@ -162,21 +159,21 @@ class RunConfig:
     returns: Literal["declared", "always"] = "declared"
     """Whether a task may come back to an agent that had it: where the handoff says `allow_return`,
     or always, and then only `Limits.depth` ends a loop."""
-    model_retries: int = 3
+    model_retries: WholeAmount = 3
     """How often in a row a model may ask for what does not exist before the run fails."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """By model, as it is named in agents and runs or in its answers: what it costs."""
-    escalate_to: str | None = None
+    escalate_to: Name | None = None
     """The role of the people who are told of every handoff that is rolled back."""
-    compensation_backoff_s: float = 0.5
+    compensation_backoff_s: Amount = 0.5
     """How long the first retry of a failed compensation waits; each further one twice as long."""
-    rollback_wait_s: float = 10.0
+    rollback_wait_s: Amount = 10.0
     """How long a rollback waits for calls that cannot be stopped, such as threads, before it
     undoes what they did; one that takes longer is left to people."""
     on_busy: Literal["wait", "refuse"] = "wait"
     """When another run has the session."""
-    busy_timeout_s: float = 30.0
-    lease_s: float = 30.0
+    busy_timeout_s: Amount = 30.0
+    lease_s: Seconds = 30.0
     """After so long without a sign of life others may take the session over."""
     events: bool = True
     """Whether events that carry no part of the conversation are recorded."""
@@ -189,21 +186,7 @@ class RunConfig:
     clock: Clock = SYSTEM_CLOCK
 
     def __post_init__(self) -> None:
-        for name in ("model_timeout_s", "lease_s", "parallel_tools"):
-            if not getattr(self, name) > 0:
-                raise UserError(f"RunConfig.{name} must be above 0, not {getattr(self, name)!r}")
-        for name in (
-            "busy_timeout_s", "model_retries", "compensation_backoff_s", "rollback_wait_s",
-        ):  # fmt: skip
-            if not getattr(self, name) >= 0:
-                raise UserError(f"RunConfig.{name} must not be below 0: {getattr(self, name)!r}")
-        if not isinstance(self.limits, Limits):
-            raise UserError(f"RunConfig.limits is a Limits object, not {self.limits!r:.40}")
-        for model, price in self.prices.items():
-            if not isinstance(price, Price):
-                raise UserError(
-                    f"RunConfig.prices has {price!r:.40} for {model!r:.80}: give a Price object"
-                )
+        check_fields(self)
         if self.input_guardrails or self.output_guardrails or self.handoff_guardrails:
             self._check_guardrails()
 

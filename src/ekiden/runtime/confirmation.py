@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from string import Formatter
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.acting import acting_as
@@ -44,6 +45,8 @@ _MAX_SHOWN = 10_000
 _MAX_TEMPLATE = 2_000
 _MAX_REASON = 2_000
 _MAX_NAME = 200
+_MAX_TITLE = 400
+_MAX_TITLE_ARGUMENT = 80
 _MAX_SCOPE = 200
 _ONCE = "always, with changed arguments: taken as a yes to this one call"
 _PLACES = re.compile(r"\{tool_(?:name|args)\}")
@@ -250,7 +253,7 @@ async def _ask_inbox(run: RunState, tool: FunctionTool, call: Item, key: str) ->
         item = InboxItem(
             kind="confirmation",
             from_agent=run.agent.name,
-            subject=f"may {run.agent.name} run {tool.name}?",
+            subject=_subject(run.agent.name, tool, arguments),
             body=question(confirmation, tool.name, arguments),
             options=(_YES, _NO),
             created_at_us=now_us,
@@ -290,8 +293,9 @@ def _unanswered(closed: InboxItemClosed) -> Decision:
 
 
 def _read(answer: object) -> Decision:
-    if not isinstance(answer, Approval):
-        told = f"asking failed (the approver gave {type(answer).__name__}, not an Approval)"
+    if not isinstance(answer, Approval) or not answer.by:
+        given = "an Approval without `by`" if isinstance(answer, Approval) else _named(answer)
+        told = f"asking failed (the approver gave {given})"
         return _no("unavailable", told)
     by, reason = str(answer.by)[:_MAX_NAME] or "unknown", str(answer.reason)[:_MAX_REASON]
     if answer.approved is not True:
@@ -308,6 +312,10 @@ def _read(answer: object) -> Decision:
         always=answer.always is True,
         arguments=answer.arguments,
     )
+
+
+def _named(answer: object) -> str:
+    return f"{type(answer).__name__}, not an Approval"
 
 
 def _no(status: DecisionStatus, reason: str) -> Decision:
@@ -391,6 +399,32 @@ def question(confirmation: Confirmation, tool: str, arguments: str) -> str:
         if place not in confirmation.prompt_template[:_MAX_TEMPLATE]:
             template = f"{template}\n{label}: {place}"
     return spelled_out(_PLACES.sub(lambda place: filled[place.group()], template))
+
+
+def _subject(agent: str, tool: FunctionTool, arguments: str) -> str:
+    """The title of the question: that of the confirmation, filled in once and literally, so that
+    no argument can bring a place of its own, a line break or a hidden character."""
+    title = None if tool.confirmation is None else tool.confirmation.title
+    if title is None:
+        return f"may {agent} run {tool.name}?"
+    try:
+        given = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        given = None
+    known = given if isinstance(given, dict) else {}
+    filled = [
+        f"{text}{'' if name is None else _shown_argument(known, name)}"
+        for text, name, _, _ in Formatter().parse(title)
+    ]
+    return shortened("".join(filled), _MAX_TITLE)
+
+
+def _shown_argument(given: dict[str, Any], name: str) -> str:
+    if given.get(name) is None:
+        return "?"
+    value = given[name]
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return shortened(spelled_out(" ".join(text.split())), _MAX_TITLE_ARGUMENT)
 
 
 def _readable(arguments: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from ekiden.core.agent import Agent
 from ekiden.core.errors import SessionNotWaiting, UserError
+from ekiden.core.field_checks import check_argument
 from ekiden.core.handoff_record import (
     A_PERSON,
     A_PROGRAM,
@@ -17,7 +18,7 @@ from ekiden.core.handoff_record import (
 )
 from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, HandoffPolicy
 from ekiden.core.ids import check_id, new_id
-from ekiden.core.items import Item, to_items
+from ekiden.core.items import Item, read_items, user_message
 from ekiden.core.team import Team
 from ekiden.handoff.lifecycle import FINAL
 from ekiden.handoff.records import HandoffRecord, read_handoff
@@ -310,8 +311,11 @@ class HandoffController:
 
 
 def _items(history: Any) -> tuple[Item, ...]:
-    items = to_items(history if isinstance(history, str) else tuple(history))
-    return tuple(plain_json("conversation_history", items))
+    if isinstance(history, str):
+        return (user_message(history),)
+    what = "conversation_history"
+    check_argument(f"`{what}`", Iterable[Any], history)
+    return tuple(plain_json(what, read_items(history, what)))
 
 
 def _own_variables(variables: dict[str, Any]) -> dict[str, Any]:

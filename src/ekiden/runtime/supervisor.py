@@ -10,9 +10,18 @@ from typing import Any
 from ekiden.core.agent import Agent
 from ekiden.core.context import TContext
 from ekiden.core.errors import UserError
+from ekiden.core.field_checks import checked_arguments
 from ekiden.core.handoff_terms import Budget
 from ekiden.core.model import Model
-from ekiden.core.plan import Aggregator, Decomposer, MultiAgentState, PlanFailed, PlanSettings
+from ekiden.core.plan import (
+    AggregateFunction,
+    Aggregator,
+    DecomposeFunction,
+    Decomposer,
+    MultiAgentState,
+    PlanFailed,
+    PlanSettings,
+)
 from ekiden.runtime.config import RunConfig
 from ekiden.runtime.plan_state import plan_state
 from ekiden.runtime.runner import Runner
@@ -30,9 +39,17 @@ class Supervisor(Agent[TContext]):
         state = await desk.run("Is it warm in Kyoto, and what are 100 euros in yen?")
         print(state.final_response)
 
+    `decomposer` and `aggregator` may also be functions, sync or async::
+
+        def each_line(text, members, fallback):
+            return [AgentTask(agent=fallback, description=line) for line in text.splitlines()]
+
+        Supervisor("desk", agents=[weather, general], decomposer=each_line)
+
     See `PlanSettings` for what the settings mean; `task_budget` is its `budget`.
     """
 
+    @checked_arguments
     def __init__(
         self,
         name: str,
@@ -40,8 +57,8 @@ class Supervisor(Agent[TContext]):
         agents: Sequence[Agent[Any]],
         fallback: str | None = None,
         model: str | Model | None = None,
-        decomposer: Decomposer | None = None,
-        aggregator: Aggregator | None = None,
+        decomposer: Decomposer | DecomposeFunction | None = None,
+        aggregator: Aggregator | AggregateFunction | None = None,
         concurrency: int = 8,
         timeout_s: float = 60.0,
         retries: int = 1,

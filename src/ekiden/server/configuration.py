@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ekiden.app.settings import Settings
-from ekiden.server.names import read_hosts, read_origins
+from ekiden.core.host_names import read_hosts, read_origins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from ekiden.app.logins import MAX_AGE_S
+from ekiden.core.host_names import PageOrigin, parse_host, parse_origin
 from ekiden.core.server_errors import BadOrigin, CsrfFailed
-from ekiden.server.names import PageOrigin, parse_host, parse_origin
 
 COOKIE: Final = "ekiden_login"
 CSRF_HEADER: Final = "X-CSRF-Token"

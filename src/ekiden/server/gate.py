@@ -26,13 +26,13 @@ from starlette.requests import HTTPConnection
 from ekiden.app.keys import ApiKey, Keys, parse_key
 from ekiden.app.logins import login_id
 from ekiden.app.service import Service
+from ekiden.core.host_names import is_loopback_address, network_of, parse_host
 from ekiden.core.server_errors import KeyExpired, ServerExposed, Unauthenticated
 from ekiden.server.access import LOCAL, Caller
 from ekiden.server.chores import Chores
 from ekiden.server.configuration import ServerConfig
 from ekiden.server.cookies import check_own_page, csrf_token, kept_logins
 from ekiden.server.keyring import KeyRing
-from ekiden.server.names import is_loopback_address, network_of, parse_host
 from ekiden.server.rates import Rates
 
 SUBPROTOCOL: Final = "ekiden.v1"
@@ -94,7 +94,8 @@ class KeyGate:
         """Count a wrong key; `TooManyRequests` if the address sent too many of them. One that was
         good once is not guessed, and no key is not wrong."""
         if not isinstance(exc, KeyExpired) and (is_given or _gives_key(connection)):
-            self._wrong.take(network_of(connection))
+            client = connection.client
+            self._wrong.take("" if client is None else network_of(client.host))
 
     async def _caller(self, connection: HTTPConnection) -> Caller:
         if _IN_ADDRESS.search(connection.scope.get("query_string", b"")):

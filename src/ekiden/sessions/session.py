@@ -10,7 +10,7 @@ from typing import Any
 from ekiden.core.errors import SessionNotFound, UserError
 from ekiden.core.events import Event
 from ekiden.core.ids import check_id, new_id
-from ekiden.core.items import Item, to_item, user_message
+from ekiden.core.items import Item, read_items, user_message
 from ekiden.core.messages import priority_number
 from ekiden.sessions.conversation import conversation
 from ekiden.sessions.info import SessionInfo, session_info
@@ -117,7 +117,9 @@ class Session:
         `SessionBusy` while somebody runs it, and `UserError` while a run is unfinished.
         """
         given = (items,) if isinstance(items, str) else items
-        said = [user_message(each) if isinstance(each, str) else to_item(each) for each in given]
+        said = read_items(
+            [user_message(each) if isinstance(each, str) else each for each in given], "the session"
+        )
         if said:
             await append_items(self.store, self.draft(""), tuple(said))
 

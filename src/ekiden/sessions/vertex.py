@@ -14,6 +14,7 @@ from ekiden.core.errors import UserError
 from ekiden.core.jsonio import dumps
 from ekiden.core.mirror_errors import MirrorRefused, MirrorUnavailable
 from ekiden.sessions.mirror import MirroredEvent, MirroredSession
+from ekiden.sessions.mirror_settings import NAME
 from ekiden.sessions.vertex_auth import GoogleTokens
 from ekiden.sessions.vertex_wire import (
     tidy,
@@ -37,7 +38,7 @@ _PASSING = frozenset({1, 4, 7, 8, 10, 13, 14, 16})
 """Codes of operations that failed and may go well later."""
 _ALREADY_EXISTS = 6
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9:._-]{0,127}")
+_NAME = re.compile(NAME)
 
 _log = logging.getLogger("ekiden.mirror")
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from ekiden.core.clock import SYSTEM_CLOCK
 from ekiden.core.errors import LeaseLost
 from ekiden.core.events import Event
+from ekiden.core.field_checks import checked_arguments
 from ekiden.core.roles import Clock
 from ekiden.storage.base import (
     Batch,
@@ -63,6 +64,7 @@ class MemoryStore(MemorySessions):
         session = Session("s1", store=MemoryStore())
     """
 
+    @checked_arguments
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(clock)
 

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from ekiden.core.plan import Aggregator, Decomposer, MultiAgentState, PlanSettings
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+from ekiden.core.plan import (
+    AgentTask,
+    AggregateFunction,
+    Aggregator,
+    AskModel,
+    DecomposeFunction,
+    Decomposer,
+    MultiAgentState,
+    PlanSettings,
+    TaskDecomposition,
+    keywords_taken,
+)
 from ekiden.supervisor.aggregate import JoinAggregator, ModelAggregator, joined
 from ekiden.supervisor.model_decomposer import ModelDecomposer
 from ekiden.supervisor.rule_decomposer import RuleDecomposer
@@ -10,8 +25,9 @@ from ekiden.supervisor.rule_decomposer import RuleDecomposer
 
 def decomposer_of(settings: PlanSettings, has_model: bool) -> Decomposer:
     """The supervisor's own; else the model where there is one, else rules."""
-    if settings.decomposer is not None:
-        return settings.decomposer
+    own: Any = settings.decomposer
+    if own is not None:
+        return own if hasattr(own, "decompose") else _FunctionDecomposer(own)
     if has_model:
         return ModelDecomposer(max_tasks=settings.max_tasks)
     return RuleDecomposer(max_tasks=settings.max_tasks)
@@ -19,10 +35,36 @@ def decomposer_of(settings: PlanSettings, has_model: bool) -> Decomposer:
 
 def aggregator_of(settings: PlanSettings, has_model: bool) -> Aggregator:
     """The supervisor's own; else the model where there is one, else side by side."""
-    if settings.aggregator is not None:
-        return settings.aggregator
+    own: Any = settings.aggregator
+    if own is not None:
+        return own if hasattr(own, "aggregate") else _FunctionAggregator(own)
     titles = _titles(settings)
     return ModelAggregator(titles=titles) if has_model else JoinAggregator(titles=titles)
+
+
+@dataclass(frozen=True, slots=True)
+class _FunctionDecomposer:
+    function: DecomposeFunction
+
+    async def decompose(self, text: str, **options: Any) -> TaskDecomposition:
+        taken = keywords_taken(self.function, list(options), "a decomposer")
+        made = self.function(text, **{name: options[name] for name in taken})
+        made = await made if inspect.isawaitable(made) else made
+        if isinstance(made, list | tuple) and all(isinstance(each, AgentTask) for each in made):
+            return TaskDecomposition(tasks=tuple(made))
+        found: TaskDecomposition = made
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _FunctionAggregator:
+    function: AggregateFunction
+
+    async def aggregate(self, state: MultiAgentState, *, ask: AskModel | None) -> str:
+        taken = keywords_taken(self.function, ["ask"], "an aggregator")
+        made = self.function(state, **({"ask": ask} if taken else {}))
+        answer: str = await made if inspect.isawaitable(made) else made
+        return answer
 
 
 def side_by_side(

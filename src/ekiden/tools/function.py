@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import math
-import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import (
@@ -23,8 +21,9 @@ from typing import (
 
 from ekiden.core.context import RunContextWrapper, TContext, ToolContext, TOutput
 from ekiden.core.errors import ModelBehaviorError, ToolError, ToolTimeout, UserError
+from ekiden.core.field_checks import Seconds, check_argument
 from ekiden.core.profile import Confirmation
-from ekiden.core.tool import Enabled, FunctionTool, ToolErrorFunction
+from ekiden.core.tool import Enabled, FunctionTool, ToolErrorFunction, check_tool_name
 from ekiden.tools.cancellation import is_being_cancelled
 from ekiden.tools.docstrings import DocstringStyle, Documentation, read_docstring
 from ekiden.tools.signature import Parameters, read_parameters, without_partial
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     from ekiden.core.tool_guardrails import ToolInputGuardrail, ToolOutputGuardrail
 
 _log = logging.getLogger("ekiden.tools")
-
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""What every provider takes as the name of a tool."""
 
 _MAX_ERROR = 2000
 
@@ -161,8 +157,10 @@ def function_tool(
 
     Raises `UserError` for what cannot be a tool, saying why.
     """
-    if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
-        raise UserError(f"timeout must be a positive number of seconds, not {timeout!r}")
+    check_argument("`timeout`", Seconds | None, timeout)
+    check_argument("`name_override`", str | None, name_override)
+    check_argument("`description_override`", str | None, description_override)
+    check_argument("`confirmation`", Confirmation | bool, confirmation)
     asked = Confirmation() if confirmation is True else confirmation or None
 
     def make(func: Callable[..., Any], local_names: dict[str, Any]) -> FunctionTool:
@@ -250,9 +248,8 @@ def _docstring_of(func: Any) -> str | None:
 
 def checked_name(name: str, func: Any) -> str:
     """`name`, if it can be that of a tool; `UserError`."""
-    if not _NAME.fullmatch(name):
-        raise UserError(
-            f"{name!r} cannot be the name of a tool (1 to 64 ASCII letters, digits, _ and -): "
-            f"give name_override for {func!r}"
-        )
+    try:
+        check_tool_name(name, "the name of a tool")
+    except UserError as exc:
+        raise UserError(f"{exc}: give name_override for {func!r}") from None
     return name

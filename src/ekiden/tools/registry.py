@@ -111,12 +111,19 @@ def _stand_in(name: str) -> FunctionTool:
     async def refuse(ctx: ToolContext[Any], arguments: str) -> Any:
         raise ToolUnusable(name, "it was not imported, as the project was only looked at")
 
-    return FunctionTool(
+    return _StandIn(
         name=name,
         description="(not imported)",
         params_json_schema={"type": "object", "properties": {}},
         on_invoke_tool=refuse,
     )
+
+
+class _StandIn(FunctionTool):
+    """A tool with the name that a file has for it: it is shown to people, and to no model."""
+
+    def _check_name(self) -> None:
+        """Any name is right."""
 
 
 def _made(given: FunctionTool | Callable[..., Any], name: str | None) -> FunctionTool:

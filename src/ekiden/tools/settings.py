@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from ekiden.core.field_checks import Checked
 from ekiden.core.setting import Allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileToolSettings:
+class FileToolSettings(Checked):
     """Of `read_file` and `write_file`, which never leave the project's folder."""
 
     max_bytes: Annotated[int, Allowed(low=1)] = 1_000_000
@@ -20,7 +21,7 @@ class FileToolSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HttpToolSettings:
+class HttpToolSettings(Checked):
     """Of `http_get`."""
 
     allow: Annotated[
@@ -34,7 +35,7 @@ class HttpToolSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShellToolSettings:
+class ShellToolSettings(Checked):
     """Of `shell`."""
 
     allow: Annotated[
@@ -48,7 +49,7 @@ class ShellToolSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSettings:
+class ToolSettings(Checked):
     """Everything that can be set about built-in tools."""
 
     ask: Annotated[bool, Allowed(risk="runs tools without approval")] = True

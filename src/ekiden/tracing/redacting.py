@@ -18,27 +18,41 @@ _ERROR_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}(?:Error|Exception|Exit|I
 
 
 def for_export(
-    spans: Iterable[Span], *, include_content: bool = False, kinds: Collection[str] = KEYS
+    spans: Iterable[Span],
+    *,
+    include_content: bool = False,
+    include_errors: bool = False,
+    kinds: Collection[str] = KEYS,
 ) -> list[Span]:
     """The spans as they may leave this process.
 
     Without `include_content` they have no prompts, answers, arguments, results and reasons, and of
-    errors only their code or the name of the exception. `kinds` of sensitive text are covered in
-    what is left; see `ekiden.core.redaction`.
+    errors only their code or the name of the exception, unless `include_errors`. `kinds` of
+    sensitive text are covered in what is left; see `ekiden.core.redaction`.
     """
-    return [exported(span, include_content=include_content, kinds=kinds) for span in spans]
+    return [
+        exported(span, include_content=include_content, include_errors=include_errors, kinds=kinds)
+        for span in spans
+    ]
 
 
-def exported(span: Span, *, include_content: bool = False, kinds: Collection[str] = KEYS) -> Span:
+def exported(
+    span: Span,
+    *,
+    include_content: bool = False,
+    include_errors: bool = False,
+    kinds: Collection[str] = KEYS,
+) -> Span:
     """One span as it may leave this process; see `for_export`."""
-    return redacted(span if include_content else without_content(span), kinds=kinds)
+    shown = span if include_content else without_content(span, keep_error=include_errors)
+    return redacted(shown, kinds=kinds)
 
 
-def without_content(span: Span) -> Span:
-    """The span without what was said."""
+def without_content(span: Span, *, keep_error: bool = False) -> Span:
+    """The span without what was said; its error as its code or name, unless that is kept."""
     if not span.content and span.error is None:
         return span
-    error = _error_name(span)
+    error = span.error if keep_error else _error_name(span)
     return span.saying(name=span.name, error=error, details=span.details, content=NOTHING)
 
 

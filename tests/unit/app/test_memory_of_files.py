@@ -10,7 +10,7 @@ import pytest
 from ekiden.agents import Problem
 from ekiden.app.project import Project, load_project
 from ekiden.app.running import config_of
-from ekiden.core.errors import AgentFilesInvalid, UserError
+from ekiden.core.errors import AgentFilesInvalid, SettingsInvalid
 from ekiden.core.profile import MemorySettings
 from ekiden.memory import Memory
 from ekiden.runtime import Runner
@@ -110,9 +110,6 @@ def test_the_embedder_is_that_of_the_settings_and_made_when_it_is_needed(load: L
     assert given() is given()
 
 
-def test_an_embedder_that_there_is_not_is_an_error_when_it_is_used(load: Load) -> None:
-    project = load("", '{"memory": {"embedding_model": "nothing"}}')
-    given = config_of(project.settings).embedder
-    assert callable(given)
-    with pytest.raises(UserError, match="no embedder is called"):
-        given()
+def test_an_embedder_that_there_is_not_is_an_error_when_the_project_is_loaded(load: Load) -> None:
+    with pytest.raises(SettingsInvalid, match="no embedder is called"):
+        load("", '{"memory": {"embedding_model": "nothing"}}')

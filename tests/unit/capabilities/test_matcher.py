@@ -228,16 +228,28 @@ def test_an_agent_that_is_not_known_is_named_with_the_one_that_was_meant(
 def test_a_bad_proficiency_is_refused_and_nothing_changes(
     matcher: CapabilityMatcher, proficiency: Any
 ) -> None:
-    with pytest.raises(UserError, match="proficiency of capability 'rust' of agent 'ada'"):
+    with pytest.raises(UserError, match="Capability.proficiency must be a number from 0 to 1"):
         matcher.register("ada", [skill("go"), skill("rust", proficiency)])
     assert names(matcher.find(["python"])) == ["ada"]
     assert matcher.find(["go"], min_score=0.7) == []
 
 
 @pytest.mark.parametrize(
-    "capabilities",
-    [[skill(" ")], [skill("x", 1.0, "")], ["python"], "python", [Capability(name="x", tags="ab")]],  # type: ignore[arg-type]  # one text in place of several
+    ("fields", "problem"),
+    [
+        ({"name": " "}, "Capability.name must be a name"),
+        ({"name": "x", "tags": ("",)}, "Capability.tags must be a list of names"),
+        ({"name": "x", "tags": "ab"}, r"list of names, not 'ab' \(str\): write \['ab'\]"),
+    ],
 )
+def test_what_is_no_capability_is_refused_where_it_is_written(
+    fields: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(UserError, match=problem):
+        Capability(**fields)
+
+
+@pytest.mark.parametrize("capabilities", [["python"], "python"])
 def test_what_is_no_capability_is_refused(matcher: CapabilityMatcher, capabilities: Any) -> None:
     with pytest.raises(UserError):
         matcher.register("ada", capabilities)

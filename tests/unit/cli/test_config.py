@@ -178,11 +178,11 @@ def test_a_default_agent_must_be_one_of_the_files(folder: Path, capsys: Captured
 def test_a_value_that_does_not_count_is_remarked_upon(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config("set", "model", "a:b")
-    config("set", "--user", "model", "c:d")
+    config("set", "model", "openai:b")
+    config("set", "--user", "model", "openai:d")
     assert "it does not count here: project .ekiden/settings.json:2" in capsys.readouterr().err
-    monkeypatch.setenv("EKIDEN_MODEL", "e:f")
-    config("set", "model", "g:h")
+    monkeypatch.setenv("EKIDEN_MODEL", "openai:f")
+    config("set", "model", "openai:h")
     assert "environment EKIDEN_MODEL comes first" in capsys.readouterr().err
 
 
@@ -190,9 +190,9 @@ def test_other_settings_that_are_wrong_are_remarked_upon(capsys: Captured) -> No
     user = Path.home() / ".ekiden"
     user.mkdir()
     (user / "settings.json").write_text('{"modle": 1}')
-    assert config("set", "model", "a:b") == 0
+    assert config("set", "model", "openai:b") == 0
     assert "other settings are wrong" in capsys.readouterr().err
-    assert config("set", "model", "a:c", "--json") == 0
+    assert config("set", "model", "openai:c", "--json") == 0
     assert json.loads(capsys.readouterr().out)["origin"] is None
 
 
@@ -200,15 +200,15 @@ def test_in_the_home_folder_both_files_are_one(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(Path.home())
-    config("set", "--user", "model", "a:b")
+    config("set", "--user", "model", "openai:b")
     config("get", "model")
     shown = capsys.readouterr()
-    assert shown.out.endswith("a:b\n")
+    assert shown.out.endswith("openai:b\n")
     assert shown.err == ""
 
 
 def test_the_paths_are_told(folder: Path, capsys: Captured) -> None:
-    config("set", "model", "a:b")
+    config("set", "model", "openai:b")
     config("path")
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split() == [

@@ -88,7 +88,7 @@ def test_a_callable_without_a_name_is_called_after_its_type() -> None:
 
 @pytest.mark.parametrize("kind", [ToolInputGuardrail, ToolOutputGuardrail])
 def test_a_guardrail_must_be_callable(kind: Any) -> None:
-    with pytest.raises(UserError, match=f"{kind.__name__} must be callable, which str is not"):
+    with pytest.raises(UserError, match=f"{kind.__name__}.guardrail_function must be a function"):
         kind(guardrail_function="check")
 
 

@@ -192,15 +192,15 @@ def test_a_word_that_the_cut_goes_through_is_no_word() -> None:
     assert RuleStage([agent("a", "err")]).decide(" " * (MAX_CHARS - 3) + "err!").agent == "a"
 
 
-def test_a_pattern_that_does_not_compile_names_its_agent_and_the_way_out() -> None:
-    with pytest.raises(UserError, match="agent 'b': the pattern '.*' cannot be used.*look-around"):
-        RuleStage([agent("a", patterns=("fine",)), agent("b", patterns=("(?=x)",))])
+def test_a_pattern_that_does_not_compile_is_refused_where_it_is_written() -> None:
+    with pytest.raises(UserError, match="Triggers.patterns has .*look-around"):
+        Triggers(patterns=("fine", "(?=x)"))
 
 
 @pytest.mark.parametrize("priority", [-1, 101, 2.5, "50", True])
 def test_a_priority_that_is_none_is_refused(priority: object) -> None:
-    with pytest.raises(UserError, match="priority of agent 'a'.*from 0 to 100"):
-        RuleStage([agent("a", "x", priority=priority)])
+    with pytest.raises(UserError, match="Triggers.priority must be .*from 0 to 100"):
+        Triggers(priority=priority)  # type: ignore[arg-type]
 
 
 def test_among_a_thousand_agents_the_right_one_is_found() -> None:

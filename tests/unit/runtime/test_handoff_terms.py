@@ -290,14 +290,14 @@ async def test_a_code_agent_that_hangs_is_cut_short_too() -> None:
 @each_case(
     ("fields", "problem"),
     [
-        ({"policy": "later"}, "`policy` is one of"),
+        ({"policy": "later"}, "`policy` of a handoff must be "),
         ({"policy": "conditional"}, "needs a `condition`"),
         ({"when": "conditional"}, "needs a `condition`"),
         ({"when": "auto"}, "needs a `trigger`"),
-        ({"when": "never"}, "`when` is one of"),
+        ({"when": "never"}, "`when` of a handoff must be "),
         ({"timeout_s": 0}, "above 0"),
-        ({"completes": "soon"}, "`completes` is one of"),
-        ({"allow_return": "maybe"}, "`allow_return` is one of"),
+        ({"completes": "soon"}, "`completes` of a handoff must be "),
+        ({"allow_return": "maybe"}, "`allow_return` of a handoff must be "),
     ],
 )
 def test_terms_that_make_no_sense_are_refused(fields: dict[str, Any], problem: str) -> None:
@@ -307,7 +307,7 @@ def test_terms_that_make_no_sense_are_refused(fields: dict[str, Any], problem: s
 
 @pytest.mark.parametrize("budget", [{"tokens": 0}, {"seconds": -1}, {"money": float("inf")}])
 def test_a_budget_is_made_of_numbers_above_zero(budget: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match="above 0"):
+    with pytest.raises(UserError, match="must be a (whole )?number (above 0|of 1 or more)"):
         Budget(**budget)
 
 

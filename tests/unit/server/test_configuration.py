@@ -10,9 +10,9 @@ import pytest
 from ekiden.app.settings import Settings, load_settings
 from ekiden.app.settings.model import ServerSettings
 from ekiden.core.errors import SettingsInvalid, UserError
+from ekiden.core.host_names import parse_host, read_hosts
 from ekiden.server import ServerConfig
 from ekiden.server.configuration import server_config
-from ekiden.server.names import parse_host, read_hosts
 
 
 def test_the_defaults_of_settings_and_of_a_server_are_the_same() -> None:

@@ -19,6 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
 from ekiden.core.errors import StoreUnavailable, UserError
+from ekiden.core.host_names import parse_host, parse_origin
 from ekiden.core.server_errors import KeyExpired, RequestInvalid
 from ekiden.server import ServerConfig
 from ekiden.server.access import LOCAL, Caller
@@ -28,7 +29,6 @@ from ekiden.server.middleware.crowd import Crowd
 from ekiden.server.middleware.entrance import Entrance
 from ekiden.server.middleware.origins import Origins
 from ekiden.server.middleware.telling import Telling
-from ekiden.server.names import parse_host, parse_origin
 from tests.support.serving import application, client_of
 from tests.unit.server.keyed import bearer, is_problem, make_key
 

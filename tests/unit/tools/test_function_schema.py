@@ -253,7 +253,7 @@ def test_two_tools_of_one_function_differ_in_name_only() -> None:
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf")])
 def test_a_time_out_is_a_positive_number(timeout: float) -> None:
-    with pytest.raises(UserError, match="timeout must be a positive number of seconds"):
+    with pytest.raises(UserError, match="`timeout` must be a number above 0"):
         function_tool(lambda: None, name_override="f", timeout=timeout)
 
 

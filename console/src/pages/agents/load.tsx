@@ -6,15 +6,15 @@ import { link } from "../../lib/router";
 import { Moment } from "../../lib/time";
 import { t } from "../../lib/words";
 import { PlainLink } from "../../ui/basics";
-import { StateBadge } from "../../ui/state";
+import { LookBadge, STATES } from "../../ui/state";
 import { nameOf, PERSON } from "../session/lanes";
 
 export const isPerson = (name: string): boolean => name.startsWith(PERSON);
 
-const WAITING = { internal: "waiting_agent", user: "waiting_person", none: null } as const;
+const WAITING: Record<AgentPresence["status"], "waiting_agent" | "waiting_person" | null> = { internal: "waiting_agent", user: "waiting_person", none: null };
 
 export function Standing({ presence }: { presence: AgentPresence | undefined }): VNode {
-  return <StateBadge state={WAITING[presence?.status ?? "none"] ?? (presence?.running.length ? "working" : "idle")} />;
+  return <LookBadge look={STATES[WAITING[presence?.status ?? "none"] ?? (presence?.running.length ? "working" : "idle")]} />;
 }
 
 export function Load({ presence }: { presence: AgentPresence | undefined }): VNode {

@@ -8,27 +8,71 @@ import { link } from "../../lib/router";
 import { exact, Moment } from "../../lib/time";
 import { named, t, type Word } from "../../lib/words";
 import { Badge, Facts, pretty, type Tone } from "../../ui/basics";
+import { decisionLook, decisionStatus, handoffLook, questionLook, type DecisionStatus, type HandoffStatus } from "../../ui/state";
 
 type AuditRecord = AuditEntry;
 
-const TONES: Record<string, Tone> = { completed: "good", failed: "bad", rolled_back: "bad", guardrail: "bad", inbox: "wait" };
+const TONES: Record<AuditRecord["type"], Tone> = {
+  handoff: "neutral",
+  route: "neutral",
+  tool_confirmation: "neutral",
+  inbox: "wait",
+  guardrail: "bad",
+  message: "neutral",
+};
 
 function toneOf({ type, move, facts }: AuditRecord): Tone {
-  if (type === "tool_confirmation") return facts.approved ? "good" : "bad";
-  return TONES[move ?? type] ?? "neutral";
+  if (type === "tool_confirmation") return decisionLook(facts.approved, facts.status)[0];
+  if (type === "handoff") {
+    const tone = handoffLook(move)?.[0] ?? (facts.rollback_failed ? "bad" : "neutral");
+    return tone === "busy" ? "neutral" : tone; // What is on record is over.
+  }
+  if (type === "inbox") return questionLook(facts.status ?? facts.change)?.[0] ?? "wait";
+  return TONES[type];
 }
+
+const MOVES: Record<HandoffStatus, Word> = {
+  initiated: "audit.move_initiated",
+  validating: "audit.move_validating",
+  transferring: "audit.move_transferring",
+  completed: "audit.move_completed",
+  failed: "audit.move_failed",
+  rolled_back: "audit.move_rolled_back",
+};
+
+/** A record of a handoff that tells no move is of something that was, or could not be, rolled back. */
+function moved({ move, facts }: AuditRecord): string {
+  if (move !== null && move in MOVES) return t(MOVES[move as HandoffStatus]);
+  if (facts.compensation === undefined) return t("audit.move_other");
+  return t(facts.rollback_failed ? "audit.move_not_undid" : "audit.move_undid", { what: text(facts.compensation) });
+}
+
+const UNDECIDED: Record<DecisionStatus, Word> = {
+  answered: "audit.refused",
+  expired: "audit.asked_expired",
+  cancelled: "audit.asked_cancelled",
+  unavailable: "audit.asked_unavailable",
+};
 
 const text = (value: unknown): string => (typeof value === "string" ? value : "");
 
+/** What a session did when its question was over. */
+function taken({ status, answer }: AuditRecord["facts"]): string {
+  if (status === "expired") return answer ? "expired_with" : "ended_expired";
+  if (status === "cancelled") return "ended_cancelled";
+  return answer ? "change_taken" : "change_posted";
+}
+
 /** What was done, in a few words. */
-function deed({ type, move, facts }: AuditRecord): string {
-  if (type === "handoff") return named("audit", `move_${move}`);
+function deed(record: AuditRecord): string {
+  const { type, facts } = record;
+  if (type === "handoff") return moved(record);
   if (type === "tool_confirmation") {
-    return t(facts.approved ? "audit.approved" : "audit.refused", { tool: text(facts.tool) });
+    return t(facts.approved ? "audit.approved" : UNDECIDED[decisionStatus(facts.status)], { tool: text(facts.tool) });
   }
   if (type === "guardrail") return t("audit.held", { guardrail: text(facts.guardrail) });
   if (type === "route") return t("audit.routed");
-  const word = facts.change ? `change_${text(facts.change)}` : facts.answer ? "change_taken" : "change_posted";
+  const word = facts.change ? `change_${text(facts.change)}` : taken(facts);
   const answer = facts.answer as Record<string, unknown> | undefined;
   return t(`audit.${word}` as Word, { choice: text(facts.choice ?? answer?.choice) || text(facts.text ?? answer?.text) });
 }

@@ -4,7 +4,8 @@ import type { DrawnArrow, DrawnBox } from "../../graph/drawing";
 import type { Arrange } from "../../graph/layout";
 import { inLanes } from "../../graph/simple";
 import { named, t } from "../../lib/words";
-import { STATES } from "../../ui/state";
+import { SIGNS, type Tone } from "../../ui/basics";
+import { HANDOFFS, sessionLook, signed } from "../../ui/state";
 import { boxOf, isUnderWay, pairsOf, type Fate, type Handoff, type Relay } from "./relay";
 
 export interface Drawn {
@@ -15,24 +16,13 @@ export interface Drawn {
   arrange?: Arrange;
 }
 
-type Session = Pick<SessionDetails, "agent" | "state">;
+type Session = Pick<SessionDetails, "agent" | "state" | "outcome" | "run_id">;
 
-const STATE_SIGNS: Record<Session["state"], [string, string]> = {
-  working: ["▶", "lit busy"],
-  waiting_agent: ["◔", "lit wait"],
-  waiting_person: ["◔", "lit wait"],
-  failed: ["✕", "lit bad"],
-  idle: ["●", "lit"],
-};
+/** How the box of the agent looks that has the session. */
+const LIT: Record<Tone, string> = { neutral: "lit", good: "lit", busy: "lit busy", wait: "lit wait", bad: "lit bad" };
 
-const STATUS_SIGNS: Record<Handoff["status"], string> = {
-  initiated: "…",
-  validating: "…",
-  transferring: "▶",
-  completed: "✓",
-  failed: "✕",
-  rolled_back: "↩",
-};
+/** The sign of a handoff that leads back is another one than that of one that was refused. */
+const signOf = (status: Handoff["status"]): string => (status === "rolled_back" ? "↩" : SIGNS[HANDOFFS[status][0]]);
 
 /** For the longest, so that nothing moves when a handoff gets on. */
 const LABEL_ROOM = 130;
@@ -41,18 +31,18 @@ const FATE_LOOKS: Record<Fate, string> = { here: "", undone: "bad ghost", refuse
 
 export const nameOf = (agent: string | null): string => agent ?? t("common.user");
 
-export const statusText = ({ status }: Handoff): string => `${STATUS_SIGNS[status]} ${named("graph", status)}`;
+export const statusText = ({ status }: Handoff): string => `${signOf(status)} ${t(HANDOFFS[status][1])}`;
 
 /** What a screen reader says of a handoff. */
 export function told(handoff: Handoff): string {
-  const words = `${handoff.source} → ${handoff.target}, ${named("graph", handoff.status)}`;
+  const words = `${handoff.source} → ${handoff.target}, ${t(HANDOFFS[handoff.status][1])}`;
   return handoff.reason ? `${words}: ${handoff.reason}` : words;
 }
 
 function activeBox(id: string, agent: string | null, session: Session): DrawnBox {
-  const [sign, look] = STATE_SIGNS[session.state];
-  const state = t(session.state === "idle" ? "graph.has_it" : STATES[session.state][1]);
-  return { id, label: nameOf(agent), note: `${sign} ${state}`, look, title: t("graph.active_box", { agent: nameOf(agent), state }) };
+  const look = sessionLook(session);
+  const state = t(look[1]);
+  return { id, label: nameOf(agent), note: signed(look), look: LIT[look[0]], title: t("graph.active_box", { agent: nameOf(agent), state }) };
 }
 
 function lookOf(handoffs: readonly Handoff[]): string {

@@ -10,12 +10,12 @@ import { useResource } from "../../lib/resource";
 import { link } from "../../lib/router";
 import { duration, exact, Moment } from "../../lib/time";
 import { named, t, type Word } from "../../lib/words";
-import { Badge, ErrorBox, Facts, Loading, pretty, type Tone } from "../../ui/basics";
-import { isUnderWay, type Handoff } from "./relay";
+import { ErrorBox, Facts, Loading, pretty } from "../../ui/basics";
+import { HANDOFFS, LookBadge } from "../../ui/state";
+import type { Handoff } from "./relay";
 
 export function StatusBadge({ handoff }: { handoff: Handoff }): VNode {
-  const tone: Tone = isUnderWay(handoff) ? "busy" : handoff.status === "completed" ? "good" : "bad";
-  return <Badge tone={tone}>{named("graph", handoff.status)}</Badge>;
+  return <LookBadge look={HANDOFFS[handoff.status]} />;
 }
 
 const FATES: [ShownItem["fate"], string, Word][] = [
@@ -93,7 +93,7 @@ function Moves({ moves }: { moves: HandoffMove[] }): VNode {
         const before = moves[at - 1];
         return (
           <li key={at}>
-            {named("graph", move.status)} <time title={exact(move.at)}>{exact(move.at).slice(11)}</time>
+            {t(HANDOFFS[move.status][1])} <time title={exact(move.at)}>{exact(move.at).slice(11)}</time>
             {before && move.at - before.at >= 0.001 && <span class="muted"> +{duration((move.at - before.at) * 1000)}</span>}
           </li>
         );
@@ -130,7 +130,7 @@ export function HandoffDetails({ handoff, at }: { handoff: Handoff; at: number }
           [t("common.status"), <StatusBadge handoff={handoff} />],
           [t("graph.wanted_by"), <><span>{named("graph", `by_${by.kind}`)}</span>{by.name && <> · <Plain text={by.name} /></>}</>],
           [t("graph.policy"), named("graph", handoff.policy)],
-          [t("graph.duration"), handoff.duration_ms !== null && duration(handoff.duration_ms)],
+          [t("graph.duration"), handoff.duration_ms !== null && handoff.status !== "failed" && duration(handoff.duration_ms)],
           [t("graph.began"), <Moment at={handoff.started_at} />],
           [t("common.reason"), handoff.reason && <Plain text={handoff.reason} />],
         ]}

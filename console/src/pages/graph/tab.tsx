@@ -59,10 +59,10 @@ const line = (handoff: Handoff, chosen: Handoff | null | undefined): VNode => (
       </>
     }
     badge={<StatusBadge handoff={handoff} />}
-    why={handoff.reason ?? ""}
+    why={(handoff.status === "failed" && (handoff.error ?? handoff.code)) || (handoff.reason ?? "")}
     when={
       <>
-        {handoff.duration_ms !== null && `${duration(handoff.duration_ms)} · `}
+        {handoff.duration_ms !== null && handoff.status !== "failed" && `${duration(handoff.duration_ms)} · `}
         <Moment at={handoff.started_at} />
       </>
     }
@@ -100,7 +100,7 @@ function Now({ session }: { session: SessionDetails }): VNode {
       <span>
         <Plain text={t("graph.active", { agent: session.agent })} />
       </span>
-      <StateBadge state={session.state} />
+      <StateBadge session={session} />
       {names && (
         <span class="muted">
           <Plain text={t("graph.waits_for", { names })} />

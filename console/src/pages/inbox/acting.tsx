@@ -6,6 +6,7 @@ import { t, type Word } from "../../lib/words";
 import { useMe } from "../../session";
 import { Dialog } from "../../ui/dialog";
 import { say } from "../../ui/toasts";
+import { Chosen } from "./chosen";
 import { ending, forEach, type Problem, type Work } from "./decide";
 import { Misleading, type Extra } from "./detail";
 import { FIELDS, NO_DRAFT, type Draft } from "./fields";
@@ -117,9 +118,7 @@ export function ActingDialog(props: Props): VNode {
     <Dialog title={t(`inbox.${act}_title` as Word, { n: items.length })} onClose={leave} onSubmit={submit}>
       <div onKeyDown={keys} class="acting">
         {isMany ? (
-          <ul class="chosen" tabIndex={0} aria-label={t("inbox.chosen")}>
-            {items.map((each) => <li key={each.id}><Plain text={each.subject} /></li>)}
-          </ul>
+          <Chosen items={items} />
         ) : (
           <p><strong><Plain text={items[0]!.subject} /></strong></p>
         )}

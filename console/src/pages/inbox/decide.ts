@@ -32,7 +32,8 @@ export async function change(item: Item, what: "snooze" | "assign" | "cancel", b
 
 /** How a question ended, in a sentence. */
 export function ending(item: Item): string {
-  if (item.status === "expired") return t("inbox.expired_now");
+  const taken = item.answer?.choice || item.answer?.text || "";
+  if (item.status === "expired") return taken ? t("inbox.expired_said", { said: taken.slice(0, 200) }) : t("inbox.expired_now");
   if (item.status === "cancelled") return t("inbox.withdrawn_by", { by: item.closed_by });
   const said = item.answer?.choice || item.answer?.text || "";
   return t("inbox.answered_by", { by: item.closed_by, said: said.slice(0, 200) });

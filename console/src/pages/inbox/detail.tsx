@@ -8,6 +8,7 @@ import { exact, Moment, relative, useNow } from "../../lib/time";
 import { named, t, type Word } from "../../lib/words";
 import { useMay } from "../../session";
 import { Badge, Facts, pretty } from "../../ui/basics";
+import { LookBadge, QUESTIONS } from "../../ui/state";
 import { Differences } from "./diff";
 import { ending } from "./decide";
 import { handsTo, isMisleading, readable, yesOf, noOf, type Act, type Item } from "./item";
@@ -197,7 +198,7 @@ export function Detail({ focus, isGone, ...props }: Props): VNode {
       <p class="row">
         <Badge tone={isOpen ? "wait" : "neutral"}>{named("inbox", item.kind)}</Badge>
         <Urgency item={item} />
-        {item.status !== "open" && <Badge tone={item.status === "answered" ? "good" : "neutral"}>{named("inbox", item.status)}</Badge>}
+        {item.status !== "open" && <LookBadge look={QUESTIONS[item.status]} />}
       </p>
       <h2 ref={heading} tabIndex={-1}>
         <Plain text={item.subject} />

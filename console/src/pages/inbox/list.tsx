@@ -9,6 +9,7 @@ import { useMay } from "../../session";
 import { Empty, ErrorBox, Loading, More } from "../../ui/basics";
 import { Choice, Typed } from "../../ui/filtering";
 import { LongList } from "../../ui/long_list";
+import { QUESTIONS } from "../../ui/state";
 import { Countdown, Urgency } from "./detail";
 import { isMisleading, type Act, type Item } from "./item";
 import type { Filters, Questions, View } from "./questions";
@@ -45,6 +46,13 @@ function FilterBar({ filters, all, input }: FilterProps): VNode {
   );
 }
 
+/** How a question ended, in a few words: a default that was taken is nobody's answer. */
+function endText({ status, answer, closed_by: by }: Item): string {
+  const said = answer?.choice || answer?.text || "";
+  const detail = status === "expired" ? said && t("inbox.by_default", { said }) : said || by;
+  return [t(QUESTIONS[status][1]), detail].filter(Boolean).join(" · ");
+}
+
 interface RowProps {
   item: Item;
   href: string;
@@ -72,7 +80,7 @@ function Row({ item, href, isChosen, isSelected, toggle, open }: RowProps): VNod
           <Urgency item={item} /> {isMisleading(item) && <span class="badge bad">⚠ {t("inbox.misleading_short")}</span>}{" "}
           <Countdown item={item} />{" "}
           <span class="muted">
-            <Plain text={item.status === "open" ? (item.assignee ?? item.role) : `${named("inbox", item.status)} · ${item.answer?.choice || item.closed_by}`} />
+            <Plain text={item.status === "open" ? (item.assignee ?? item.role) : endText(item)} />
           </span>
         </span>
       </a>

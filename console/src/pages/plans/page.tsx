@@ -7,11 +7,12 @@ import { Plain } from "../../lib/hidden";
 import { useLive, usePages, useResource, useThrottled } from "../../lib/resource";
 import { link, type Route } from "../../lib/router";
 import { Moment } from "../../lib/time";
-import { named, t } from "../../lib/words";
+import { t } from "../../lib/words";
 import { useMay } from "../../session";
 import { Empty, ErrorBox, Loading, More } from "../../ui/basics";
 import { Choice } from "../../ui/filtering";
-import { Progress, STATUSES, TaskBadge } from "./parts";
+import { TASKS } from "../../ui/state";
+import { Progress, TaskBadge } from "./parts";
 import { Preview } from "./preview";
 
 const PAGE = 200;
@@ -22,7 +23,7 @@ function Filters({ agent, status, agents }: { agent: string; status: string; age
   return (
     <div class="filters" role="search">
       <Choice name="agent" label={t("common.agent")} value={agent} options={[...names].map((name) => [name, name])} />
-      <Choice name="status" label={t("common.status")} value={status} options={Object.keys(STATUSES).map((name) => [name, named("plans", name)])} />
+      <Choice name="status" label={t("common.status")} value={status} options={Object.entries(TASKS).map(([name, [, word]]) => [name, t(word)])} />
     </div>
   );
 }

@@ -6,11 +6,9 @@ import { Plain } from "../../lib/hidden";
 import { Code, Markdown } from "../../lib/markdown";
 import { link } from "../../lib/router";
 import { duration, Moment } from "../../lib/time";
-import { named, t } from "../../lib/words";
-import { Badge, Facts, pretty, type Tone } from "../../ui/basics";
-import type { PlanTask } from "../../api/types";
-
-export type Status = PlanTask["status"];
+import { t } from "../../lib/words";
+import { Facts, pretty, SIGNS } from "../../ui/basics";
+import { LookBadge, TASKS, type TaskStatus as Status } from "../../ui/state";
 
 /** A task with all that is known of it. */
 export interface Task {
@@ -29,16 +27,11 @@ export interface Task {
   data?: unknown;
 }
 
-export const STATUSES: Record<Status, [Tone, string, string]> = {
-  pending: ["neutral", "○", ""],
-  running: ["busy", "▶", "busy"],
-  done: ["good", "✓", "done"],
-  failed: ["bad", "✕", "bad"],
-  stopped: ["wait", "◔", "wait"],
-};
+/** How the box of a task looks. */
+const BOXES: Record<Status, string> = { pending: "", running: "busy", done: "done", failed: "bad", stopped: "wait" };
 
 export function TaskBadge({ status }: { status: Status }): VNode {
-  return <Badge tone={STATUSES[status][0]}>{named("plans", status)}</Badge>;
+  return <LookBadge look={TASKS[status]} />;
 }
 
 /** How many are done, in words and as a bar. */
@@ -53,7 +46,7 @@ export function Progress({ tasks }: { tasks: readonly { status?: Status }[] }): 
   ];
   return (
     <div class="progress">
-      <div class="bar" aria-hidden="true">
+      <div class="progress-bar" aria-hidden="true">
         {[["done", done], ["bad", failed], ["stopped", stopped], ["busy", many("running")]].map(([look, n]) => (
           <span key={look} class={String(look)} style={{ flexGrow: Number(n) }} />
         ))}
@@ -110,9 +103,9 @@ export function Tasks({ tasks, chosen, choose }: Props): VNode {
   const task = tasks.find((each) => each.task_id === chosen);
   const id = task?.task_id ?? null;
   const boxes = tasks.map(({ task_id: id, agent, description, status }) => {
-    const sign = status ? `${STATUSES[status][1]} ` : "";
-    const title = [agent, status && named("plans", status), description ?? id].filter(Boolean).join(", ");
-    return { id, label: `${sign}${agent}`, note: description ?? id, look: status ? STATUSES[status][2] : "", title };
+    const sign = status ? `${SIGNS[TASKS[status][0]]} ` : "";
+    const title = [agent, status && t(TASKS[status][1]), description ?? id].filter(Boolean).join(", ");
+    return { id, label: `${sign}${agent}`, note: description ?? id, look: status ? BOXES[status] : "", title };
   });
   const arrows = tasks.flatMap(({ task_id: to, depends_on }) =>
     depends_on.filter((from) => known.has(from)).map((from) => ({ id: `${from} → ${to}`, from, to, title: `${from} → ${to}`, isInert: true })),

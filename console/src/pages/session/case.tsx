@@ -14,7 +14,7 @@ function Open({ id }: { id: string }): VNode | null {
   const { data } = useResource<InboxItem>(`/inbox/${part(id)}`);
   if (data?.status !== "open") return null;
   return (
-    <section class="notice wait" aria-label={t("session.question_open")}>
+    <section class="notice wait" aria-label={t("common.waiting_person")}>
       <p>
         <strong>
           <Plain text={t("session.waits_for", { who: data.assignee ?? nameOf(`person:${data.role}`) })} />

@@ -1,13 +1,12 @@
 /** A handoff: the conversation crosses from one lane to another, or would have. */
 import type { VNode } from "preact";
 import { Plain } from "../../lib/hidden";
-import { named, t } from "../../lib/words";
-import { Badge, word, type Tone } from "../../ui/basics";
+import { t } from "../../lib/words";
+import { word } from "../../ui/basics";
+import { HANDOFFS, handoffLook, LookBadge } from "../../ui/state";
 import { detail, statusOf, type Entry } from "./entries";
 import { classOf, laneOf, leftOf, nameOf, type Lanes } from "./lanes";
 import { Problem } from "./tool";
-
-const TONES: Record<string, Tone> = { completed: "good", failed: "bad", rolled_back: "bad" };
 
 export function Crossing({ entry, lanes }: { entry: Entry; lanes: Lanes }): VNode {
   const status = statusOf(entry);
@@ -31,7 +30,7 @@ export function Crossing({ entry, lanes }: { entry: Entry; lanes: Lanes }): VNod
         <strong>
           <Plain text={nameOf(to)} />
         </strong>{" "}
-        <Badge tone={TONES[status] ?? "busy"}>{named("session", `handoff_${status}`)}</Badge>
+        <LookBadge look={handoffLook(status) ?? HANDOFFS.initiated} />
         {reason && (
           <>
             {" "}

@@ -1,6 +1,7 @@
 /** Events as the entries of a conversation. What belongs to an earlier entry is put to it. */
 import type { SessionEvent } from "../../api/types";
 import { word } from "../../ui/basics";
+import { NOTICE, questionLook, QUESTIONS, type Look } from "../../ui/state";
 
 export type Item = Record<string, unknown>;
 type Kind = "said" | "answer" | "thought" | "tool" | "handoff" | "question" | "guardrail" | "error" | "note";
@@ -169,11 +170,11 @@ export function entriesOf(events: readonly SessionEvent[], before: readonly Entr
 export const statusOf = (entry: Entry): string => word(detail(entry.related.findLast((event) => detail(event, "status")) ?? entry.event, "status"));
 
 /** How a question to people stands; nobody waits for the answer to a notice. */
-export function standingOf({ event, related }: Entry): string {
-  if (["rollback_failed", "escalation"].includes(word(detail(event, "kind")))) return "notice";
+export function standingOf({ event, related }: Entry): Look {
   const ending = [event, ...related].findLast((each) => each.event_type !== "inbox" || detail(each, "status"));
-  if (!ending) return "open";
-  return ending.event_type === "inbox" ? word(detail(ending, "status")) : "cancelled";
+  if (ending?.event_type === "inbox") return questionLook(detail(ending, "status")) ?? QUESTIONS.cancelled;
+  if (["rollback_failed", "escalation"].includes(word(detail(event, "kind")))) return NOTICE;
+  return ending ? QUESTIONS.cancelled : QUESTIONS.open;
 }
 
 /** Everybody with a lane, in the order in which they came in. */

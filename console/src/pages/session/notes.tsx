@@ -5,6 +5,7 @@ import { Plain } from "../../lib/hidden";
 import { link } from "../../lib/router";
 import { named, t, type Word } from "../../lib/words";
 import { Badge, word } from "../../ui/basics";
+import { LookBadge, NOBODY } from "../../ui/state";
 import { detail, standingOf, type Entry } from "./entries";
 import { nameOf } from "./lanes";
 import { Data, Fold, Problem } from "./tool";
@@ -21,13 +22,11 @@ export function Question({ entry }: { entry: Entry }): VNode {
   const { event, related } = entry;
   const ending = [event, ...related].findLast((each) => detail(each, "status"));
   const answer = (ending && detail(ending, "answer")) as Answer | undefined;
-  const status = standingOf(entry);
+  const said = [word(answer?.choice), word(answer?.text)].filter(Boolean).join(" · ");
   return (
     <>
       <p>
-        <Badge tone={status === "open" ? "wait" : status === "answered" ? "good" : "neutral"}>
-          {named("session", `question_${status}`)}
-        </Badge>{" "}
+        <LookBadge look={standingOf(entry)} />{" "}
         {t("session.asks_people", { role: say(event, "role") || "?" })}{" "}
         <a href={link(["inbox", say(event, "item")])}>{t("session.in_inbox")}</a>
       </p>
@@ -39,13 +38,18 @@ export function Question({ entry }: { entry: Entry }): VNode {
           <Plain text={say(event, "reason")} />
         </p>
       )}
-      {answer && (
+      {answer && word(answer.by) === NOBODY && (
+        <p>
+          <Plain text={t("session.expired_default", { said })} />
+        </p>
+      )}
+      {answer && word(answer.by) !== NOBODY && (
         <p>
           <strong>
             <Plain text={word(answer.by)} />
           </strong>
           {": "}
-          <Plain text={[word(answer.choice), word(answer.text)].filter(Boolean).join(" · ")} />
+          <Plain text={said} />
         </p>
       )}
     </>

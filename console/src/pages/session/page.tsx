@@ -39,7 +39,7 @@ function Top({ session, run, reload }: { session: SessionDetails; run: Run | nul
         </h1>
         <span class="row">
           <span role="status">
-            <StateBadge state={session.state} />
+            <StateBadge session={session} />
           </span>
           <RunActions session={session} run={run} reload={reload} />
           <a href={address(`/sessions/${part(id)}/export`)} download={`${id}.json`}>

@@ -5,8 +5,9 @@ import type { SessionEvent } from "../../api/types";
 import { Plain } from "../../lib/hidden";
 import { Code } from "../../lib/markdown";
 import { duration } from "../../lib/time";
-import { t, type Word } from "../../lib/words";
-import { Badge, pretty, word, type Tone } from "../../ui/basics";
+import { t } from "../../lib/words";
+import { pretty, word } from "../../ui/basics";
+import { decisionStatus, LookBadge, NOBODY, TOOLS, type DecisionStatus, type ToolState } from "../../ui/state";
 import { detail, type Entry, type Item } from "./entries";
 
 const LONGEST = 20_000;
@@ -51,27 +52,30 @@ function outputOf(event: SessionEvent, call: unknown): unknown {
   return (value as Item[]).map((part) => (typeof part.text === "string" ? part.text : JSON.stringify(part))).join("\n");
 }
 
-function standing(all: SessionEvent[], answer: SessionEvent | undefined, asked: SessionEvent | undefined, call: unknown): [Tone, Word] {
-  if (asked && !detail(asked, "approved")) {
-    const isAnswered = (detail(asked, "status") ?? "answered") === "answered";
-    return isAnswered ? ["bad", "session.tool_refused"] : ["neutral", "session.tool_not_run"];
-  }
+function standing(all: SessionEvent[], answer: SessionEvent | undefined, asked: SessionEvent | undefined, call: unknown): ToolState {
+  if (asked && detail(asked, "approved") !== true) return decisionStatus(detail(asked, "status")) === "answered" ? "refused" : "not_run";
   const unfinished = answer && (detail(answer, "unfinished") as Record<string, string> | undefined)?.[word(call)];
-  if (unfinished) return ["neutral", unfinished.startsWith("not run") ? "session.tool_not_run" : "session.tool_stopped"];
-  if (answer && detail(answer, "not_run")) return ["neutral", "session.tool_not_run"];
-  if (answer) return answer.error ? ["bad", "session.tool_failed"] : ["good", "session.tool_done"];
-  const last = all.at(-1)!.event_type;
-  if (last === "inbox") return ["wait", "common.waiting_person"];
-  const isBrokenOff = all.length > 1 && last !== "tool_confirmation";
-  return isBrokenOff ? ["neutral", "session.tool_stopped"] : ["busy", "session.tool_open"];
+  if (unfinished) return unfinished.startsWith("not run") ? "not_run" : "stopped";
+  if (answer && detail(answer, "not_run")) return "not_run";
+  if (answer) return answer.error ? "failed" : "done";
+  const last = all.at(-1)!;
+  if (last.event_type === "inbox") return detail(last, "status") ? "open" : "waiting";
+  return all.length > 1 && last.event_type !== "tool_confirmation" ? "stopped" : "open";
 }
 
-function ended(asked: SessionEvent): Word {
-  if (detail(asked, "approved")) return "session.approved";
-  const status = detail(asked, "status");
-  if (status === "expired") return "session.expired";
-  if (status === "cancelled") return "session.withdrawn";
-  return status === "unavailable" ? "session.not_asked" : "session.rejected";
+const UNDECIDED: Record<DecisionStatus, "session.rejected" | "session.expired" | "session.withdrawn" | "session.not_asked"> = {
+  answered: "session.rejected",
+  expired: "session.expired",
+  cancelled: "session.withdrawn",
+  unavailable: "session.not_asked",
+};
+
+/** Who decided about the call, or why nobody did. */
+function ended(asked: SessionEvent): string {
+  const who = word(detail(asked, "by"));
+  const approved = detail(asked, "approved") === true;
+  if (approved) return who === NOBODY ? t("session.approved_default") : t("session.approved", { who });
+  return t(UNDECIDED[decisionStatus(detail(asked, "status"))], { who });
 }
 
 const answers = (event: SessionEvent, call: unknown): boolean =>
@@ -82,7 +86,7 @@ export function ToolCall({ entry }: { entry: Entry }): VNode {
   const all = [event, ...related];
   const answer = all.findLast((each) => answers(each, item?.call_id));
   const asked = all.find((each) => each.event_type === "tool_confirmation");
-  const [tone, text] = standing(all, answer, asked, item?.call_id);
+  const state = standing(all, answer, asked, item?.call_id);
   const name = word(item?.name ?? detail(event, "tool")) || "?";
   const edited = asked && detail(asked, "arguments");
   const took = answer?.duration_ms;
@@ -94,7 +98,7 @@ export function ToolCall({ entry }: { entry: Entry }): VNode {
             <code>
               <Plain text={name} />
             </code>{" "}
-            <Badge tone={tone}>{t(text)}</Badge> {took !== undefined && took !== null && <span class="muted">{duration(took)}</span>}
+            <LookBadge look={entry.isUndone ? ["neutral", TOOLS[state][1]] : TOOLS[state]} /> {took !== undefined && took !== null && state !== "not_run" && state !== "refused" && <span class="muted">{duration(took)}</span>}
           </>
         }
       >
@@ -109,7 +113,7 @@ export function ToolCall({ entry }: { entry: Entry }): VNode {
       {asked && (
         <p class="muted">
           <Plain
-            text={`${t(ended(asked), { who: word(detail(asked, "by")) })} ${word(detail(asked, "reason"))}`}
+            text={`${ended(asked)} ${word(detail(asked, "reason"))}`}
           />
         </p>
       )}

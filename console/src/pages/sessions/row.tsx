@@ -23,7 +23,7 @@ export function SessionRow({ session }: { session: SessionSummary }): VNode {
         )}
       </span>
       <span class="state">
-        <StateBadge state={session.state} />
+        <StateBadge session={session} />
         {priority > NORMAL && <strong class="urgent">{named("sessions", `priority_${priority}`)}</strong>}
       </span>
       <span class="whose">

@@ -9,9 +9,10 @@ import { link } from "../../lib/router";
 import { useResource } from "../../lib/resource";
 import { duration, exact, Moment } from "../../lib/time";
 import { named, t } from "../../lib/words";
-import { Badge, Empty, Facts, Pending, PlainLink, pretty, word } from "../../ui/basics";
+import { Empty, Facts, Pending, PlainLink, pretty, word } from "../../ui/basics";
 import { costText, tokensText, unpricedText } from "./amounts";
-import { TONES, type Row } from "./tree";
+import { LookBadge } from "../../ui/state";
+import type { Row } from "./tree";
 
 interface Props {
   /** The session whose trace it is. */
@@ -57,7 +58,7 @@ function SpanFacts({ id: home, row, rows }: Props): VNode {
       rows={[
         [t("common.agent"), span.agent_name && <PlainLink to={["agents", span.agent_name]} text={span.agent_name} />],
         [t("trace.began"), <>{exact(span.started_at)} · <Moment at={span.started_at} /></>],
-        [t("trace.took"), span.duration_ms === undefined || span.duration_ms === null ? t("trace.goes_on") : duration(span.duration_ms)],
+        [t("trace.took"), span.duration_ms === undefined || span.duration_ms === null ? t("trace.goes_on") : span.duration_ms > 0 && duration(span.duration_ms)],
         [t("trace.own_tokens"), tokensText(span.tokens)],
         [t("trace.all_tokens"), tokensText(span.total_tokens)],
         [t("trace.cost"), [costText(span.total_cost, span.unpriced_requests), unpricedText(span.unpriced_requests)].filter(Boolean).join(" · ")],
@@ -75,7 +76,7 @@ function SpanFacts({ id: home, row, rows }: Props): VNode {
 }
 
 export function Details({ onClose, ...props }: Props & { onClose: () => void }): VNode {
-  const { span, state } = props.row;
+  const { span, look } = props.row;
   const [shown, setShown] = useState("");
   return (
     <section class="card span-details" aria-label={t("trace.details")}>
@@ -88,7 +89,7 @@ export function Details({ onClose, ...props }: Props & { onClose: () => void }):
         </button>
       </header>
       <p>
-        <Badge tone={TONES[state]}>{named("trace", state)}</Badge> {named("trace", `kind_${span.kind}`)}
+        <LookBadge look={look} /> {named("trace", `kind_${span.kind}`)}
       </p>
       {span.error && (
         <div class="notice bad">

@@ -6,9 +6,10 @@ import { link } from "../../lib/router";
 import { duration } from "../../lib/time";
 import { named, t } from "../../lib/words";
 import { SIGNS } from "../../ui/basics";
+import { HANDOFFS, QUESTIONS, SPANS } from "../../ui/state";
 import { costText, few, tokensText, unpricedText } from "./amounts";
 import type { Axis } from "./axis";
-import { TONES, type Row } from "./tree";
+import type { Row } from "./tree";
 
 const DEEPEST = 14;
 
@@ -30,14 +31,11 @@ interface Props {
 
 export function marks(row: Row): string[] {
   const { details, kind } = row.span;
-  const outcome = details?.outcome;
   return [
     row.attempt > 1 && t("trace.attempt", { n: row.attempt }),
     details?.resumes !== undefined && t("trace.resumed"),
     details?.undone !== undefined && t("trace.undone"),
-    row.state === "waiting" && t("trace.waiting"),
-    kind === "handoff" && details?.status !== "completed" && named("trace", String(details?.status ?? "")),
-    typeof outcome === "string" && outcome !== "done" && kind !== "session" && named("trace", outcome),
+    row.look !== SPANS.ok && row.look !== SPANS.error && row.look !== SPANS.running && row.look !== HANDOFFS.completed && row.look !== QUESTIONS.answered && kind !== "session" && t(row.look[1]).toLowerCase(),
   ].filter((each) => typeof each === "string" && each !== "") as string[];
 }
 
@@ -47,7 +45,7 @@ function Bar({ row, axis, now }: { row: Row; axis: Axis; now: number }): VNode {
   const width = axis.place(to ?? Math.max(now, from)) - left;
   return (
     <span class="lane" aria-hidden="true">
-      <span class={`bar ${kind} ${row.state} ${row.span.details?.asks ? "asks" : ""}`} style={{ left: `${left * 100}%`, width: `${width * 100}%` }} />
+      <span class={`bar ${kind} ${row.look[0] === "bad" ? "error" : row.state === "error" ? "over" : row.state} ${row.span.details?.asks ? "asks" : ""}`} style={{ left: `${left * 100}%`, width: `${width * 100}%` }} />
     </span>
   );
 }
@@ -88,10 +86,10 @@ export function SpanRow(props: Props): VNode {
           aria-pressed={isChosen}
           onClick={() => props.onChoose(row)}
         >
-          <span class={`sign ${TONES[row.state]}`} aria-hidden="true">
-            {SIGNS[TONES[row.state]]}
+          <span class={`sign ${row.look[0]}`} aria-hidden="true">
+            {SIGNS[row.look[0]]}
           </span>
-          <span class="hidden">{`${t("trace.level", { n: row.depth + 1 })}, ${named("trace", row.state)}: `}</span>
+          <span class="hidden">{`${t("trace.level", { n: row.depth + 1 })}, ${t(row.look[1])}: `}</span>
           <Plain text={span.name} /> <small>{named("trace", `kind_${span.kind}`)}</small>
           {marks(row).map((mark) => (
             <em key={mark}>{mark}</em>

@@ -8,12 +8,13 @@ import { useLive, useResource, useThrottled } from "../../lib/resource";
 import { adjust, type Route } from "../../lib/router";
 import { duration } from "../../lib/time";
 import { named, t } from "../../lib/words";
-import { Badge, Empty, Pending } from "../../ui/basics";
+import { Empty, Pending } from "../../ui/basics";
 import { Typed } from "../../ui/filtering";
 import { costText, tokensText, unpricedText } from "./amounts";
 import { Details } from "./details";
 import { Problems } from "./problems";
-import { above, rowsOf, shownRows, TONES, type Row } from "./tree";
+import { LookBadge } from "../../ui/state";
+import { above, rowsOf, shownRows, type Row } from "./tree";
 import { Waterfall } from "./waterfall";
 
 /** A long trace takes longer to read anew. */
@@ -22,7 +23,7 @@ const reloadMs = (trace: SessionTrace | null): number => Math.max(1000, trace?.s
 const MOST_FOLLOWED = 100;
 
 export function TraceTab({ id, route }: { id: string; route: Route }): VNode {
-  const trace = useResource<SessionTrace>(`/traces/${part(id)}`);
+  const trace = useResource<SessionTrace>(`/traces/${part(id)}`, { errors: true });
   const later = useThrottled(trace.reload, reloadMs(trace.data));
   const sessions = new Set([id, ...(trace.data?.spans ?? []).map((span) => span.session_id)]);
   useLive({ sessions: [...sessions].slice(0, MOST_FOLLOWED) }, later, later);
@@ -36,7 +37,7 @@ function Summary({ trace, rows }: { trace: SessionTrace; rows: Row[] }): VNode {
   const root = rows[0]!;
   return (
     <p class="row trace-summary">
-      <Badge tone={TONES[root.state]}>{named("trace", root.state)}</Badge>
+      <LookBadge look={root.look} />
       <span>{t("trace.n_spans", { n: rows.length })}</span>
       {root.span.duration_ms !== undefined && <span>{duration(root.span.duration_ms ?? 0)}</span>}
       {trace.tokens.total_tokens !== undefined && <span>{tokensText(trace.tokens)}</span>}
@@ -50,8 +51,8 @@ function Summary({ trace, rows }: { trace: SessionTrace; rows: Row[] }): VNode {
 function wantedBy(text: string): ((row: Row) => boolean) | null {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   if (!words.length) return null;
-  return ({ span, state }) => {
-    const told = [span.name, span.kind, named("trace", `kind_${span.kind}`), named("trace", state), span.agent_name, span.error, span.session_id];
+  return ({ span, look }) => {
+    const told = [span.name, span.kind, named("trace", `kind_${span.kind}`), t(look[1]), span.agent_name, span.error, span.session_id];
     const whole = told.join(" ").toLowerCase();
     return words.every((word) => whole.includes(word));
   };
@@ -103,10 +104,12 @@ function Shown({ id, trace, rows, route }: ShownProps): VNode {
     setFolded(next);
   };
   const rowsFor = (ids: string[]): Row[] => ids.map((each) => byId.get(each)).filter((each) => each !== undefined);
+  // What was withdrawn, or expired, did not go wrong.
+  const wrong = rowsFor(trace.errors).filter((each) => each.look[0] === "bad");
   return (
     <>
       <Summary trace={trace} rows={rows} />
-      <Problems title={t("trace.errors", { n: trace.errors.length })} tone="bad" rows={rowsFor(trace.errors)} jump={jump} />
+      <Problems title={t("trace.errors", { n: wrong.length })} tone="bad" rows={wrong} jump={jump} />
       <Problems title={t("trace.waits", { n: trace.waits.length })} tone="wait" rows={rowsFor(trace.waits)} jump={jump} />
       <Filter text={text} />
       {chosen && !row && <p class="notice wait" role="status">{t("trace.no_span")}</p>}

@@ -1,8 +1,6 @@
 /** The spans of a trace as rows of a tree: which are shown, how each stands, which try it is. */
 import type { TraceSpan, SessionTrace } from "../../api/types";
-import type { Tone } from "../../ui/basics";
-
-export type SpanState = "ok" | "running" | "waiting" | "error";
+import { spanLook, type Look, type SpanState } from "../../ui/state";
 
 export interface Row {
   span: TraceSpan;
@@ -13,11 +11,11 @@ export interface Row {
   /** How many spans stand below it. */
   below: number;
   state: SpanState;
+  /** What it is shown as. */
+  look: Look;
   /** The how many-th try of the same thing it is. */
   attempt: number;
 }
-
-export const TONES: Record<SpanState, Tone> = { ok: "good", running: "busy", waiting: "wait", error: "bad" };
 
 const stateOf = (span: TraceSpan): SpanState =>
   span.status === "ok" && span.ended_at === null ? "running" : span.status;
@@ -54,6 +52,7 @@ export function rowsOf(trace: SessionTrace): Row[] {
       parent: parent?.row ?? null,
       below: 0,
       state: stateOf(span),
+      look: spanLook(span),
       attempt: attemptOf(span, beside),
     };
     beside.set(`${span.kind} ${span.name}`, row);

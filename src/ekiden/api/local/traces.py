@@ -35,10 +35,15 @@ class LocalTraces(api.Traces):
         self._here = here
 
     async def get(
-        self, session_id: str, *, children: bool = True, content: bool = False
+        self,
+        session_id: str,
+        *,
+        children: bool = True,
+        content: bool = False,
+        errors: bool = False,
     ) -> api.SessionTrace:
         found = await self._trace(session_id, children=children)
-        return await asyncio.to_thread(_shown, found, content=content)
+        return await asyncio.to_thread(_shown, found, content=content, errors=errors)
 
     def export(
         self, session_id: str, *, children: bool = True, content: bool = False
@@ -109,9 +114,10 @@ def cost_function(settings: Settings) -> CostOf:
     return cost
 
 
-def _shown(trace: Trace, *, content: bool) -> api.SessionTrace:
+def _shown(trace: Trace, *, content: bool, errors: bool = False) -> api.SessionTrace:
     """As people and programs see it: keys and tokens are covered."""
-    told = replace(trace, spans=for_export(trace.spans, include_content=content)).to_json()
+    spans = for_export(trace.spans, include_content=content, include_errors=errors)
+    told = replace(trace, spans=spans).to_json()
     told["spans"] = [api.TraceSpan(**each) for each in told["spans"]]
     return api.SessionTrace(**told)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ekiden.app.settings.faults import unknown_provider
 from ekiden.app.settings.loaded import LoadedSettings, SettingOrigin
 from ekiden.app.settings.model import Settings
 from ekiden.app.settings.problems import SettingsProblem
@@ -18,6 +19,21 @@ def lacks_default_agent(settings: Settings) -> bool:
     """Whether requests that nobody matches go to a default agent, and there is none."""
     routing = settings.agents.routing
     return routing.fallback == "default_agent" and routing.default_agent is None
+
+
+_MODELS = ("model", "agents.routing.llm.model")
+
+
+def unknown_model(name: str, value: object, settings: Settings) -> SettingsProblem | None:
+    """Why nobody provides the model that `name` is to be, if it is a setting for one; a team in
+    Python may bring its own providers."""
+    if name not in _MODELS or not isinstance(value, str) or settings.team is not None:
+        return None
+    why = unknown_provider(value)
+    if why is None:
+        return None
+    message = f"{name} cannot be {value!r:.80}: {why}"
+    return SettingsProblem(code="settings.wrong_value", message=message)
 
 
 def no_default_agent(origin: SettingOrigin) -> str:

@@ -10,6 +10,7 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from ekiden.app.settings.budgets import Budgets
+from ekiden.app.settings.faults import FAULTS, Fault
 from ekiden.app.settings.model import SERVERS, Settings
 from ekiden.app.settings.prices import Prices
 from ekiden.app.settings.servers import Servers
@@ -71,7 +72,7 @@ def _settings(owner: type, above: str = "") -> Iterator[Setting]:
         kind = get_args(hint)[0] if hasattr(hint, "__metadata__") else hint
         yield Setting(
             name=name,
-            kind=_OF_THEIR_OWN.get(name) or _kind_of(kind, allowed),
+            kind=_OF_THEIR_OWN.get(name) or _kind_of(kind, allowed, FAULTS.get(name)),
             env=allowed.env or _variable(name),
             owner=owner,
             risk=allowed.risk,
@@ -83,7 +84,7 @@ def _variable(name: str) -> str:
     return f"EKIDEN_{short.upper().replace('.', '_')}"
 
 
-def _kind_of(hint: Any, allowed: Allowed) -> Kind:
+def _kind_of(hint: Any, allowed: Allowed, fault: Fault | None) -> Kind:
     """How values of a type are checked and read."""
     if get_origin(hint) is Literal:
         return Choice(words=get_args(hint))
@@ -97,7 +98,14 @@ def _kind_of(hint: Any, allowed: Allowed) -> Kind:
         whole = hint is int
         return Number(low=allowed.low, high=allowed.high, whole=whole, optional=optional)
     form = None if allowed.form is None else re.compile(allowed.form)
-    text = Text(what=allowed.what, max_length=_MAX_TEXT, is_line=True, form=form, optional=optional)
+    text = Text(
+        what=allowed.what,
+        max_length=_MAX_TEXT,
+        is_line=True,
+        form=form,
+        check=fault,
+        optional=optional,
+    )
     return Texts(item=text) if get_origin(hint) is tuple else text
 
 

@@ -15,7 +15,7 @@ from ekiden.app.settings.keys import SETTINGS, Setting
 from ekiden.app.settings.loaded import LoadedSettings, SettingOrigin
 from ekiden.app.settings.model import SERVERS, Settings
 from ekiden.app.settings.places import Group, ServerEntry, place_of
-from ekiden.app.settings.problems import SettingsProblem
+from ekiden.app.settings.problems import ProblemCode, SettingsProblem
 from ekiden.app.settings.reading import read_content
 from ekiden.core.errors import UnknownSetting
 
@@ -74,16 +74,20 @@ class Merge:
 
     def check_together(self) -> None:
         """Add what cannot hold at the same time; each by itself is right already."""
-        if not lacks_default_agent(self.result().settings):
-            return
-        origin = self.origins[FALLBACK]
+        settings = self.result().settings
+        if lacks_default_agent(settings):
+            message = no_default_agent(self.origins[FALLBACK])
+            self._complain(FALLBACK, "settings.conflict", message)
+
+    def _complain(self, name: str, code: ProblemCode, message: str) -> None:
+        origin = self.origins[name]
         self.problems.append(
             SettingsProblem(
                 where=origin.where or "the call",
                 line=origin.line,
-                column=None if origin.line is None else self.columns[FALLBACK],
-                code="settings.conflict",
-                message=no_default_agent(origin),
+                column=None if origin.line is None else self.columns[name],
+                code=code,
+                message=message,
             )
         )
 

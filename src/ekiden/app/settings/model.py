@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from ekiden.app.defaults import DEFAULT_STORE
+from ekiden.core.field_checks import Checked
 from ekiden.core.messages import BusLimits
 from ekiden.core.retention import Retention
 from ekiden.core.setting import Allowed
@@ -24,7 +25,7 @@ SERVERS = "mcpServers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentsSettings:
+class AgentsSettings(Checked):
     """`agents`: where agents come from and who takes a request."""
 
     foreign_user_folders: bool = False
@@ -33,7 +34,7 @@ class AgentsSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HandoffSettings:
+class HandoffSettings(Checked):
     """`handoffs`: what holds for the handoffs of every run."""
 
     depth: Annotated[int | None, Allowed(low=0, high=1000)] = 5
@@ -43,7 +44,7 @@ class HandoffSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LimitSettings:
+class LimitSettings(Checked):
     """`limits`: what runs may use; null is no limit."""
 
     turns: Annotated[int | None, Allowed(low=1, high=1_000_000)] = 10
@@ -62,7 +63,7 @@ class LimitSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalSettings:
+class LocalSettings(Checked):
     """`local`: the model that runs in this process."""
 
     model: Annotated[str | None, Allowed(what="a GGUF file", risk="loads this model file")] = None
@@ -74,7 +75,7 @@ class LocalSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryDefaults:
+class MemoryDefaults(Checked):
     """`memory`: how what agents remember is found, where their files do not say."""
 
     embedding_model: Annotated[
@@ -91,7 +92,7 @@ class MemoryDefaults:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChatSettings:
+class ChatSettings(Checked):
     """`chat`: of `ekiden chat`."""
 
     history: Annotated[int, Allowed(high=100_000)] = 1000
@@ -101,7 +102,7 @@ class ChatSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSettings:
+class ServerSettings(Checked):
     """`server`: of `ekiden serve`."""
 
     host: Annotated[str, Allowed(what="an address or a name", env="EKIDEN_HOST")] = "127.0.0.1"
@@ -148,7 +149,7 @@ class ServerSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Checked):
     """Everything that can be set, after files, environment and call were merged."""
 
     model: Annotated[

@@ -14,6 +14,7 @@ from ekiden.app.settings.agreement import (
     lacks_default_agent,
     refused_set,
     refused_unset,
+    unknown_model,
 )
 from ekiden.app.settings.atomic import replace_file, sync_folder
 from ekiden.app.settings.editing import KeyPath, with_value, without
@@ -82,6 +83,9 @@ def set_setting(
         loaded = merged_with(files, where, fresh)
         if place.name in (FALLBACK, DEFAULT_AGENT) and lacks_default_agent(loaded.settings):
             raise SettingsInvalid([refused_set(place.name, loaded)])
+        unknown = unknown_model(place.name, wanted, loaded.settings)
+        if unknown is not None:
+            raise SettingsInvalid([unknown])
         if check is not None:
             check(loaded.settings)
 

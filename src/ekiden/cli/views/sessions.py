@@ -26,7 +26,7 @@ def session_rows(sessions: Sequence[SessionSummary]) -> list[tuple[str, ...]]:
             each.session_id,
             each.agent,
             each.status,
-            each.outcome or "",
+            last_outcome(each) or "",
             str(each.events),
             clock_time(each.created_at),
             each.title or "",
@@ -35,11 +35,19 @@ def session_rows(sessions: Sequence[SessionSummary]) -> list[tuple[str, ...]]:
     ]
 
 
+def last_outcome(session: SessionSummary) -> str | None:
+    """How the last run ended; one that ended without an outcome was stopped."""
+    if session.outcome is None and session.run_id is not None and session.state == "idle":
+        return "stopped"
+    return session.outcome
+
+
 def session_heading(session: SessionSummary) -> list[tuple[str, str]]:
     """What stands above a session's conversation."""
     state: str = session.status
-    if session.outcome is not None:
-        state = f"{state}, last run {session.outcome}"
+    outcome = last_outcome(session)
+    if outcome is not None:
+        state = f"{state}, last run {outcome}"
     pairs = [
         ("session", session.session_id),
         ("agent", session.agent),

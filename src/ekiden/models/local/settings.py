@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Annotated
 
 from ekiden.core.errors import UserError
+from ekiden.core.field_checks import Checked, Count
+from ekiden.core.setting import Allowed
 
 DEFAULT_CONTEXT = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalSettings:
+class LocalSettings(Checked):
     """How a local model is run; two models of one file that differ here are loaded twice."""
 
-    n_ctx: int = DEFAULT_CONTEXT
+    n_ctx: Annotated[int, Allowed(low=256)] = DEFAULT_CONTEXT
     """The longest conversation with its answer, in tokens; more takes more memory."""
-    threads: int | None = None
+    threads: Count | None = None
     """`None` takes one for every physical core that the process may use."""
-    max_waiting: int = 32
+    max_waiting: Count = 32
     """How many requests may wait for their turn; the next one is refused."""
-    max_tokens: int = 1024
+    max_tokens: Count = 1024
     """The longest answer where the request does not say."""
-    temperature: float = 0.2
+    temperature: Annotated[float, Allowed(high=2)] = 0.2
     """Where the request does not say."""
-
-    def __post_init__(self) -> None:
-        if self.n_ctx < 256:
-            raise UserError(f"n_ctx is {self.n_ctx}; a conversation needs 256 tokens at least")
-        if self.threads is not None and self.threads < 1:
-            raise UserError(f"threads is {self.threads}; use 1 or more")
-        if self.max_waiting < 1 or self.max_tokens < 1:
-            raise UserError("max_waiting and max_tokens must be 1 or more")
 
     @classmethod
     def from_environment(cls) -> LocalSettings:

@@ -13,10 +13,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ekiden.core.server_errors import BadOrigin
-from ekiden.server.configuration import ServerConfig
-from ekiden.server.middleware.refusing import refuse
-from ekiden.server.names import (
+from ekiden.core.host_names import (
     HostName,
     PageOrigin,
     is_any_address,
@@ -26,6 +23,9 @@ from ekiden.server.names import (
     read_hosts,
     read_origins,
 )
+from ekiden.core.server_errors import BadOrigin
+from ekiden.server.configuration import ServerConfig
+from ekiden.server.middleware.refusing import refuse
 
 _ANY_NAME: Final = frozenset({"/healthz", "/readyz"})
 """Asked by address, by those who look after machines; there is nothing to learn from them."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from ekiden.core.errors import McpUnavailable
+from ekiden.core.field_checks import Checked, Seconds
 from ekiden.core.suggest import suggestion
 
 TransportName: TypeAlias = Literal["stdio", "http", "sse"]
@@ -31,7 +32,7 @@ _TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class McpServer:
+class McpServer(Checked):
     """A server that has tools: a program to start, or an address to ask.
 
     ``${NAME}`` and ``${NAME:-default}`` in `command`, `args`, `env`, `url` and `headers` stand for
@@ -50,7 +51,7 @@ class McpServer:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     disabled: bool = False
     """Its tools are left out wherever they are named."""
-    timeout: float = _TIMEOUT_S
+    timeout: Seconds = _TIMEOUT_S
     """Seconds to be connected in, and for each call."""
 
     def filled_in(self, environment: Mapping[str, str] = os.environ) -> McpServer:

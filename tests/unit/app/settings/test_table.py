@@ -125,12 +125,18 @@ _EXAMPLES: dict[str, tuple[str, object]] = {
     "inbox.escalation": ('[{"role": "lead", "after_s": 60}]', (EscalationStep("lead", 60.0),)),
     "team": ("desk.team:team", "desk.team:team"),
     "agents.routing.default_agent": ("裁判", "裁判"),
+    "model": ("openai:other", "openai:other"),
+    "agents.routing.llm.model": ("openai:other", "openai:other"),
+    "memory.embedding_model": ("hashing", "hashing"),
+    "server.origins": ('["https://a.example"]', ("https://a.example",)),
 }
 
 
 def example(setting: Setting) -> tuple[str, object]:
     """A value that is not the default: as a text, and as `Settings` has it."""
     kind = setting.kind
+    if setting.name in _EXAMPLES:
+        return _EXAMPLES[setting.name]
     match kind:
         case Flag():
             return str(not setting.default).lower(), not setting.default
@@ -143,7 +149,7 @@ def example(setting: Setting) -> tuple[str, object]:
         case Texts():
             return '["a", "b"]', ("a", "b")
         case _:
-            return _EXAMPLES.get(setting.name, ("other", "other"))
+            return "other", "other"
 
 
 def test_every_setting_can_be_set_in_the_environment_and_in_a_file(tmp_path: Path) -> None:

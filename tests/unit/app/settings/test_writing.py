@@ -28,7 +28,7 @@ from ekiden.app.settings import (
 from ekiden.app.settings.locking import locked
 from ekiden.core.errors import SettingsInvalid, SettingsNotWritten, UnknownSetting
 
-NOTED = '{\r\n\t// mine\r\n\t"model": "a:b",\r\n}'
+NOTED = '{\r\n\t// mine\r\n\t"model": "openai:b",\r\n}'
 
 
 class Folder:
@@ -85,9 +85,9 @@ def test_the_user_has_a_file_too(tmp_path: Path) -> None:
     home, root = tmp_path / "home", tmp_path / "project"
     home.mkdir()
     root.mkdir()
-    set_setting("model", "a:b", where="user", root=root, home=home)
+    set_setting("model", "openai:b", where="user", root=root, home=home)
     loaded = load_settings(root, environ={}, home=home)
-    assert loaded.settings.model == "a:b"
+    assert loaded.settings.model == "openai:b"
     assert loaded.origin("model").kind == "user"
     unset_setting("model", where="user", root=root, home=home)
     assert load_settings(root, environ={}, home=home).settings.model is None
@@ -105,8 +105,8 @@ def test_the_user_has_a_file_too(tmp_path: Path) -> None:
         ("routing.semantic.threshold", "1", 1),
         ("routing.semantic.threshold", "null", None),
         ("model", "null", None),
-        ("model", "80", "80"),
-        ("model", "  a:b ", "a:b"),
+        ("app", "80", "80"),
+        ("model", "  openai:b ", "openai:b"),
         ("routing.default_agent", '"null"', "null"),
         ("store", "null", "null"),
         ("tools.shell.allow", '["git", "make",]', ["git", "make"]),
@@ -164,7 +164,7 @@ def test_names_that_are_no_single_setting_are_refused(folder: Folder) -> None:
 def test_a_value_that_is_there_already_writes_nothing(folder: Folder) -> None:
     folder.write(NOTED)
     before = folder.file.stat()
-    assert not folder.set("model", "a:b").is_changed
+    assert not folder.set("model", "openai:b").is_changed
     assert os.path.samestat(before, folder.file.stat())
 
 
@@ -219,7 +219,7 @@ def test_servers_are_set_and_removed_one_by_one(folder: Folder) -> None:
 def test_the_mode_is_kept(folder: Folder, mode: int) -> None:
     folder.write("{}")
     folder.file.chmod(mode)
-    folder.set("model", "a:b")
+    folder.set("model", "openai:b")
     assert stat.S_IMODE(folder.file.stat().st_mode) == mode
 
 
@@ -229,17 +229,17 @@ def test_a_link_stays_and_its_target_changes(folder: Folder, tmp_path: Path) -> 
     (real / "ekiden.json").write_text("{}")
     folder.file.parent.mkdir()
     folder.file.symlink_to(real / "ekiden.json")
-    folder.set("model", "a:b")
+    folder.set("model", "openai:b")
     assert folder.file.is_symlink()
-    assert json.loads((real / "ekiden.json").read_text()) == {"model": "a:b"}
+    assert json.loads((real / "ekiden.json").read_text()) == {"model": "openai:b"}
     assert sorted(path.name for path in real.iterdir()) == ["ekiden.json"]
 
 
 def test_a_link_to_nothing_is_filled(folder: Folder, tmp_path: Path) -> None:
     folder.file.parent.mkdir()
     folder.file.symlink_to(tmp_path / "later.json")
-    folder.set("model", "a:b")
-    assert json.loads((tmp_path / "later.json").read_text()) == {"model": "a:b"}
+    folder.set("model", "openai:b")
+    assert json.loads((tmp_path / "later.json").read_text()) == {"model": "openai:b"}
 
 
 def in_place_of_the_folder(folder: Folder) -> None:
@@ -262,7 +262,7 @@ def lock_that_is_a_link(folder: Folder) -> None:
 def test_a_place_that_takes_no_file_is_told(folder: Folder, make: Callable[[Folder], None]) -> None:
     make(folder)
     with pytest.raises(SettingsNotWritten, match="cannot write .*; it is as it was"):
-        folder.set("model", "a:b")
+        folder.set("model", "openai:b")
     assert not (folder.root / "elsewhere").exists()
 
 
@@ -290,14 +290,14 @@ def test_a_file_that_is_write_protected_is_not_replaced(
     folder.file.chmod(0o444)
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # The superuser may do everything.
     with pytest.raises(SettingsNotWritten, match="write-protected"):
-        folder.set("model", "a:b")
+        folder.set("model", "openai:b")
     assert folder.read() == "{}"
 
 
 def test_a_folder_in_place_of_the_file_is_told(folder: Folder) -> None:
     folder.file.mkdir(parents=True)
     with pytest.raises(SettingsInvalid, match="is no file"):
-        folder.set("model", "a:b")
+        folder.set("model", "openai:b")
 
 
 def test_without_a_home_the_user_file_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,7 +306,7 @@ def test_without_a_home_the_user_file_cannot_be_written(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Path, "home", nobody)
     with pytest.raises(SettingsNotWritten, match="set HOME"):
-        set_setting("model", "a:b", where="user")
+        set_setting("model", "openai:b", where="user")
 
 
 KEYS = [
@@ -322,7 +322,7 @@ KEYS = [
 
 
 def value_for(key: str) -> object:
-    return {"mcpServers": {"command": "x"}, "tools": ["x"]}.get(key.partition(".")[0], "x:y")
+    return {"mcpServers": {"command": "x"}, "tools": ["x"]}.get(key.partition(".")[0], "openai:y")
 
 
 def test_writers_in_one_process_take_turns(folder: Folder) -> None:
@@ -348,8 +348,8 @@ def test_a_writer_that_never_ends_is_not_waited_for_for_ever(
         locked(folder.file, patience_s=0),
         pytest.raises(SettingsNotWritten, match="another process has been changing .* try again"),
     ):
-        folder.set("model", "a:b")
-    folder.set("model", "a:b")
+        folder.set("model", "openai:b")
+    folder.set("model", "openai:b")
 
 
 KILLED = """
@@ -461,14 +461,14 @@ class TestTogether:
         folder.write(broken)
         with pytest.raises(SettingsInvalid, match="cannot be 'default_agent'"):
             folder.set("routing.fallback", "default_agent")
-        assert folder.set("model", "a:b").is_changed
+        assert folder.set("model", "openai:b").is_changed
         assert folder.unset("model").is_changed
         assert folder.set("routing.default_agent", "a").is_changed
         folder.write(broken)
         assert folder.unset("routing.fallback").is_changed
 
     def test_a_check_sees_what_would_hold_and_can_refuse(self, folder: Folder) -> None:
-        folder.write('{"model": "a:b"}')
+        folder.write('{"model": "openai:b"}')
         seen: list[Settings] = []
 
         def refuse(settings: Settings) -> None:
@@ -477,6 +477,6 @@ class TestTogether:
 
         with pytest.raises(RuntimeError):
             set_setting("chat.history", 5, root=folder.root, check=refuse)
-        assert (seen[0].model, seen[0].chat.history) == ("a:b", 5)
-        assert folder.read() == '{"model": "a:b"}'
+        assert (seen[0].model, seen[0].chat.history) == ("openai:b", 5)
+        assert folder.read() == '{"model": "openai:b"}'
         assert folder.files() == ["settings.json"]

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
 
-from starlette.requests import HTTPConnection
-
 from ekiden.core.errors import UserError
 
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -87,9 +85,8 @@ def is_loopback_address(text: str | None) -> bool:
     return address.is_loopback
 
 
-def network_of(connection: HTTPConnection) -> str:
+def network_of(host: str) -> str:
     """What an address is counted as: itself, and of IPv6 the network that one subscriber has."""
-    host = "" if connection.client is None else connection.client.host
     try:
         address = ip_address(host)
     except ValueError:

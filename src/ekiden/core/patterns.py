@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 _MAX_MEMORY = 256 * 1024
@@ -22,6 +22,7 @@ _ADVICE = (
 )
 
 
+@lru_cache(maxsize=20_000)
 def pattern_fault(pattern: str) -> str | None:
     """Why `pattern` is refused, with the way out; `None` if it can be used.
 
