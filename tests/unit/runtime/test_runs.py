@@ -218,7 +218,7 @@ async def test_an_agent_without_a_model_says_how_to_give_it_one(
 
 
 async def test_something_that_is_no_model_is_refused_with_advice() -> None:
-    with pytest.raises(UserError, match="has no `respond`"):
+    with pytest.raises(UserError, match="must be provider:model, a Model .with `respond`"):
         await Runner.run(Agent("desk", model=object()), "hi")  # type: ignore[arg-type]
 
 
