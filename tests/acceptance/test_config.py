@@ -56,7 +56,7 @@ def test_environment_project_user(ekiden: Ekiden) -> None:
 
 @pytest.mark.slow
 def test_all_faults_of_both_files_are_told_at_once(ekiden: Ekiden) -> None:
-    ekiden("config", "set", "--user", "model", "a:b")
+    ekiden("config", "set", "--user", "model", "openai:b")
     user = Path(ekiden.env["HOME"]) / ".ekiden" / "settings.json"
     user.write_text('{\n  "modle": "x"\n}')
     file_of(ekiden).write_text('{"chat": {"history": "many"},\n "store" "x"}')
@@ -72,13 +72,18 @@ def test_all_faults_of_both_files_are_told_at_once(ekiden: Ekiden) -> None:
 
 
 def test_processes_that_write_at_once_lose_nothing(ekiden: Ekiden) -> None:
-    keys = ["model", "store", "local.model", "agents.routing.llm.model"]
-    writers = [ekiden.start("config", "set", key, f"{key}:x") for key in keys]
+    values = {
+        "model": "openai:x",
+        "store": "x.db",
+        "local.model": "x.gguf",
+        "agents.routing.llm.model": "openai:y",
+    }
+    writers = [ekiden.start("config", "set", key, value) for key, value in values.items()]
     for writer in writers:
         _, err = writer.communicate(timeout=60)
         assert writer.returncode == 0, err
     listed = {each["key"]: each["value"] for each in ekiden("config", "list", "--json").json}
-    assert {key: listed[key] for key in keys} == {key: f"{key}:x" for key in keys}
+    assert {key: listed[key] for key in values} == values
     assert [path.name for path in file_of(ekiden).parent.iterdir()] == ["settings.json"]
 
 
@@ -86,7 +91,8 @@ def test_processes_that_write_at_once_lose_nothing(ekiden: Ekiden) -> None:
 def test_a_text_that_is_not_utf_8_is_no_traceback(ekiden: Ekiden) -> None:
     ran = ekiden("config", "set", "model", b"a:\xff")
     assert ran.code == 2
-    assert "error[settings.invalid]: model must be text that can be written as UTF-8" in ran.err
+    assert "error[cli.bad_input]" in ran.err
+    assert "is not UTF-8" in ran.err
     file_of(ekiden).write_bytes(b'{"model": "\xff"}')
     ran = ekiden("config", "list")
     assert ran.code == 2

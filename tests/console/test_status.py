@@ -30,7 +30,7 @@ def picture(console: Console, name: str, folder: Path) -> None:
 
 def question_of(console: Console, session: str) -> str:
     """The id of the question that a session waits for."""
-    [item] = console.api("GET", f"/inbox?session_id={session}")["items"]
+    [item] = console.api("GET", f"/inbox?session={session}")["items"]
     return str(item["id"])
 
 

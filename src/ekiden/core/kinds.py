@@ -173,13 +173,13 @@ class Text:
             raise Refused(words, "too_long")
         bad = (_BAD_IN_A_LINE if self.is_line else _BAD_IN_LINES).search(text)
         if bad is not None:
-            raise Refused(f"must not have {_named(bad.group())} in it", "bad_character")
+            raise Refused(f"must {_without(bad.group())}", "bad_character")
         if self.form is not None and not self.form.fullmatch(text):
             raise wrong(self.expects, value, self.code)
         if self.check is not None and (fault := self.check(text)) is not None:
             # An address may hold a password.
-            given = "an address" if "://" in text else shown(text)
-            raise Refused(f"is {given}: {fault}", self.code)
+            found = "cannot be used" if "://" in text else f"is {shown(text)}"
+            raise Refused(f"{found}: {fault}", self.code)
         return text
 
     def schema(self) -> dict[str, Any]:
@@ -253,9 +253,12 @@ def shown_type(value: object) -> str:
             return "an object"
 
 
-def _named(character: str) -> str:
+def _without(character: str) -> str:
+    code = f"U+{ord(character):04X}"
+    if "\ud800" <= character <= "\udfff":
+        return f"be text that can be written as UTF-8, which {code} cannot"
     what = "a line break" if character in "\n\r" else "the character"
-    return f"{what} U+{ord(character):04X}"
+    return f"not have {what} {code} in it"
 
 
 def _type(kind: str, optional: bool) -> str | list[str]:

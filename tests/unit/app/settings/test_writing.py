@@ -134,7 +134,7 @@ def test_text_is_typed_by_the_setting(folder: Folder, key: str, text: str, store
         ("routing.rule.confidence_threshold", "-1", "from 0 to 100, not -1"),
         ("chat.history", "null", "has no value"),
         ("chat.history", "", "not ''"),
-        ("tools.shell.allow", "git", "a list of programs, not 'git'"),
+        ("tools.shell.allow", '"git"', "a list of programs, not 'git'"),
         ("tools.shell.allow", '["git"', "a list of programs"),
         ("mcpServers.x", "npx", 'an object with "command" or "url", or null, not'),
         ("mcpServers.x", '{"command": "a", "command": "b"}', "an object with"),
