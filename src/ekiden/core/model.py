@@ -42,7 +42,7 @@ class ModelSettings(Checked):
         Agent("judge", model_settings=ModelSettings(temperature=0, max_tokens=200))
     """
 
-    temperature: Annotated[float | None, Allowed(high=2)] = None
+    temperature: Annotated[float | None, Allowed(high=100)] = None
     top_p: Annotated[float | None, Allowed(high=1)] = None
     max_tokens: Count | None = None
     tool_choice: Name | None = None

@@ -99,7 +99,7 @@ MISUSE: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "approver": (RunConfig, {"approver": "me"}, "an Approver"),
     "on busy": (RunConfig, {"on_busy": "queue"}, "must be one of 'wait', 'refuse'"),
     "escalation": (RunConfig, {"escalation": [EscalationStep("a", -1)]}, "EscalationStep"),
-    "model settings": (ModelSettings, {"temperature": "hot"}, "from 0 to 2"),
+    "model settings": (ModelSettings, {"temperature": "hot"}, "from 0 to 100"),
     "memory": (MemorySettings, {"type": "graph"}, "must be one of 'key_value', 'vector'"),
     "retention": (Retention, {"days": "30"}, "Retention.days must be a number"),
     "bus": (BusSettings, {"max_attempts": 0}, "BusSettings.max_attempts"),
