@@ -25,7 +25,7 @@ def task(state: Any = None, *, source: str = "a", **fields: Any) -> HandoffReque
     ("fields", "told"),
     [
         ({"state": {"x": object()}}, "`task_state`"),
-        ({"conversation_history": [{"role": "user", "content": {1, 2}}]}, "`conversation_history`"),
+        ({"conversation_history": [{"role": "user", "content": {1, 2}}]}, "conversation_history"),
         ({"metadata": {"correlation_id": object()}}, "`correlation_id`"),
         ({"payload": float("nan")}, "`payload`"),
         ({"task_id": "a/b"}, "task id"),
