@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
 from ekiden.api.called import Called, calls, lists, streams
 from ekiden.api.endpoint import Told, endpoint
@@ -92,38 +92,39 @@ class AuditVerification(Value):
     """The first broken link of each session, the earliest first; at most 1,000."""
 
 
-_Agent: TypeAlias = Annotated[
-    str | None,
-    Told(
-        "Only where this agent acted, had the work or was to get it.",
-        max_length=200,
-        pattern=PLAIN,
-    ),
-]
-_Task: TypeAlias = Annotated[
-    str | None, Told("Only those of this task.", max_length=200, pattern=PLAIN)
-]
-_Correlation: TypeAlias = Annotated[
-    str | None, Told("Only those with this correlation id.", max_length=200, pattern=PLAIN)
-]
-_Status: TypeAlias = Annotated[HandoffMove | None, Told("Only moves of handoffs to this status.")]
-_Session: TypeAlias = Annotated[
-    str | None, Told("Only those of this session.", max_length=200, pattern=PLAIN)
-]
-_Handoff: TypeAlias = Annotated[
-    str | None, Told("Only those of the handoff with this id.", max_length=200, pattern=PLAIN)
-]
-_Type: TypeAlias = Annotated[AuditedType | None, Told("Only those of this type.")]
-_Since: TypeAlias = Annotated[Moment | None, Told("From then on.")]
-_Until: TypeAlias = Annotated[Moment | None, Told("Before then.")]
-_Text: TypeAlias = Annotated[
-    str | None,
-    Told(
-        "Only with this in agents, reason, error, code, ids or facts, whatever the case.",
-        max_length=200,
-        pattern=PLAIN,
-    ),
-]
+class AuditFilters(TypedDict, total=False):
+    """Which records are listed; what is not given, or `None`, does not matter."""
+
+    agent: Annotated[
+        str | None,
+        Told(
+            "Only where this agent acted, had the work or was to get it.",
+            max_length=200,
+            pattern=PLAIN,
+        ),
+    ]
+    task: Annotated[str | None, Told("Only those of this task.", max_length=200, pattern=PLAIN)]
+    correlation: Annotated[
+        str | None, Told("Only those with this correlation id.", max_length=200, pattern=PLAIN)
+    ]
+    status: Annotated[HandoffMove | None, Told("Only moves of handoffs to this status.")]
+    session: Annotated[
+        str | None, Told("Only those of this session.", max_length=200, pattern=PLAIN)
+    ]
+    handoff: Annotated[
+        str | None, Told("Only those of the handoff with this id.", max_length=200, pattern=PLAIN)
+    ]
+    type: Annotated[AuditedType | None, Told("Only those of this type.")]
+    since: Annotated[Moment | None, Told("From then on.")]
+    until: Annotated[Moment | None, Told("Before then.")]
+    text: Annotated[
+        str | None,
+        Told(
+            "Only with this in agents, reason, error, code, ids or facts, whatever the case.",
+            max_length=200,
+            pattern=PLAIN,
+        ),
+    ]
 
 
 class Audit(Protocol):
@@ -133,17 +134,8 @@ class Audit(Protocol):
     def list(
         self,
         *,
-        agent: _Agent = None,
-        task: _Task = None,
-        correlation: _Correlation = None,
-        status: _Status = None,
-        session: _Session = None,
-        handoff: _Handoff = None,
-        type: _Type = None,
-        since: _Since = None,
-        until: _Until = None,
-        text: _Text = None,
         oldest_first: Annotated[bool, Told("Begin with the oldest.")] = False,
+        **filters: Unpack[AuditFilters],
     ) -> Pages[AuditEntry]:
         """List who handed what to whom, who decided and why, newest first.
 
@@ -198,17 +190,7 @@ class Audit(Protocol):
     @endpoint("GET", "/audit/export", scope="read", file="audit.jsonl")
     def export(
         self,
-        *,
-        agent: _Agent = None,
-        task: _Task = None,
-        correlation: _Correlation = None,
-        status: _Status = None,
-        session: _Session = None,
-        handoff: _Handoff = None,
-        type: _Type = None,
-        since: _Since = None,
-        until: _Until = None,
-        text: _Text = None,
+        **filters: Unpack[AuditFilters],
     ) -> AsyncStream[str]:
         """Records as JSON lines, the oldest first; the last line is the manifest.
 

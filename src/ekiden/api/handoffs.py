@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias, Unpack
+from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias, TypedDict, Unpack
 
 from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
@@ -300,33 +300,35 @@ _Timeout: TypeAlias = Annotated[
         le=1e9,
     ),
 ]
-_Session: TypeAlias = Annotated[
-    str | None, Told("Only those of this session.", max_length=128, pattern=PLAIN)
-]
-_Source: TypeAlias = Annotated[
-    str | None, Told("Only those that this agent made.", max_length=200, pattern=PLAIN)
-]
-_Target: TypeAlias = Annotated[
-    str | None, Told("Only those to this agent.", max_length=200, pattern=PLAIN)
-]
-_Status: TypeAlias = Annotated[HandoffStatus | None, Told("Only handoffs with this status.")]
-_Task: TypeAlias = Annotated[
-    str | None, Told("Only those of this task.", max_length=200, pattern=PLAIN)
-]
-_Correlation: TypeAlias = Annotated[
-    str | None, Told("Only those with this correlation id.", max_length=200, pattern=PLAIN)
-]
-_Policy: TypeAlias = Annotated[HandoffPolicy | None, Told("Only those with this policy.")]
-_By: TypeAlias = Annotated[
-    str | None,
-    Told(
-        "Only those that this one wanted: model, trigger, person, program, or a name.",
-        max_length=200,
-        pattern=PLAIN,
-    ),
-]
-_Since: TypeAlias = Annotated[Moment | None, Told("From then on.")]
-_Until: TypeAlias = Annotated[Moment | None, Told("Before then.")]
+
+
+class HandoffFilters(TypedDict, total=False):
+    """Which handoffs are listed; what is not given, or `None`, does not matter."""
+
+    session: Annotated[
+        str | None, Told("Only those of this session.", max_length=128, pattern=PLAIN)
+    ]
+    source: Annotated[
+        str | None, Told("Only those that this agent made.", max_length=200, pattern=PLAIN)
+    ]
+    target: Annotated[str | None, Told("Only those to this agent.", max_length=200, pattern=PLAIN)]
+    status: Annotated[HandoffStatus | None, Told("Only handoffs with this status.")]
+    task: Annotated[str | None, Told("Only those of this task.", max_length=200, pattern=PLAIN)]
+    correlation: Annotated[
+        str | None, Told("Only those with this correlation id.", max_length=200, pattern=PLAIN)
+    ]
+    policy: Annotated[HandoffPolicy | None, Told("Only those with this policy.")]
+    by: Annotated[
+        str | None,
+        Told(
+            "Only those that this one wanted: model, trigger, person, program, or a name.",
+            max_length=200,
+            pattern=PLAIN,
+        ),
+    ]
+    since: Annotated[Moment | None, Told("From then on.")]
+    until: Annotated[Moment | None, Told("Before then.")]
+
 
 _CURSOR: Final = rf"^{EVENT_CURSOR}$"
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -433,16 +435,7 @@ class Handoffs(Protocol):
         agent: Annotated[
             str | None, Told("Only those from or to this agent.", max_length=200, pattern=PLAIN)
         ] = None,
-        session: _Session = None,
-        source: _Source = None,
-        target: _Target = None,
-        status: _Status = None,
-        task: _Task = None,
-        correlation: _Correlation = None,
-        policy: _Policy = None,
-        by: _By = None,
-        since: _Since = None,
-        until: _Until = None,
+        **filters: Unpack[HandoffFilters],
     ) -> Pages[HandoffSummary]:
         """List handoffs, newest first; the first page has before all those that wait for whoever
         runs a session, beyond its limit."""
@@ -454,17 +447,7 @@ class Handoffs(Protocol):
         agent_id: Annotated[
             str, Told("The agent's name.", min_length=1, max_length=200, pattern=ONE_LINE)
         ],
-        *,
-        session: _Session = None,
-        source: _Source = None,
-        target: _Target = None,
-        status: _Status = None,
-        task: _Task = None,
-        correlation: _Correlation = None,
-        policy: _Policy = None,
-        by: _By = None,
-        since: _Since = None,
-        until: _Until = None,
+        **filters: Unpack[HandoffFilters],
     ) -> Pages[HandoffSummary]:
         """List the handoffs from and to an agent, newest first."""
         ...

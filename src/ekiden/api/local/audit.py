@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Final
+from typing import Final, Unpack
 
 from ekiden.api import audit as api
 from ekiden.api.local.place import Here, moment_of
 from ekiden.api.pages import Page, Pages
 from ekiden.api.streams import AsyncStream
-from ekiden.api.texts import Moment
 from ekiden.audit import (
     AuditQuery,
     AuditRecord,
@@ -37,25 +36,10 @@ class LocalAudit(api.Audit):
         self._here = here
 
     def list(
-        self,
-        *,
-        agent: str | None = None,
-        task: str | None = None,
-        correlation: str | None = None,
-        status: api.HandoffMove | None = None,
-        session: str | None = None,
-        handoff: str | None = None,
-        type: api.AuditedType | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        text: str | None = None,
-        oldest_first: bool = False,
+        self, *, oldest_first: bool = False, **filters: Unpack[api.AuditFilters]
     ) -> Pages[api.AuditEntry]:
-        query = replace(
-            _query(agent, task, correlation, status, session, handoff, type, since, until, text),
-            newest_first=not oldest_first,
-        )
-        most = _MOST_LOOKED_AT if text else None
+        query = replace(_query(filters), newest_first=not oldest_first)
+        most = _MOST_LOOKED_AT if query.text else None
 
         async def fetch(limit: int, cursor: str | None) -> Page[api.AuditEntry]:
             found = await audit_records(
@@ -99,47 +83,22 @@ class LocalAudit(api.Audit):
                 ) from exc
         return verification_of(found)
 
-    def export(
-        self,
-        *,
-        agent: str | None = None,
-        task: str | None = None,
-        correlation: str | None = None,
-        status: api.HandoffMove | None = None,
-        session: str | None = None,
-        handoff: str | None = None,
-        type: api.AuditedType | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
-        text: str | None = None,
-    ) -> AsyncStream[str]:
-        query = _query(agent, task, correlation, status, session, handoff, type, since, until, text)
-        return AsyncStream(_exported(self._here.store, query))
+    def export(self, **filters: Unpack[api.AuditFilters]) -> AsyncStream[str]:
+        return AsyncStream(_exported(self._here.store, _query(filters)))
 
 
-def _query(
-    agent: str | None,
-    task: str | None,
-    correlation: str | None,
-    status: api.HandoffMove | None,
-    session: str | None,
-    handoff: str | None,
-    type: api.AuditedType | None,
-    since: Moment | None,
-    until: Moment | None,
-    text: str | None,
-) -> AuditQuery:
+def _query(filters: api.AuditFilters) -> AuditQuery:
     return AuditQuery(
-        agent=agent,
-        task=task,
-        correlation_id=correlation,
-        status=status,
-        session_id=session,
-        handoff_id=handoff,
-        type=type,
-        since=moment_of(since, what="since"),
-        until=moment_of(until, what="until"),
-        text=text or "",
+        agent=filters.get("agent"),
+        task=filters.get("task"),
+        correlation_id=filters.get("correlation"),
+        status=filters.get("status"),
+        session_id=filters.get("session"),
+        handoff_id=filters.get("handoff"),
+        type=filters.get("type"),
+        since=moment_of(filters.get("since"), what="since"),
+        until=moment_of(filters.get("until"), what="until"),
+        text=filters.get("text") or "",
     )
 
 

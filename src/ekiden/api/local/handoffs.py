@@ -11,7 +11,6 @@ from ekiden.api import handoffs as api
 from ekiden.api.local.place import Here, moment_of
 from ekiden.api.pages import Page, Pages
 from ekiden.api.runs import LimitOptions, limits_of
-from ekiden.api.texts import Moment
 from ekiden.app.run_reading import read_run, run_status, until_free
 from ekiden.app.running import tenant_config
 from ekiden.app.session_handoffs import session_handoffs
@@ -30,7 +29,6 @@ from ekiden.core.handoff_record import (
     HandoffContext,
     HandoffRequest,
     HandoffResult,
-    HandoffStatus,
 )
 from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, HandoffPolicy
 from ekiden.core.items import Item, is_message, text_of
@@ -124,32 +122,20 @@ class LocalHandoffs(api.Handoffs):
         )
 
     def list(
-        self,
-        *,
-        agent: str | None = None,
-        session: str | None = None,
-        source: str | None = None,
-        target: str | None = None,
-        status: HandoffStatus | None = None,
-        task: str | None = None,
-        correlation: str | None = None,
-        policy: HandoffPolicy | None = None,
-        by: str | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
+        self, *, agent: str | None = None, **filters: Unpack[api.HandoffFilters]
     ) -> Pages[api.HandoffSummary]:
         query = HandoffQuery(
             agent=agent,
-            source=source,
-            target=target,
-            task=task,
-            correlation_id=correlation,
-            status=status,
-            session_id=session,
-            policy=policy,
-            by=by,
-            since=moment_of(since, what="since"),
-            until=moment_of(until, what="until"),
+            source=filters.get("source"),
+            target=filters.get("target"),
+            task=filters.get("task"),
+            correlation_id=filters.get("correlation"),
+            status=filters.get("status"),
+            session_id=filters.get("session"),
+            policy=filters.get("policy"),
+            by=filters.get("by"),
+            since=moment_of(filters.get("since"), what="since"),
+            until=moment_of(filters.get("until"), what="until"),
         )
 
         async def fetch(limit: int, cursor: str | None) -> Page[api.HandoffSummary]:
@@ -160,33 +146,9 @@ class LocalHandoffs(api.Handoffs):
         return Pages(fetch)
 
     def history(
-        self,
-        agent_id: str,
-        *,
-        session: str | None = None,
-        source: str | None = None,
-        target: str | None = None,
-        status: HandoffStatus | None = None,
-        task: str | None = None,
-        correlation: str | None = None,
-        policy: HandoffPolicy | None = None,
-        by: str | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
+        self, agent_id: str, **filters: Unpack[api.HandoffFilters]
     ) -> Pages[api.HandoffSummary]:
-        return self.list(
-            agent=agent_id,
-            session=session,
-            source=source,
-            target=target,
-            status=status,
-            task=task,
-            correlation=correlation,
-            policy=policy,
-            by=by,
-            since=since,
-            until=until,
-        )
+        return self.list(agent=agent_id, **filters)
 
     def of_session(self, session_id: str, *, views: bool = True) -> Pages[api.HandoffView]:
         async def fetch(limit: int, cursor: str | None) -> Page[api.HandoffView]:
