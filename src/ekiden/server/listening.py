@@ -65,6 +65,9 @@ class Listening(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
+                # Proxies keep idle connections for a minute: whoever closes one first must be they,
+                # or a request that is just being sent is lost.
+                timeout_keep_alive=75,
                 timeout_graceful_shutdown=round(GRACE_S),
                 ws_max_size=1_000_000,
                 ws_ping_interval=20,
