@@ -124,6 +124,7 @@ async def serving(
     monkeypatch.setenv("HOME", str(home))
     for name in [name for name in os.environ if name.startswith("EKIDEN_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("EKIDEN_TRUST", "1")
     (root / ".ekiden").mkdir(exist_ok=True)
     store = str(root / ".ekiden" / "ekiden.db")
     options: dict[str, Any] = {"team": team, "gate": gate, "config": config}
