@@ -98,9 +98,10 @@ def _input_says_something(case: Case[Any]) -> None:
 
 def _keeps_some(case: Case[Any]) -> None:
     """Without a rule in the settings the request needs one, and a date has to be in the past."""
-    if isinstance(case.body, dict):
-        case.body["keep"] = 1000
-        case.body.pop("older_than", None)
+    if not isinstance(case.body, dict):
+        case.body, case.media_type = {}, "application/json"
+    case.body["keep"] = 1000
+    case.body.pop("older_than", None)
 
 
 def _holds(case: Case[Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias, TypedDic
 from ekiden.api.called import Called, calls, lists
 from ekiden.api.endpoint import Told, endpoint
 from ekiden.api.pages import Pages
-from ekiden.api.runs import LimitOptions
+from ekiden.api.runs import ITEM, LimitOptions
 from ekiden.api.texts import EVENT_CURSOR, ONE_LINE, PERSON, PLAIN, SAID, SESSION_ID, Moment
 from ekiden.core.documents import Value, left_out
 from ekiden.core.handoff_record import ActorKind, HandoffStatus
@@ -215,47 +215,6 @@ class HandoffEnd(Value):
     """Why the run that followed failed."""
 
 
-_PARTS: Final = {
-    "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}],
-}
-_NAME: Final = {"type": "string", "minLength": 1, "maxLength": 200}
-_ITEM: Final = {
-    "anyOf": [
-        {
-            "description": "What somebody said.",
-            "type": "object",
-            "properties": {
-                "type": {"const": "message"},
-                "role": {"enum": ["user", "assistant", "system", "developer"]},
-                "content": _PARTS,
-            },
-            "required": ["role", "content"],
-        },
-        {
-            "description": "That a tool was called.",
-            "type": "object",
-            "properties": {
-                "type": {"const": "function_call"},
-                "call_id": _NAME,
-                "name": _NAME,
-                "arguments": {"type": "string"},
-            },
-            "required": ["type", "call_id", "name", "arguments"],
-        },
-        {
-            "description": "What a tool gave.",
-            "type": "object",
-            "properties": {
-                "type": {"const": "function_call_output"},
-                "call_id": _NAME,
-                "output": _PARTS,
-            },
-            "required": ["type", "call_id", "output"],
-        },
-    ]
-}
-"""One item of a conversation."""
-
 HandoffId: TypeAlias = Annotated[
     str,
     Told(
@@ -383,7 +342,7 @@ class Handoffs(Protocol):
                 "messages of the user are stored as such; the rest is quoted as data.",
                 max_length=10_000,
                 examples=([{"role": "user", "content": "I was charged twice."}],),
-                schema={"items": _ITEM},
+                schema={"items": ITEM},
             ),
         ] = (),
         policy: HandoffPolicy = "graceful",

@@ -24,34 +24,63 @@ answers while they are made, and at the end the run."""
 Until: TypeAlias = Literal["pause", "outcome"]
 
 _TEXT: Final = {"type": "string", "minLength": 1}
-_CALLS: Final = ["function_call", "function_call_output"]
-_ITEM: Final[Mapping[str, Any]] = {
+_PART: Final = {
     "type": "object",
-    "description": "A message has a `role`; everything else says its `type`.",
+    "required": ["type"],
+    "properties": {
+        "type": {"type": "string"},
+        "text": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    },
+}
+ITEM: Final[Mapping[str, Any]] = {
+    "type": "object",
     "anyOf": [
         {
-            "required": ["role"],
-            "properties": {"role": {"type": "string"}, "type": {"type": "null"}},
+            "description": "What somebody said.",
+            "required": ["role", "content"],
+            "properties": {
+                "type": {"enum": ["message", None]},
+                "role": {"enum": ["user", "assistant", "system", "developer"]},
+                "content": {"anyOf": [{"type": "string"}, {"type": "array", "items": _PART}]},
+            },
         },
         {
-            "required": ["type"],
-            "properties": {"type": {"type": "string", "not": {"enum": _CALLS}}},
-        },
-        {
+            "description": "That a tool was called.",
             "required": ["type", "call_id", "name"],
-            "properties": {"type": {"const": "function_call"}, "call_id": _TEXT, "name": _TEXT},
+            "properties": {
+                "type": {"const": "function_call"},
+                "call_id": _TEXT,
+                "name": _TEXT,
+                "arguments": {"type": "string"},
+            },
         },
         {
-            "required": ["type", "call_id"],
-            "properties": {"type": {"const": "function_call_output"}, "call_id": _TEXT},
+            "description": "What a tool gave.",
+            "required": ["type", "call_id", "output"],
+            "properties": {
+                "type": {"const": "function_call_output"},
+                "call_id": _TEXT,
+                "output": {},
+            },
+        },
+        {
+            "description": "Anything else says its `type`.",
+            "required": ["type"],
+            "properties": {
+                "type": {
+                    **_TEXT,
+                    "not": {"enum": ["message", "function_call", "function_call_output"]},
+                }
+            },
         },
     ],
     "examples": [{"role": "user", "content": "Where is my order 1042?"}],
 }
-"""As the OpenAI Responses API has them; whoever reads it says what is wrong with one."""
+"""One item of a conversation, as the OpenAI Responses API has them; `item_fault` says what is wrong
+with one."""
 
 _Text: TypeAlias = Annotated[str, Told("", min_length=1, max_length=1_000_000)]
-_Item: TypeAlias = Annotated[Mapping[str, Any], Told("", schema=_ITEM)]
+_Item: TypeAlias = Annotated[Mapping[str, Any], Told("", schema=ITEM)]
 _Items: TypeAlias = Annotated[Sequence[_Item], Told("", min_length=1, max_length=20_000)]
 Input: TypeAlias = Annotated[
     _Text | _Items,

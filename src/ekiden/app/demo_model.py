@@ -11,8 +11,9 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from ekiden.core.caller_data import is_request
 from ekiden.core.errors import UserError
-from ekiden.core.items import Item, assistant_message, function_call, is_message, text_of
+from ekiden.core.items import Item, assistant_message, function_call, text_of
 from ekiden.core.jsonio import dumps
 from ekiden.core.model import ModelDelta, ModelEvent, ModelRequest, ModelResponse, ToolSpec
 
@@ -170,7 +171,7 @@ def _words(text: str) -> set[str]:
 def _last_request(items: Sequence[Item]) -> tuple[str, list[Item]]:
     """What the person said last, and everything after it."""
     for at in range(len(items) - 1, -1, -1):
-        if is_message(items[at]) and items[at].get("role") == "user":
+        if is_request(items[at]):
             return text_of(items[at]), list(items[at + 1 :])
     return "", list(items)
 

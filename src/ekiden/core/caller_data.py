@@ -41,9 +41,12 @@ def as_caller_data(items: Iterable[Item]) -> tuple[Item, ...]:
     return tuple(found)
 
 
-def is_caller_data(item: Item) -> bool:
-    """Whether the message quotes what a caller sent, and is nothing that the user said."""
-    text = text_of(item)
+def is_request(item: Item) -> bool:
+    """Whether the item is something that a person said, and not what a caller sent along."""
+    return is_message(item) and item.get("role") == "user" and not _is_data(text_of(item))
+
+
+def _is_data(text: str) -> bool:
     return text.startswith(_HEAD) and text.endswith(_TAIL)
 
 

@@ -144,7 +144,7 @@ def read_hosts(texts: Iterable[str]) -> KnownHosts:
     below: set[HostName] = set()
     networks: list[IPv4Network | IPv6Network] = []
     for text in texts:
-        if "/" in text:
+        if "/" in text and "://" not in text:
             networks.append(_network(text))
             continue
         host = parse_host(text.removeprefix("*."))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.caller_data import is_request
 from ekiden.core.errors import NoRoute, UserError
 from ekiden.core.faults import fault_point
 from ekiden.core.items import Item, assistant_message, text_of
@@ -15,7 +16,6 @@ from ekiden.core.roles import RouteCause
 from ekiden.core.team import Team
 from ekiden.runtime.approving import approve
 from ekiden.runtime.circumstances import AUTO, Circumstances
-from ekiden.runtime.corrections import is_request
 from ekiden.runtime.findings import forget_checks, tell_findings
 from ekiden.runtime.state import RunState
 from ekiden.runtime.turn import conclude

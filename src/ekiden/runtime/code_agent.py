@@ -11,6 +11,7 @@ from typing import Any, Generic
 
 from ekiden.core.acting import acting_as
 from ekiden.core.agent import Agent
+from ekiden.core.caller_data import is_request
 from ekiden.core.context import RunContextWrapper, TContext, TOutput
 from ekiden.core.errors import ToolError, UserError
 from ekiden.core.faults import fault_point
@@ -28,7 +29,7 @@ from ekiden.core.tool import FunctionTool
 from ekiden.runtime.approving import approve
 from ekiden.runtime.asking import Asking
 from ekiden.runtime.confirmation import ask_first
-from ekiden.runtime.corrections import UNDONE, is_request, undone_told
+from ekiden.runtime.corrections import UNDONE, undone_told
 from ekiden.runtime.findings import tell_findings
 from ekiden.runtime.intents import begin_call, call_id_of, call_key, last_place, place_of
 from ekiden.runtime.offer import refresh_offer

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ekiden.core.events import Event
-from ekiden.core.items import Item, is_message, user_message
+from ekiden.core.items import Item, user_message
 from ekiden.core.quoting import quote
 
 if TYPE_CHECKING:
@@ -79,11 +79,6 @@ def not_undone(left_over: Sequence[str]) -> str:
 def _notice(told: Sequence[str]) -> Item:
     target, reason = told
     return user_message(_ROLLED_BACK.format(target=target, reason=quote(reason)))
-
-
-def is_request(item: Item) -> bool:
-    """Whether the item is something that a person said, in a view without corrections."""
-    return is_message(item) and item.get("role") == "user"
 
 
 def view_for_others(run: RunState) -> list[Item]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ekiden.core.caller_data import is_request
 from ekiden.core.errors import HandoffRefused
 from ekiden.core.items import text_of
-from ekiden.runtime.corrections import is_request, view_for_others
+from ekiden.runtime.corrections import view_for_others
 from ekiden.runtime.state import RunState
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ekiden.core.agent import Agent
+from ekiden.core.caller_data import is_request
 from ekiden.core.errors import ModelBehaviorError, UserError
 from ekiden.core.events import Event
 from ekiden.core.faults import fault_point
@@ -14,7 +15,7 @@ from ekiden.core.jsonio import dumps, loads
 from ekiden.core.run_items import HandoffOutputItem, RunItem, RunItemBase
 from ekiden.runtime.attempt import Attempt
 from ekiden.runtime.calls import settled
-from ekiden.runtime.corrections import has_withheld, is_request, view_for_others
+from ekiden.runtime.corrections import has_withheld, view_for_others
 from ekiden.runtime.run_items import run_items
 from ekiden.runtime.state import RunState
 

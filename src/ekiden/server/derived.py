@@ -191,11 +191,11 @@ def _route(
         body_type: Any = _body(body_name, [*fields, *flags], about.body_schema)
         if moves:
             body_type = _one_of(interface, moves)
-        is_needed = any(each.default is inspect.Parameter.empty for each in fields)
+        may_be_left_out = not moves and _may_be_empty(fields, about.body_schema)
         shape.append(
-            _keyword("body", body_type)
-            if is_needed or about.body_schema
-            else _keyword("body", body_type | None, None)
+            _keyword("body", body_type | None, None)
+            if may_be_left_out
+            else _keyword("body", body_type)
         )
     if has_pages:
         cursor: Any = Cursor
@@ -378,6 +378,14 @@ def _body(name: str, fields: Sequence[Parameter], more: Mapping[str, Any]) -> ty
         given[each.name] = (_taken(each.type), Field(default, **_limits(each.type, each.told)))
     config = ConfigDict(extra="forbid", json_schema_extra=dict(more))
     return create_model(name, __config__=config, **given)
+
+
+def _may_be_empty(fields: Sequence[Parameter], more: Mapping[str, Any]) -> bool:
+    """Whether nothing has to be in the body, so that it may be left out."""
+    ways = more.get("anyOf", [{}])
+    return not any(each.default is inspect.Parameter.empty for each in fields) and any(
+        "required" not in way for way in ways
+    )
 
 
 def _annotated(type_: Any, about: Any) -> Any:

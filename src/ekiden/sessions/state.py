@@ -16,9 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from ekiden.core.caller_data import is_request
 from ekiden.core.documents import Value, to_json
 from ekiden.core.events import Event
-from ekiden.core.items import is_message, text_of
+from ekiden.core.items import text_of
 from ekiden.sessions.conversation import is_rewind, is_transfer, rewound
 from ekiden.storage.base import SessionRow
 from ekiden.storage.values import copy_json
@@ -200,7 +201,7 @@ def _asked(event: Event) -> str | None:
     if event.type != "message" or event.step is not None:
         return None
     for item in reversed(event.items):
-        if is_message(item) and item.get("role") == "user":
+        if is_request(item):
             text = " ".join(text_of(item).split())
             return text if len(text) <= _MAX_TASK else f"{text[: _MAX_TASK - 1]}…"
     return None

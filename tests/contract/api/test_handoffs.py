@@ -251,8 +251,12 @@ async def test_a_task_is_handed_from_agent_to_agent(ekiden: Ekiden) -> None:
         record = await ekiden.handoffs.get(told.value.handoff_id or "")
         assert (record.status, record.code) == ("failed", "AGENT_NOT_FOUND")
         assert (record.source, record.target) == (source, target)
-    for item in ({}, {"role": "robot", "content": ""}, {"role": "user", "content": 5}):
-        with pytest.raises(RequestInvalid):
+    for item, fault in (
+        ({}, "item 0 of conversation_history has neither a `type` nor a `role`"),
+        ({"role": "robot", "content": ""}, "has the role 'robot'"),
+        ({"role": "user", "content": 5}, "is a message without `content`"),
+    ):
+        with pytest.raises(UserError, match=fault):
             await ekiden.handoffs.initiate(
                 "triage", "billing", "ticket-9", conversation_history=[item]
             )

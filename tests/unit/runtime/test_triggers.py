@@ -287,7 +287,7 @@ async def test_a_target_that_fails_gives_a_triggered_handoff_back() -> None:
 @each_case(
     ("fields", "problem"),
     [
-        ({"type": "moon"}, "one of"),
+        ({"type": "moon"}, "type must be one of"),
         ({"type": "condition"}, "needs `expression`"),
         ({"type": "event"}, "needs `event`"),
         ({"type": "timeout"}, "needs `seconds`"),

@@ -77,6 +77,11 @@ def test_hosts_are_names_patterns_and_networks(host: str, is_known: bool) -> Non
     assert (found in known) is is_known
 
 
+def test_an_address_of_a_page_is_told_to_be_no_host() -> None:
+    with pytest.raises(UserError, match="is no host; write names such as"):
+        read_hosts(["https://desk.example.com"])
+
+
 def test_options_win_over_settings_if_they_are_given() -> None:
     settings = Settings(server=ServerSettings(host="::1", port=1))
     config = server_config(settings, host=None, port=2)

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from ekiden import Agent, Team
 from ekiden.core.caller_data import as_caller_data
 from ekiden.core.items import Item, assistant_message, text_of
+from ekiden.runtime import CodeContext
 from tests.support.relay_team import relay_team
 from tests.unit.server.desks import As, Served, serving
 
@@ -146,6 +148,20 @@ async def test_a_chat_client_with_a_system_message_goes_on_with_a_run_that_waits
     )
     assert then.json()["metadata"]["session_id"] == told["metadata"]["session_id"], then.text
     assert then.json()["metadata"]["status"] == "done"
+
+
+async def test_data_after_the_words_of_the_user_does_not_take_their_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def repeat(ctx: CodeContext[Any]) -> str:
+        return ctx.text
+
+    team = Team(Agent("echo", run=repeat))
+    async with serving(tmp_path, monkeypatch, team=team, gate=As("read", "run")) as desk:
+        sent = await desk("POST", "/runs", {"input": [ASKED, SYSTEM], "session_id": "s"})
+        state = await desk.get("/sessions/s/state")
+    assert sent.json()["output"] == ASKED["content"]
+    assert state["current_task"] == ASKED["content"]
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,17 @@ def test_examples_fit_what_they_are_examples_of() -> None:
     assert shown >= 30
 
 
+def test_a_body_in_which_nothing_has_to_be_may_be_left_out() -> None:
+    for path, method, operation in operations():
+        body = operation.get("requestBody", {"content": {}})
+        if list(body["content"]) != ["application/json"]:
+            continue
+        schema = {**body["content"]["application/json"]["schema"]}
+        schema["components"] = document()["components"]
+        may_be_empty = jsonschema_rs.Draft202012Validator(schema).is_valid({})
+        assert body.get("required", False) is not may_be_empty, (method, path)
+
+
 def test_patterns_are_those_of_every_language() -> None:
     """Regular expressions of JSON Schema are those of ECMAScript: no names, no look-behind."""
     text = json.dumps(document())

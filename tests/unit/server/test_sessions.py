@@ -252,7 +252,7 @@ async def test_a_branch_goes_on_from_an_earlier_point(desk: Served) -> None:
     assert made.headers["location"] == "/api/v1/sessions/branch"
     printed = await desk.command("session", "fork", name, "--before", "10", "--id", "other")
     assert made.json() == {**printed, "session_id": "branch"}
-    last = await desk("POST", f"/sessions/{name}/fork", {})
+    last = await desk("POST", f"/sessions/{name}/fork")
     assert last.json()["events"] == (await desk.get(f"/sessions/{name}"))["events"]
     problem(
         await desk("POST", f"/sessions/{name}/fork", {"session_id": "branch"}),

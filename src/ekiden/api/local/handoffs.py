@@ -31,9 +31,8 @@ from ekiden.core.handoff_record import (
     HandoffResult,
 )
 from ekiden.core.handoff_terms import DEFAULT_TIMEOUT_S, HandoffPolicy
-from ekiden.core.items import Item, is_message, text_of
+from ekiden.core.items import Item, is_message, read_items, text_of
 from ekiden.core.runs import ACTIVE, Run, RunError, run_id_of
-from ekiden.core.server_errors import RequestInvalid
 from ekiden.handoff.filter_report import filter_report
 from ekiden.handoff.history_query import HandoffQuery, correlation_of, find_handoffs, task_of
 from ekiden.handoff.lifecycle import FINAL
@@ -46,7 +45,6 @@ from ekiden.sessions import said
 from ekiden.storage.base import SessionRow, Store
 
 _LOOK_EVERY_S: Final = 1.0
-_MAX_NAME: Final = 200
 _NOT_FOUND: Final = "AGENT_NOT_FOUND"
 _NOTHING: Final[Mapping[str, Any]] = {}
 
@@ -80,10 +78,7 @@ class LocalHandoffs(api.Handoffs):
         metadata: Mapping[str, Any] = _NOTHING,
         wait_s: float = 10.0,
     ) -> api.InitiatedHandoff:
-        for place, item in enumerate(conversation_history):
-            if not _is_item(item):
-                raise RequestInvalid(f"conversation_history.{place}: is no item of a conversation")
-        history: Sequence[Item] = [dict(each) for each in conversation_history]
+        history: Sequence[Item] = read_items(conversation_history, "conversation_history")
         if not self._here.may_write_history:
             history = as_caller_data(history)
         correlated = {} if correlation_id is None else {"correlation_id": correlation_id}
@@ -391,29 +386,6 @@ async def _followed(
             code=code or f"run.{row.outcome}", message=error or f"the run ended: {row.outcome}"
         )
     return speaker, answer, problem
-
-
-def _is_item(item: Mapping[str, Any]) -> bool:
-    """Whether it is something said, a call of a tool, or what that gave."""
-    match dict(item):
-        case {"role": "user" | "assistant" | "system" | "developer", "content": content, **rest}:
-            return rest.get("type", "message") == "message" and _is_content(content)
-        case {
-            "type": "function_call",
-            "call_id": str(call_id),
-            "name": str(name),
-            "arguments": str(),
-        }:
-            return 0 < len(call_id) <= _MAX_NAME and 0 < len(name) <= _MAX_NAME
-        case {"type": "function_call_output", "call_id": str(call_id), "output": output}:
-            return 0 < len(call_id) <= _MAX_NAME and _is_content(output)
-    return False
-
-
-def _is_content(content: Any) -> bool:
-    return isinstance(content, str) or (
-        isinstance(content, list) and all(isinstance(part, Mapping) for part in content)
-    )
 
 
 def _refusal(result: HandoffResult) -> api.HandoffRefusal | None:

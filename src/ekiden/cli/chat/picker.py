@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ekiden.cli.transcript import shorten
-from ekiden.core.items import is_message, text_of
+from ekiden.core.caller_data import is_request
+from ekiden.core.items import text_of
 
 if TYPE_CHECKING:
     from ekiden.core.events import Event
@@ -57,7 +58,7 @@ def age(row: SessionRow, now_s: float | None = None) -> str:
 def _last_words(events: Sequence[Event]) -> str:
     for event in reversed(events):
         for item in reversed(event.items):
-            if is_message(item) and item.get("role") == "user":
+            if is_request(item):
                 return shorten(" ".join(text_of(item).split()), _WORDS)
     return ""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ekiden.core.caller_data import is_caller_data
+from ekiden.core.caller_data import is_request
 from ekiden.core.items import Item, assistant_message, text_of
 from ekiden.server.openai.errors import BadRequest
 
@@ -35,8 +35,7 @@ class Chat:
 
 def user_texts(items: Sequence[Item]) -> list[str]:
     """What the user said in `items`."""
-    said = (item for item in items if item.get("role") == "user")
-    return [text_of(item) for item in said if not is_caller_data(item)]
+    return [text_of(item) for item in items if is_request(item)]
 
 
 def read_chat(messages: Sequence[Mapping[str, Any]]) -> Chat:
