@@ -97,6 +97,8 @@ async def _step(run: RunState) -> None:
     except TimeoutError:
         if not scope.expired() or run.outcome is not None:
             raise
+        if run.broken is not None:
+            raise run.broken from None
         run.discard()
         await _guarded(run, _cut_short(run, cause))
         if run.outcome is None:

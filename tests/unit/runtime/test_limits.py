@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.errors import MaxTurnsExceeded, OutOfBudgetError, UserError
+from ekiden.core.errors import MaxTurnsExceeded, OutOfBudgetError, StoreUnavailable, UserError
 from ekiden.core.outcomes import OutOfBudget
 from ekiden.core.usage import Usage
 from ekiden.engine import Worker, submit
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
 from ekiden.sessions import Session
+from ekiden.storage.base import Claim, Commit
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock, ScriptedModel, call, hang, say, transfer
 from ekiden.tools import function_tool
@@ -107,6 +108,38 @@ async def test_the_limit_of_seconds_cuts_a_tool_short_and_the_run_goes_on_later(
     assert isinstance(result.outcome, OutOfBudget)
     assert result.outcome.limit == "seconds"
     slow = False
+    assert (await Runner.resume(agent, session)).final_output == "ok"
+
+
+async def test_a_limit_of_seconds_hides_no_commit_that_failed() -> None:
+    class Doubtful(MemoryStore):
+        """Stores a step, and its time is over before it says that it cannot be reached."""
+
+        shared = True
+        armed = False
+
+        async def commit(self, claim: Claim, commit: Commit) -> None:
+            await super().commit(claim, commit)
+            if self.armed:
+                self.armed = False
+                while not runner.cancelling():
+                    await asyncio.sleep(0)
+                raise StoreUnavailable("the connection broke")
+
+    runner = asyncio.current_task()
+    assert runner is not None
+    store = Doubtful()
+
+    @function_tool
+    def dig() -> str:
+        store.armed = True
+        return "gold"
+
+    session = Session(store=store)
+    agent = Agent("desk", model=ScriptedModel([call("dig"), say("ok")]), tools=[dig])
+    config = RunConfig(limits=Limits(seconds=0.3))
+    with pytest.raises(StoreUnavailable, match="broke"):
+        await Runner.run(agent, "hi", session=session, run_config=config)
     assert (await Runner.resume(agent, session)).final_output == "ok"
 
 
