@@ -129,15 +129,19 @@ class Agreeing:
 
     async def _addressees(self) -> set[str]:
         """The agents here that have open messages which no session answers."""
-        return {name for name in self._serves if await self._has_mail(name)}
-
-    async def _has_mail(self, agent: str) -> bool:
-        where, after = MessageFilter(queue=agent_queue(agent), states={"open"}), 0
-        while page := await self._store.find_messages(where, after=after, limit=_PAGE):
-            if not all((each.owner or "").startswith("session:") for each in page):
-                return True
+        found, after = set[str](), 0
+        while left := self._serves - found:
+            where = MessageFilter(queues=[*map(agent_queue, left)], states={"open"})
+            page = await self._store.find_messages(where, after=after, limit=_PAGE)
+            found |= {
+                each.queue.partition(":")[2]
+                for each in page
+                if not (each.owner or "").startswith("session:")
+            }
+            if len(page) < _PAGE:
+                break
             after = page[-1].id
-        return False
+        return found
 
     async def _has_agreements(self) -> bool:
         """Whether an agreement was not begun yet, or is done and not put on record."""

@@ -95,8 +95,12 @@ async def _step(run: RunState) -> None:
             run.begin_step(scope)
             await _guarded(run, _next_step(run))
     except TimeoutError:
-        if not scope.expired() or run.outcome is not None:
+        if not scope.expired():
             raise
+        if run.outcome is not None:
+            return  # It came to its end at the last moment.
+        if run.broken is not None:
+            raise run.broken from None
         run.discard()
         await _guarded(run, _cut_short(run, cause))
         if run.outcome is None:

@@ -9,7 +9,13 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ekiden.core.errors import SessionError, StoreUnavailable
+from ekiden.core.errors import (
+    QueueFull,
+    SessionError,
+    StaleDocument,
+    StoreUnavailable,
+    UserError,
+)
 from ekiden.core.events import AUDITED, Event
 from ekiden.core.model import ModelDelta
 from ekiden.core.onlookers import ONLOOKERS
@@ -78,7 +84,7 @@ class Committing(Recording):
     )
 
     before: SessionRow | None
-    broken: SessionError | StoreUnavailable | None
+    broken: BaseException | None
     created_at_us: int
     hold: Hold | None
     is_free: bool
@@ -250,11 +256,9 @@ class Committing(Recording):
         if self.broken is not None:
             raise self.broken
         async with self._committing:
-            storing = self.store.commit(
-                self.claim, Commit(patch=SessionPatch(), events=(), steps={key: value})
-            )
+            step = Commit(patch=SessionPatch(), events=(), steps={key: value})
             try:
-                _, cancelled = await to_the_end(storing)
+                cancelled = await self._stored(step)
             except (SessionError, StoreUnavailable) as exc:
                 self.broken = exc
                 raise
@@ -272,10 +276,8 @@ class Committing(Recording):
             cursor = dict(self._stored_cursor)
             cursor["gc"] = self.cursor.checks
             cursor["gf"] = self.cursor.found.copy()
-            _, cancelled = await to_the_end(
-                self.store.commit(
-                    self.claim, Commit(patch=SessionPatch(cursor=cursor), events=(), steps={})
-                )
+            cancelled = await self._stored(
+                Commit(patch=SessionPatch(cursor=cursor), events=(), steps={})
             )
             self._stored_cursor = cursor
             if cancelled is not None:
@@ -363,6 +365,20 @@ class Committing(Recording):
         self._pending_items = batch.items_before
         self._beside = batch.beside.extended(self._beside)
 
+    async def _stored(self, commit: Commit) -> asyncio.CancelledError | None:
+        """Store it even if the step is cut short meanwhile; gives back that cancellation.
+
+        If it also failed, and was not merely refused, it may be stored or not: then whoever cut the
+        step short must not go on with the run.
+        """
+        try:
+            _, cancelled = await to_the_end(self.store.commit(self.claim, commit))
+        except asyncio.CancelledError as exc:
+            if not isinstance(exc.__cause__, (StaleDocument, QueueFull, UserError)):
+                self.broken = exc.__cause__
+            raise
+        return cancelled
+
     async def _store_batch(
         self, batch: _Batch, status: SessionStatus | None, outcome: str | None, release: bool
     ) -> None:
@@ -381,27 +397,24 @@ class Committing(Recording):
             documents = [*documents, charge]
         if state is not None and state.shared:
             documents = [*documents, *self.variables.writes(state, self.session_id)]
-        storing = self.store.commit(
-            self.claim,
-            Commit(
-                patch=patch,
-                events=batch.events,
-                steps=batch.steps,
-                documents=documents,
-                messages=beside.messages,
-                settles=beside.settles,
-                openings=beside.openings,
-                wakes=beside.wakes,
-                seen_wakes=self._wakes if status == "waiting" else None,
-                release=release,
-            ),
+        commit = Commit(
+            patch=patch,
+            events=batch.events,
+            steps=batch.steps,
+            documents=documents,
+            messages=beside.messages,
+            settles=beside.settles,
+            openings=beside.openings,
+            wakes=beside.wakes,
+            seen_wakes=self._wakes if status == "waiting" else None,
+            release=release,
         )
         cancelled: asyncio.CancelledError | None = None
         if self.store.shared:
             # Whoever is cancelled in the middle of a commit must know what became of it.
-            _, cancelled = await to_the_end(storing)
+            cancelled = await self._stored(commit)
         else:
-            await storing
+            await self.store.commit(self.claim, commit)
         batch.stored = True
         if counted is not None:
             self._day_counted = counted

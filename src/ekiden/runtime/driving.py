@@ -19,7 +19,7 @@ from ekiden.core.messages import wait_node
 from ekiden.core.outcomes import Waiting
 from ekiden.runtime.circumstances import Circumstances
 from ekiden.runtime.cursor import Cursor, OpenQuestion
-from ekiden.runtime.finish import finish
+from ekiden.runtime.finish import finish, store_end
 from ekiden.runtime.helper_budgets import check_helpers, revive_helpers
 from ekiden.runtime.inboxes import read_item
 from ekiden.runtime.opening import claimed, taken_up
@@ -73,8 +73,7 @@ async def park(run: RunState) -> None:
     """Leave the session until it is woken; what woke it meanwhile leaves it ready."""
     reason = await waiting_reason(run.store, run.cursor)
     if run.status == "waiting":
-        await run.commit(status="waiting", outcome="waiting", release=True)
-        run.outcome = Waiting(reason)
+        await store_end(run, Waiting(reason))
         return
     await finish(run, Waiting(reason))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import Any
 
@@ -44,13 +45,8 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
         await empty(run)
     is_asked = release and run.wanted is not None and run.wanted.look
     fault_point("run.finish.before_commit")
-    await run.commit(
-        status="waiting" if isinstance(outcome, Waiting) else "idle",
-        outcome=outcome.kind,
-        release=release and not is_asked,
-    )
+    await store_end(run, outcome, release=release and not is_asked)
     fault_point("run.finish.after_commit")
-    run.outcome = outcome
     if is_asked:
         from ekiden.runtime.withdrawals import record_withdrawn
 
@@ -58,6 +54,18 @@ async def finish(run: RunState, outcome: Outcome, *, release: bool = True) -> No
         with suppress(SessionError, StoreError):
             await record_withdrawn(run)
             await run.commit(release=True)
+
+
+async def store_end(run: RunState, outcome: Outcome, *, release: bool = True) -> None:
+    """Store what was recorded as the end of the run, or of its work for now."""
+    status: SessionStatus = "waiting" if isinstance(outcome, Waiting) else "idle"
+    try:
+        await run.commit(status=status, outcome=outcome.kind, release=release)
+    except asyncio.CancelledError:
+        if run.is_free:  # It was cut short when it was stored already.
+            run.outcome = outcome
+        raise
+    run.outcome = outcome
 
 
 async def _answer_and_release(run: RunState, outcome: Outcome) -> None:

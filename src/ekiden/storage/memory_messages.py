@@ -336,9 +336,10 @@ class MemoryMessages:
             )
         if where.waited_for and only_open:
             return (message for waits in self._waiting.values() for message in waits.values())
-        if where.queue is not None and only_open:
-            line = self._queues.get(where.queue)
-            return () if line is None else line.open.values()
+        queues = where.queues if where.queue is None else (where.queue,)
+        if queues is not None and only_open:
+            lines = [self._queues[queue] for queue in queues if queue in self._queues]
+            return (message for line in lines for message in line.open.values())
         return self._by_id.values()
 
 
@@ -346,6 +347,7 @@ def _fits(message: MemoryMessage, where: MessageFilter) -> bool:
     return (
         (where.keys is None or message.key in where.keys)
         and (where.queue is None or message.queue == where.queue)
+        and (where.queues is None or message.queue in where.queues)
         and (where.states is None or message.state in where.states)
         and (where.waiters is None or message.waiter in where.waiters)
         and (not where.waited_for or message.waiter is not None)

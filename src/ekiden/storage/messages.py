@@ -120,6 +120,7 @@ class MessageFilter:
 
     keys: Collection[str] | None = None
     queue: str | None = None
+    queues: Collection[str] | None = None
     states: Collection[MessageState] | None = None
     waiters: Collection[str] | None = None
     waited_for: bool = False

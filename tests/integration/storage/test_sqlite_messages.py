@@ -27,6 +27,7 @@ QUERIES = [
     (MessageFilter(waiters=["a", "b"], states=["open"]), "messages_waited_for"),
     (MessageFilter(waited_for=True, states=["open"]), "messages_waited_for"),
     (MessageFilter(queue="q", states=["open"]), "messages_in_line"),
+    (MessageFilter(queues=["q", "p"], states=["open"]), "messages_in_line"),
     (MessageFilter(waiters=["a"], states=["open"], queue="q"), "messages_waited_for"),
     (MessageFilter(session_id="s"), "messages_of_session"),
     (MessageFilter(session_id="s", states=["answered", "late"]), "messages_of_session"),

@@ -138,3 +138,21 @@ async def test_what_somebody_else_serves_is_left_to_them() -> None:
         asked = await together.as_agent("lead").request_handoff("clerk", "x")
         await seen.wait()
         assert (await together.get(asked.id)).phase == "negotiation"
+
+
+async def test_one_look_at_the_store_is_for_the_mail_of_all_agents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[MessageFilter] = []
+    find = MemoryStore.find_messages
+
+    async def counted(store: MemoryStore, where: MessageFilter, **page: Any) -> Any:
+        looks.append(where)
+        return await find(store, where, **page)
+
+    store = MemoryStore()
+    team = Team(Agent("lead", run=work, handoffs=[able(f"clerk-{n}", 1.0) for n in range(30)]))
+    idle = Agreeing(store, team, RunConfig())
+    monkeypatch.setattr(MemoryStore, "find_messages", counted)
+    assert not await idle.has_work()
+    assert len(looks) == 1

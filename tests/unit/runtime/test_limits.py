@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from ekiden.core.agent import Agent
-from ekiden.core.errors import MaxTurnsExceeded, OutOfBudgetError, UserError
+from ekiden.core.errors import MaxTurnsExceeded, OutOfBudgetError, StoreUnavailable, UserError
 from ekiden.core.outcomes import OutOfBudget
 from ekiden.core.usage import Usage
 from ekiden.engine import Worker, submit
 from ekiden.runtime import CodeContext, Limits, RunConfig, Runner
 from ekiden.sessions import Session
+from ekiden.storage.base import Claim, Commit
 from ekiden.storage.memory import MemoryStore
 from ekiden.testing import ManualClock, ScriptedModel, call, hang, say, transfer
 from ekiden.tools import function_tool
@@ -108,6 +109,56 @@ async def test_the_limit_of_seconds_cuts_a_tool_short_and_the_run_goes_on_later(
     assert result.outcome.limit == "seconds"
     slow = False
     assert (await Runner.resume(agent, session)).final_output == "ok"
+
+
+class SlowToSay(MemoryStore):
+    """Stores a step, and its time is over before it says so; or that it cannot be reached."""
+
+    shared = True
+    slow = False
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        super().__init__()
+        self._failure = failure
+
+    async def commit(self, claim: Claim, commit: Commit) -> None:
+        await super().commit(claim, commit)
+        if self.slow:
+            self.slow = False
+            await asyncio.sleep(0.5)
+            if self._failure is not None:
+                raise self._failure
+
+
+HALF = RunConfig(limits=Limits(seconds=0.3))
+
+
+async def test_a_limit_of_seconds_hides_no_commit_that_failed() -> None:
+    store = SlowToSay(StoreUnavailable("the connection broke"))
+
+    @function_tool
+    def dig() -> str:
+        store.slow = True
+        return "gold"
+
+    session = Session(store=store)
+    agent = Agent("desk", model=ScriptedModel([call("dig"), say("ok")]), tools=[dig])
+    with pytest.raises(StoreUnavailable, match="broke"):
+        await Runner.run(agent, "hi", session=session, run_config=HALF)
+    assert (await Runner.resume(agent, session)).final_output == "ok"
+
+
+async def test_a_run_whose_end_is_stored_in_time_is_done() -> None:
+    store = SlowToSay()
+
+    async def work(ctx: CodeContext[Any]) -> str:
+        store.slow = True
+        return "ok"
+
+    session = Session(store=store)
+    result = await Runner.run(Agent("desk", run=work), "hi", session=session, run_config=HALF)
+    assert result.final_output == "ok"
+    assert (await session.row()).outcome == "done"
 
 
 async def test_time_worked_is_stored_with_every_step() -> None:

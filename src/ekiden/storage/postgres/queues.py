@@ -231,6 +231,8 @@ def _page_sql(where: MessageFilter, after: int, limit: int) -> tuple[str, list[A
         restrict("key = any({}::text[])", [to_column(key) for key in where.keys])
     if where.queue is not None:
         restrict("queue = {}", to_column(where.queue))
+    if where.queues is not None:
+        restrict("queue = any({}::text[])", [to_column(queue) for queue in where.queues])
     if where.states is not None:
         states = sorted(where.states)
         if states in (["open"], ["dead"]):
@@ -245,7 +247,8 @@ def _page_sql(where: MessageFilter, after: int, limit: int) -> tuple[str, list[A
     if where.session_id is not None:
         restrict("session_id = {}", to_column(where.session_id))
     found = f"select {MESSAGE} from messages where {' and '.join(conditions)}"
-    if where.keys is not None or where.waiters is not None or where.session_id is not None:
+    chosen = (where.keys, where.queues, where.waiters, where.session_id)
+    if any(each is not None for each in chosen):
         # Few messages fit, so they are all looked up, rather than all ids in order until enough do.
         found = f"select * from ({found} offset 0) as found"
     return f"{found} order by id limit $2", args

@@ -46,7 +46,8 @@ def page_sql(where: MessageFilter, after: int, limit: int) -> tuple[str, list[st
 
     conditions: list[str] = []
     values: list[str | int] = []
-    for name, chosen in (("key", where.keys), ("waiter", where.waiters)):
+    choices = (("key", where.keys), ("waiter", where.waiters), ("queue", where.queues))
+    for name, chosen in choices:
         if chosen is not None and len(chosen) == 1:
             conditions.append(f"{column(name)} = ?")
             values += chosen
@@ -96,7 +97,8 @@ def _lead(where: MessageFilter) -> str:
         return "session_id"
     if only_open and (where.waiters is not None or where.waited_for):
         return "waiter"
-    return "queue" if only_open and where.queue is not None else "id"
+    in_queues = where.queue is not None or where.queues is not None
+    return "queue" if only_open and in_queues else "id"
 
 
 def _message(row: tuple[Any, ...]) -> StoredMessage:

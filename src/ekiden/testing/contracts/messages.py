@@ -230,6 +230,8 @@ class FindMessageContract(StoreContractBase):
             (MessageFilter(keys=["d", "a", "nobody"]), ["a", "d"]),
             (MessageFilter(queue="p"), ["b"]),
             (MessageFilter(queue="nowhere"), []),
+            (MessageFilter(queues=["p", "nowhere"]), ["b"]),
+            (MessageFilter(queues=["q", "p"], states=["open"]), ["a", "b", "d", None]),
             (MessageFilter(states=["open"]), ["a", "b", "d", None]),
             (MessageFilter(states={"failed", "answered"}), ["c"]),
             (MessageFilter(waiters=["w1"]), ["a", "c"]),
@@ -247,6 +249,7 @@ class FindMessageContract(StoreContractBase):
         "where",
         [
             MessageFilter(keys=[]),
+            MessageFilter(queues=[]),
             MessageFilter(states=[]),
             MessageFilter(waiters=[]),
             MessageFilter(waiters=[], states=["open"]),
