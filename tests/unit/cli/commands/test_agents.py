@@ -189,12 +189,14 @@ def test_the_terms_of_each_handoff_are_shown_where_they_are_not_the_usual_ones(
 def test_whether_an_agent_takes_handoffs_is_shown(bare: Desk) -> None:
     (bare.folder / "shy_desk.py").write_text(
         "from ekiden import Agent, Team\n"
+        "class Elsewhere:\n"
+        "    async def run_task(self, task): ...\n"
         "ask = lambda ctx, agent: True\n"
         "team = Team(\n"
         "    Agent('closed', available=False),\n"
         "    Agent('moody', available=ask),\n"
         "    Agent('both', available=ask, max_sessions=2),\n"
-        "    Agent('elsewhere', runner=object()),\n"
+        "    Agent('elsewhere', runner=Elsewhere()),\n"
         ")\n"
     )
     shown = {
