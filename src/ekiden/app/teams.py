@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.machinery import PathFinder
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -35,7 +36,9 @@ def load_team(target: str) -> Team:
 
 
 def _module(name: str) -> Any:
-    if "" not in sys.path:
+    # Whoever names an installed team need not trust the folder to have no modules that it imports.
+    is_here = PathFinder.find_spec(name.partition(".")[0], [""]) is not None
+    if is_here and "" not in sys.path:
         sys.path.insert(0, "")
     try:
         return import_module(name)

@@ -74,12 +74,14 @@ class Place:
         progress: Callable[[Any], None] | None = None,
         on_outage: OnOutage | None = None,
         keeps_time: bool = False,
+        embeds: bool = False,
     ) -> AsyncIterator[Ekiden]:
         """Everything that is there; with `create` a store that does not exist is made.
 
         `app`: another than that of the settings. `progress` is called while long work is done on a
         store of this machine, `on_outage` when a store cannot be reached while somebody looks on.
-        With `keeps_time` deadlines of the inbox are kept, as servers do. `UsageError` if a store
+        With `keeps_time` deadlines of the inbox are kept, as servers do; `embeds`: the embedding
+        model of the settings is asked. `UsageError` if a store
         and a server are named, for another app at a server, and for a store in memory if something
         must be `kept`, or if it `is_shared` with others who write to it.
         """
@@ -100,6 +102,7 @@ class Place:
             progress=progress,
             on_outage=on_outage,
             keeps_time=keeps_time,
+            embeds=embeds,
         ) as here:
             yield here
 
@@ -393,17 +396,20 @@ async def _at_store(
     progress: Callable[[Any], None] | None,
     on_outage: OnOutage | None,
     keeps_time: bool,
+    embeds: bool,
 ) -> AsyncIterator[Ekiden]:
     from pathlib import Path
 
     from ekiden.api.local.place import Here
     from ekiden.app import load_settings, open_store
-    from ekiden.cli.trusting import check_store_trust
+    from ekiden.cli.trusting import check_addresses
     from ekiden.client.ekiden import at_store
 
     loaded = load_settings(Path.cwd())
-    if option is None:
-        check_store_trust(loaded, Path.cwd())
+    used = ["store"] if option is None else []
+    if embeds:
+        used.append("memory.embedding_model")
+    check_addresses(loaded, Path.cwd(), *used)
     address = Place(store=option).address(loaded.settings.store)
     if in_memory and address == _MEMORY:
         raise UsageError(in_memory)

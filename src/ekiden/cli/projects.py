@@ -47,12 +47,15 @@ def open_project(
 
     root = Path.cwd()
     overrides = {"model": model, "agents.routing.strategy": strategy}
-    loaded = load_settings(root, overrides=overrides)
-    files = None
-    if (team or loaded.settings.team) is None:
-        foreign = loaded.settings.agents.foreign_user_folders
-        files = load_agent_files(root, foreign_user_folders=foreign)
-    check_trust(inspect_workspace(root, loaded, files, team=team), trust=trust)
+    while True:
+        loaded = load_settings(root, overrides=overrides)
+        files = None
+        if (team or loaded.settings.team) is None:
+            foreign = loaded.settings.agents.foreign_user_folders
+            files = load_agent_files(root, foreign_user_folders=foreign)
+        was_asked = check_trust(inspect_workspace(root, loaded, files, team=team), trust=trust)
+        if not was_asked:
+            break
     project = load_project(
         root, overrides=overrides, team=team, keep_going=keep_going, inert=inert, files=files
     )
@@ -97,10 +100,10 @@ def store_address(option: str | None) -> str:
     if option is not None:
         return option
     from ekiden.app.settings import load_settings
-    from ekiden.cli.trusting import check_store_trust
+    from ekiden.cli.trusting import check_addresses
 
     loaded = load_settings(Path.cwd())
-    check_store_trust(loaded, Path.cwd())
+    check_addresses(loaded, Path.cwd(), "store")
     return loaded.settings.store
 
 

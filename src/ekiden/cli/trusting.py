@@ -36,21 +36,23 @@ class NotTrustedYet(FolderNotTrusted):
         if (agent := acting_agent()) is not None:
             way_out = f"the agent {agent!r:.80} cannot trust a folder: only people do that"
         folder = printable(str(workspace.root))
-        super().__init__(folder, listed(workspace.risks), way_out=way_out)
+        super().__init__(folder, listed(workspace.lines()), way_out=way_out)
         self.workspace = workspace
 
 
-def check_trust(found: Workspace, *, trust: bool = False, asks: bool = True) -> None:
+def check_trust(found: Workspace, *, trust: bool = False, asks: bool = True) -> bool:
     """Let only a trusted folder pass: the person at the terminal is asked once for its content.
+
+    Gives whether somebody was asked: the files may have changed meanwhile.
 
     With `trust`, or EKIDEN_TRUST, nobody is asked and nothing is stored; what an agent runs cannot
     trust anything. `FolderNotTrusted` if the person says no, and if nobody is there to be asked.
     """
-    if not found.risks or found.is_trusted:
-        return
+    if found.is_trusted:
+        return False
     is_person = acting_agent() is None
     if is_person and (trust or os.environ.get(_VARIABLE, "").strip().lower() in _YES):
-        return
+        return False
     if not (asks and is_person and is_attended()):
         raise NotTrustedYet(found)
     forget_typed_ahead()
@@ -61,6 +63,7 @@ def check_trust(found: Workspace, *, trust: bool = False, asks: bool = True) -> 
     if not is_yes(line):
         raise NotTrustedYet(found)
     found.trust()
+    return True
 
 
 def introduction(found: Workspace) -> str:
@@ -68,7 +71,7 @@ def introduction(found: Workspace) -> str:
     return "\n".join(
         [
             f"Do you trust {printable(str(found.root))}? Its files do the following:",
-            *(f"  {line}" for line in listed(found.risks)),
+            *(f"  {line}" for line in listed(found.lines())),
         ]
     )
 
@@ -81,24 +84,27 @@ def listed(risks: Sequence[Risk]) -> list[str]:
     return lines
 
 
-def check_store_trust(loaded: LoadedSettings, root: Path) -> None:
-    """`FolderNotTrusted` if the project's settings name a database, and the folder is not trusted.
+def check_addresses(loaded: LoadedSettings, root: Path, *names: str) -> None:
+    """`FolderNotTrusted` if the project's settings `names` have an address, and the folder is not
+    trusted.
 
-    To be asked by commands that load no project before they connect to the store of the settings.
+    To be asked by commands that load no project before they connect to what these settings name.
     """
     from ekiden.app.trust import inspect_workspace
 
-    if loaded.origin("store").kind != "project" or "://" not in loaded.settings.store:
-        return
-    check_some(inspect_workspace(root, loaded), "store")
+    used = [
+        name
+        for name in names
+        if loaded.origin(name).kind == "project" and "://" in str(loaded.value(name))
+    ]
+    if used:
+        check_some(inspect_workspace(root, loaded), *used)
 
 
 def check_some(found: Workspace, *keys: str, trust: bool = False) -> None:
     """As `check_trust`, for a command that uses only these settings and those in them."""
-    from dataclasses import replace
-
-    used = [each for each in found.risks if each.key.startswith(keys)]
-    check_trust(replace(found, risks=tuple(used)), trust=trust)
+    if any(each.key.startswith(keys) for each in found.risks):
+        check_trust(found, trust=trust)
 
 
 @contextlib.contextmanager

@@ -28,6 +28,7 @@ class NotImportable(UserError):
 def import_by_name(name: str, *, root: Path | None = None) -> Any:
     """What ``module:function`` names; modules are looked for in the folder `root` first.
 
+    Installed modules do not import from there, unless a module from there was named before.
     Whatever goes wrong is `NotImportable`: a name of another form, no such module, one that fails
     or is another than the project's, nothing of the name in it.
     """
@@ -42,10 +43,11 @@ def import_by_name(name: str, *, root: Path | None = None) -> Any:
 
 
 def _module(name: str, module: str, root: Path | None) -> ModuleType:
-    if root is not None:
-        _put_first(root)
-        _refuse_other_module(name, module.partition(".")[0], root)
     importlib.invalidate_caches()
+    top = module.partition(".")[0]
+    if root is not None and PathFinder.find_spec(top, [str(root.resolve())]) is not None:
+        _put_first(root)
+        _refuse_other_module(name, top, root)
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as exc:

@@ -100,5 +100,5 @@ class Reloader:
 
 
 def this_command(arguments: Sequence[str]) -> list[str]:
-    """How the command of this process is called again."""
-    return [sys.executable, "-m", "ekiden.cli", *arguments]
+    """How the command of this process is called again, with no module of the current folder."""
+    return [sys.executable, "-P", "-m", "ekiden.cli", *arguments]

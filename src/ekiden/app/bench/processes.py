@@ -61,7 +61,7 @@ class Crew:
 @asynccontextmanager
 async def crew(url: str, *, workers: int, concurrency: int) -> AsyncIterator[Crew]:
     """So many workers over the store, connected and waiting to be told to begin."""
-    command = [sys.executable, "-m", "ekiden.app.bench.load_worker", url, str(concurrency)]
+    command = [sys.executable, "-P", "-m", "ekiden.app.bench.load_worker", url, str(concurrency)]
     processes = []
     try:
         for _ in range(workers):

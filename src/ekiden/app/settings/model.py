@@ -80,7 +80,11 @@ class MemoryDefaults(Checked):
 
     embedding_model: Annotated[
         str,
-        Allowed(what="local, hashing, openai:MODEL or gemini:MODEL", env="EKIDEN_EMBEDDING_MODEL"),
+        Allowed(
+            what="local, hashing, openai:MODEL or gemini:MODEL",
+            env="EKIDEN_EMBEDDING_MODEL",
+            risk="sends what agents remember to this address",
+        ),
     ] = "local"
     """What finds memories of the type `vector`; after a change they are embedded anew."""
     dimension: Annotated[int | None, Allowed(low=1, high=4096)] = None

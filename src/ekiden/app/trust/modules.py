@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import glob
 import importlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import NamedTuple
 
 _BETWEEN = re.compile(r"[\s'\"=;|&()<>]+")
 _MODULE = re.compile(r"[^\W\d]\w*(\.\w+)*")
@@ -22,49 +24,107 @@ def is_module_of(name: str, root: Path) -> bool:
     return bool(top) and PathFinder.find_spec(top, [str(root)]) is not None
 
 
-def started_by(server: object, root: Path) -> tuple[list[Path], list[str]]:
-    """The files, and the modules, of the folder `root` with which an MCP server is started."""
+class Started(NamedTuple):
+    """What of a project's folder an MCP server is started with."""
+
+    files: Sequence[Path] = ()
+    modules: Sequence[str] = ()
+    folders: Sequence[Path] = ()
+    """In which Python may look for modules."""
+
+
+def started_by(server: object, root: Path) -> Started:
+    """What of the folder `root` the words of an MCP server's entry name."""
     if not isinstance(server, Mapping):
-        return [], []
-    cwd = server.get("cwd")
-    bases = {root, root / cwd if isinstance(cwd, str) else root}
+        return Started()
+    said = _words(server.get("command"), *_texts(server.get("args")))
+    places = [*said, *_words(server.get("cwd"), *_texts(server.get("env")))]
+    named = [path for path in _found(places, root, root) if path.is_dir()]
+    folders = list(dict.fromkeys([root, *named]))
+    paths = [path for folder in folders for path in _found(places, folder, root)]
+    paths += [path for folder in named for path in _found(["__main__.py"], folder, root)]
+    names = [name for word in said if _MODULE.fullmatch(word) for name in _with_main(word)]
+    return Started(
+        files=[path for path in paths if path.is_file()],
+        modules=[
+            name for name in names if any(any(_files_of(name, [str(each)])) for each in folders)
+        ],
+        folders=folders,
+    )
+
+
+def _with_main(module: str) -> tuple[str, str]:
+    """``python -m package`` runs a module in it."""
+    return module, f"{module}.__main__"
+
+
+def _words(*texts: object) -> list[str]:
+    """Everything in the texts that could be a path or a module."""
+    found: dict[str, None] = {}
+    for text in texts:
+        if isinstance(text, str) and "\0" not in text:
+            parts = (text, *_BETWEEN.split(text), *text.split(os.pathsep))
+            found |= dict.fromkeys(filter(None, parts))
+    return list(found)
+
+
+def _texts(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _found(words: Iterable[str], folder: Path, root: Path) -> list[Path]:
+    """What these words name, seen from a folder of the project, if it is in the project."""
     inside = os.path.realpath(root)
-    words: dict[str, None] = {}
-    for text in (server.get("command"), *(server.get("args") or ())):
-        if isinstance(text, str):
-            words |= dict.fromkeys([text, *filter(None, _BETWEEN.split(text))])
-    paths = [base / word for word in words for base in bases]
-    files = [
+    return [
         path
-        for path in paths
-        if os.path.isfile(path) and Path(os.path.realpath(path)).is_relative_to(inside)
+        for path in (folder / word for word in words)
+        if os.path.exists(path) and Path(os.path.realpath(path)).is_relative_to(inside)
     ]
-    modules = [word for word in words if _MODULE.fullmatch(word) and is_module_of(word, root)]
-    return files, modules
 
 
-def python_files(modules: Iterable[str], scripts: Iterable[Path], root: Path) -> set[Path]:
-    """The files below `root` of these modules and scripts, and of what they import from there."""
+def python_files(
+    modules: Iterable[str], scripts: Iterable[Path], root: Path, *, beside: Iterable[Path] = ()
+) -> set[Path]:
+    """The files below `root` of these modules and scripts, and of what they import from there.
+
+    Modules are looked for in `root`, in the folders `beside` it, and in those of the scripts.
+    """
     importlib.invalidate_caches()
-    folders = [str(root)]
+    folders = dict.fromkeys([str(root), *map(str, beside)])
     found: set[Path] = set()
     seen: set[str] = set()
     waiting = list(modules)
     for script in scripts:
         found.add(script)
         if script.suffix == ".py":
-            folders.append(str(script.parent))
+            folders[str(script.parent)] = None
             waiting += _imported(script, "")
     while waiting and len(found) < _MOST_FILES:
         name = waiting.pop()
         if name in seen:
             continue
         seen.add(name)
-        for path, module in _files_of(name, folders):
-            if path not in found:
-                found.add(path)
-                waiting += _imported(path, module)
-    return found
+        for folder in folders:
+            for path, module in _files_of(name, [folder]):
+                if path not in found:
+                    found.add(path)
+                    waiting += _imported(path, module)
+    return {*found, *(each for path in found for each in _compiled(path))}
+
+
+def _compiled(path: Path) -> Iterator[Path]:
+    """What Python runs in the place of a source, even if the source is another: no import writes
+    such files by itself."""
+    for each in path.parent.glob(f"__pycache__/{glob.escape(path.stem)}.*.pyc"):
+        try:
+            with each.open("rb") as file:
+                flags = int.from_bytes(file.read(8)[4:], "little")
+        except OSError:
+            continue
+        if flags & 0b11 == 0b01:
+            yield each
 
 
 def _files_of(name: str, folders: list[str]) -> Iterator[tuple[Path, str]]:

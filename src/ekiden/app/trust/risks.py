@@ -25,6 +25,7 @@ from ekiden.core.jsonio import dumps
 from ekiden.tools.builtin import BUILTIN_NAMES
 
 _LONGEST = 2_000
+_MODEL_PATH = re.compile(r"[~.]|.*[/\\]|.*\.gguf$", re.IGNORECASE | re.DOTALL)
 _VARIABLE = re.compile(r"\$\{(\w+)")
 _EFFECTS: Mapping[str, str] = {
     "command": "starts this program",
@@ -38,6 +39,8 @@ _EFFECTS: Mapping[str, str] = {
 }
 """By the keys of an MCP server."""
 _MODEL_FILE = "loads this model file"
+_SENDS = "sends conversations to this address"
+_MODELS = ("model", "agents.routing.llm.model", "memory.embedding_model")
 _DEMO_TOOL = "ekiden.app.demo:lookup_order"
 """Comes with Ekiden and reads a fixed table; templates name it."""
 
@@ -91,7 +94,7 @@ def settings_risks(
                 yield _risk(root, path, line, name, value, effect)
         elif origin.kind == "project":
             yield from _server_risks(root, name, path, document)
-        elif any(started_by(value, root)):
+        elif (started := started_by(value, root)).files or started.modules:
             effect = "starts this program with files of this folder"
             yield _risk(root, path, line, f"{name}.command", value.get("command"), effect)
 
@@ -142,7 +145,7 @@ def _calls(root: Path, definition: AgentDefinition) -> Iterator[Risk]:
     """Addresses that an agent's file names."""
     path, remote, model = definition.path, definition.a2a, definition.model
     if remote is not None:
-        effect = "sends conversations to this address"
+        effect = _SENDS
         if remote.token_env is not None:
             effect += f", with {remote.token_env} of your environment"
         yield _risk(root, path, remote.line, "a2a.card", remote.card, effect)
@@ -168,18 +171,18 @@ def _setting_effect(
     if setting.name == "store":
         is_remote = str(value).partition("://")[0] in ("postgresql", "postgres")
         return setting.risk if is_remote else None
-    if setting.name in ("model", "agents.routing.llm.model"):
-        return _model_effect(str(value))
+    if setting.name in _MODELS:
+        return _model_effect(str(value), sends=setting.risk)
     return setting.risk
 
 
-def _model_effect(model: str) -> str | None:
+def _model_effect(model: str, *, sends: str = _SENDS) -> str | None:
     """What a model does that is neither a provider's own nor installed here.
 
     A server on this machine is no risk: nothing leaves it.
     """
     provider, _, rest = model.partition(":")
-    if provider == "local" and (rest.lower().endswith(".gguf") or "/" in rest or "\\" in rest):
+    if provider == "local" and _MODEL_PATH.match(rest.strip()):
         return _MODEL_FILE
     found = re.search("@(https?://.*)", rest, re.IGNORECASE | re.DOTALL)
     if found is None:
@@ -188,7 +191,7 @@ def _model_effect(model: str) -> str | None:
         is_here = is_loopback(urlsplit(found[1]).hostname)
     except ValueError:
         is_here = False
-    return None if is_here else "sends conversations to this address"
+    return None if is_here else sends
 
 
 def _server_risks(root: Path, name: str, path: Path, document: Document | None) -> Iterator[Risk]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ekiden.agents import AgentDefinition, LoadedAgents, agent_folders, load_agent_files
 from ekiden.agents.discovery import find_files
-from ekiden.app.settings.files import Unreadable, read_text, settings_files
+from ekiden.app.settings.files import SettingsFiles, Unreadable, read_text, settings_files
 from ekiden.app.settings.loaded import LoadedSettings
 from ekiden.app.settings.loading import load_settings
 from ekiden.app.settings.model import SERVERS
@@ -33,7 +33,7 @@ class Workspace:
 
     root: Path
     risks: tuple[Risk, ...] = ()
-    """Without any, the folder needs no trust."""
+    """Those that hold for what is to be done; without any, no trust is needed."""
     files: tuple[Path, ...] = ()
     """Settings, agent files, and the files that they name; none if there are no risks."""
     content: str = ""
@@ -44,6 +44,17 @@ class Workspace:
     def is_trusted(self) -> bool:
         """Whether nothing here needs trust, or the user trusts the folder with this content."""
         return not self.risks or TrustedFolders(self.home).has(self.root, self.content)
+
+    def lines(self) -> tuple[Risk, ...]:
+        """All that a yes is for: what options and variables of one command override, too."""
+        found = set(self.risks)
+        with suppress(SettingsInvalid):
+            loaded = load_settings(self.root, environ={}, home=self.home)
+            foreign = loaded.settings.agents.foreign_user_folders
+            files = load_agent_files(self.root, home=self.home, foreign_user_folders=foreign)
+            found |= set(settings_risks(self.root, loaded, settings_files(self.root, self.home)))
+            found |= set(agent_risks(self.root, loaded, files, home=self.home))
+        return _in_order(found)
 
     def trust(self) -> None:
         """Remember that the user trusts the folder with this content; `TrustNotStored`."""
@@ -68,7 +79,7 @@ def inspect_workspace(
     """
     places = settings_files(root, home)
     loaded = load_settings(root, environ={}, home=home) if loaded is None else loaded
-    if places.are_one:
+    if _is_home(root, places):
         return Workspace(root=root, home=home)
     foreign = loaded.settings.agents.foreign_user_folders
     left_out = () if team is None else ("team",)
@@ -83,10 +94,21 @@ def inspect_workspace(
     found = _files(root, files, home)
     return Workspace(
         root=root,
-        risks=tuple(sorted(risks, key=lambda risk: (risk.path, risk.line))),
+        risks=_in_order(risks),
         files=found,
         content=_hash(root, found),
         home=home,
+    )
+
+
+def _in_order(risks: Iterable[Risk]) -> tuple[Risk, ...]:
+    return tuple(sorted(risks, key=lambda risk: (risk.path, risk.line, risk.key)))
+
+
+def _is_home(root: Path, files: SettingsFiles) -> bool:
+    """Asked of the folders: a link to the user's settings makes no other folder the user's."""
+    return files.user is not None and os.path.realpath(root) == os.path.realpath(
+        files.user.parents[1]
     )
 
 
@@ -146,12 +168,11 @@ def _files(root: Path, agents: LoadedAgents, home: Path | None) -> tuple[Path, .
     # The user's own file, too, may name code that is found in this folder.
     named = [values.get("team") for values in both]
     modules += [name.partition(":")[0] for name in named if isinstance(name, str)]
-    scripts: list[Path] = []
-    for server in servers:
-        files, named_modules = started_by(server, root)
-        scripts += files
-        modules += named_modules
-    return tuple(sorted({*found, *python_files(modules, scripts, root)}))
+    started = [started_by(server, root) for server in servers]
+    modules += [name for each in started for name in each.modules]
+    scripts = [path for each in started for path in each.files]
+    beside = [path for each in started for path in each.folders]
+    return tuple(sorted({*found, *python_files(modules, scripts, root, beside=beside)}))
 
 
 def _functions(definition: AgentDefinition) -> Iterator[str]:

@@ -129,7 +129,7 @@ async def memory_search(
     from ekiden.core.documents import to_json
 
     name = _whose(user, shared)
-    async with place.open(app=app) as ekiden:
+    async with place.open(app=app, embeds=meaning) as ekiden:
         answer = await ekiden.memory.search(
             query, user=name, shared=shared, meaning=meaning, limit=limit, threshold=threshold
         )
@@ -264,7 +264,7 @@ async def memory_sync(*, place: Place = HERE, as_json: JsonOption = False) -> in
     from ekiden.core.documents import to_json
     from ekiden.memory import close_backends
 
-    async with place.open() as ekiden:
+    async with place.open(embeds=True) as ekiden:
         try:
             done = (await ekiden.memory.sync()).items
         finally:

@@ -75,6 +75,7 @@ def _trust(folder: Path, *, only_show: bool, as_json: bool) -> None:
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}")
     found = inspect_workspace(folder.absolute())
+    lines = found.lines() if found.risks else ()
     if not only_show and not found.is_trusted:
         if acting_agent() is not None:
             raise NotTrustedYet(found)
@@ -84,11 +85,11 @@ def _trust(folder: Path, *, only_show: bool, as_json: bool) -> None:
             "folder": str(found.root),
             "trusted": found.is_trusted,
             "content": found.content or None,
-            "lines": [risk.to_json() for risk in found.risks],
+            "lines": [risk.to_json() for risk in lines],
         }
         emit(record)
         return
-    for line in listed(found.risks):
+    for line in listed(lines):
         say(line)
     if not found.risks:
         say(f"nothing in {found.root} needs trust")
